@@ -1,0 +1,37 @@
+# `make run` and `make test` are all a newcomer needs; both set themselves up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.PHONY: run test lint types check golden clean
+
+run: $(VENV)/.installed
+	@$(BIN)/twopc run scenarios/immediate/lost_update.twopc.yaml
+
+test: $(VENV)/.installed-dev
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
+
+lint: $(VENV)/.installed-dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev
+	@$(BIN)/mypy
+
+check: lint types test
+
+golden: $(VENV)/.installed-dev
+	@$(BIN)/python -m pytest -q tests/sql --rewrite-golden
+
+$(VENV)/.installed: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,162 @@
+"""What is published and who subscribes: plain values, read from the catalogs elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twopc.names import VERSION_COLUMN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a published table."""
+
+    name: str
+    type: str
+    """As `format_type` gives it, with its modifier."""
+    not_null: bool = False
+    identity: str = ""
+    """``a`` always, ``d`` by default, empty if none."""
+    generated: str = ""
+    """``s`` stored, ``v`` virtual, empty if the column takes values."""
+    default: str | None = None
+    """Its default or generation expression."""
+    default_at_publisher: bool = False
+    """The default can be evaluated at the Publisher only: a sequence, or a function of the user's."""
+    comparable: bool = True
+    """Its type has an equality that tells values apart (json and point have none)."""
+    collation: str | None = None
+    """Quoted name of a collation other than the type's own."""
+
+    @property
+    def takes_values(self) -> bool:
+        """False for generated columns, which INSERT and UPDATE may not name."""
+        return not self.generated
+
+    @property
+    def made_by_publisher(self) -> bool:
+        """An INSERT that leaves the column out gets its value from the Publisher."""
+        return bool(self.identity) or self.default_at_publisher
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignKey:
+    """A foreign key between two tables of a database, as far as replication must know it."""
+
+    name: str
+    schema: str
+    """Of the referencing table."""
+    table: str
+    columns: tuple[str, ...]
+    target_schema: str
+    target_table: str
+    target_columns: tuple[str, ...]
+    on_delete: str
+    """``a`` no action, ``r`` restrict, ``c`` cascade, ``n`` set null, ``d`` set default."""
+    on_update: str
+    deferrable: bool = False
+
+    @property
+    def acts(self) -> bool:
+        """It changes rows by itself."""
+        return self.on_delete in "cnd" or self.on_update in "cnd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserTrigger:
+    """A trigger of the user's on a published table."""
+
+    name: str
+    before: bool
+    row: bool
+    insert: bool
+    update: bool
+    delete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table as the catalogs describe it."""
+
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    """Columns of the primary key; empty if there is none."""
+    uniques: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Name and columns of each plain unique index, the primary key's first."""
+    kind: str = "r"
+    """``r`` table, ``p`` partitioned, others cannot be published."""
+    persistence: str = "p"
+    partitions: tuple[tuple[str, str], ...] = ()
+    is_partition: bool = False
+    row_security: bool = False
+    triggers: tuple[UserTrigger, ...] = ()
+    references: tuple[ForeignKey, ...] = ()
+    """Foreign keys of this table."""
+    referenced_by: tuple[ForeignKey, ...] = ()
+    """Foreign keys that point here."""
+
+    def column(self, name: str) -> Column:
+        """The column of that name (KeyError if there is none)."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Article:
+    """A published table, or part of one."""
+
+    schema: str
+    table: str
+    columns: tuple[Column, ...]
+    """The published columns in the table's order, the row version among them."""
+    key: tuple[str, ...]
+    row_filter: str | None = None
+    """Only rows for which this holds belong to the article; SQL over the table's columns."""
+    uniques: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    writes_back: bool = False
+    """The Publisher may store other values than were sent: its triggers run, and rows come back."""
+    referenced_by: tuple[ForeignKey, ...] = ()
+    """Foreign keys with referential actions that point here."""
+    references: tuple[ForeignKey, ...] = ()
+    """Foreign keys of this table."""
+
+    @property
+    def name(self) -> str:
+        """``table``, or ``schema.table`` outside ``public``."""
+        return self.table if self.schema == "public" else f"{self.schema}.{self.table}"
+
+    @property
+    def key_columns(self) -> tuple[Column, ...]:
+        """The key's columns in the key's order."""
+        by_name = {column.name: column for column in self.columns}
+        return tuple(by_name[name] for name in self.key)
+
+    @property
+    def value_columns(self) -> tuple[Column, ...]:
+        """The columns that travel: all but the generated ones."""
+        return tuple(column for column in self.columns if column.takes_values)
+
+    @property
+    def made_by_publisher(self) -> tuple[Column, ...]:
+        """Columns whose missing values come from the Publisher."""
+        return tuple(column for column in self.value_columns if column.made_by_publisher)
+
+    @property
+    def version(self) -> Column:
+        """The row version column."""
+        return next(column for column in self.columns if column.name == VERSION_COLUMN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """One Subscriber's immediate-updating subscription, as the Publisher knows it."""
+
+    subscriber: str
+    """The Subscriber's name in the topology: branch name, and originator of its changes."""
+    link_role: str
+    """The role under which its link works at the Publisher."""
+    active: bool = True

@@ -1,0 +1,152 @@
+"""Identifiers: built, parsed and bounded here and nowhere else.
+
+A global transaction is ``twopc:<coordinator>:<epoch>:<sequence>``; each of its branches adds
+``:<branch>`` and is the *gid* of a PostgreSQL prepared transaction. PostgreSQL takes gids of up to
+199 bytes, unique in a whole cluster, not only in a database.
+
+Object names follow the original (``sp_mssync_ins_<table>``); a name over 63 bytes is cut and its
+tail replaced by a hash, because the server would cut it silently.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+PREFIX = "twopc"
+GID_BYTES_MAX = 199
+NAME_BYTES_MAX = 63
+#: The schema that holds everything of ours in a node's database.
+SCHEMA = "msrepl"
+#: The schema at a Subscriber that holds dblink, closed to PUBLIC.
+LINK_SCHEMA = "msrepl_link"
+VERSION_COLUMN = "msrepl_tran_version"
+
+_PART = re.compile(r"[A-Za-z0-9_.-]+\Z")
+_GID = re.compile(
+    rf"{PREFIX}:(?P<coordinator>[A-Za-z0-9_.-]+):(?P<epoch>\d+):(?P<sequence>\d+)"
+    r"(?::(?P<branch>[A-Za-z0-9_.-]+))?\Z"
+)
+_COORDINATOR_BYTES_MAX = 63
+_BRANCH_BYTES_MAX = 63
+
+
+def _checked_part(text: str, what: str, bytes_max: int) -> str:
+    if not _PART.match(text) or len(text) > bytes_max:
+        raise ValueError(
+            f"{what} {text!r}: use 1 to {bytes_max} of the characters A-Z a-z 0-9 _ . -"
+        )
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalId:
+    """One global transaction."""
+
+    coordinator: str
+    """Which coordinator's decision log decides it."""
+    epoch: int
+    """Which process of that coordinator began it; never used again."""
+    sequence: int
+    """Counts up within the epoch."""
+
+    def __post_init__(self) -> None:
+        _checked_part(self.coordinator, "coordinator", _COORDINATOR_BYTES_MAX)
+        if self.epoch < 0 or self.sequence < 0:
+            raise ValueError(f"epoch {self.epoch} and sequence {self.sequence} must not be negative")
+
+    def __str__(self) -> str:
+        return f"{PREFIX}:{self.coordinator}:{self.epoch}:{self.sequence}"
+
+    def branch(self, name: str) -> BranchId:
+        """The branch at one participant."""
+        return BranchId(global_id=self, branch=name)
+
+    @classmethod
+    def parse(cls, text: str) -> GlobalId | None:
+        """The global transaction that `text` names, or None if it is not one of ours."""
+        found = _GID.match(text)
+        if found is None or found["branch"] is not None:
+            return None
+        return cls(
+            coordinator=found["coordinator"],
+            epoch=int(found["epoch"]),
+            sequence=int(found["sequence"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchId:
+    """One branch of a global transaction; its text is the gid of a prepared transaction."""
+
+    global_id: GlobalId
+    branch: str
+    """The participant's name in the topology."""
+
+    def __post_init__(self) -> None:
+        _checked_part(self.branch, "branch", _BRANCH_BYTES_MAX)
+        if len(str(self)) > GID_BYTES_MAX:
+            raise ValueError(f"gid {self} is longer than {GID_BYTES_MAX} bytes")
+
+    def __str__(self) -> str:
+        return f"{self.global_id}:{self.branch}"
+
+    @classmethod
+    def parse(cls, gid: str) -> BranchId | None:
+        """The branch that a gid names, or None if the gid is foreign or not parsable."""
+        found = _GID.match(gid)
+        if found is None or found["branch"] is None or len(gid) > GID_BYTES_MAX:
+            return None
+        global_id = GlobalId(
+            coordinator=found["coordinator"],
+            epoch=int(found["epoch"]),
+            sequence=int(found["sequence"]),
+        )
+        return cls(global_id=global_id, branch=found["branch"])
+
+
+def bounded(name: str, bytes_max: int = NAME_BYTES_MAX) -> str:
+    """`name` itself if it fits, else its head and a hash of the whole."""
+    raw = name.encode()
+    if len(raw) <= bytes_max:
+        return name
+    tail = hashlib.sha256(raw).hexdigest()[:8]
+    head = raw[: bytes_max - len(tail) - 1].decode(errors="ignore")
+    return f"{head}_{tail}"
+
+
+def table_part(schema: str, table: str) -> str:
+    """How a table is named inside an object's name: the schema is left out for ``public``."""
+    return table if schema == "public" else f"{schema}_{table}"
+
+
+def sync_procedure(operation: str, schema: str, table: str) -> str:
+    """``sp_mssync_ins_<table>`` at the Publisher; `operation` is ins, upd or del."""
+    return bounded(f"sp_mssync_{operation}_{table_part(schema, table)}")
+
+
+def sync_row_type(operation: str, schema: str, table: str) -> str:
+    """The row type in which `sync_procedure` takes its rows."""
+    return bounded(f"mssync_{operation}_row_{table_part(schema, table)}")
+
+
+def sync_trigger_function(operation: str, schema: str, table: str) -> str:
+    """``trg_mssync_<operation>_<table>`` at the Subscriber."""
+    return bounded(f"trg_mssync_{operation}_{table_part(schema, table)}")
+
+
+def first_trigger(name: str) -> str:
+    """A trigger name that sorts before those of users: PostgreSQL fires by name."""
+    return bounded(f"!{name}")
+
+
+def version_trigger(schema: str, table: str) -> str:
+    """The Publisher's ``sp_mssync_upd_trig_<table>``, which renews the row version."""
+    return bounded(f"sp_mssync_upd_trig_{table_part(schema, table)}")
+
+
+def role(kind: str, *parts: str) -> str:
+    """A role name: roles belong to the whole cluster, so the parts are hashed in."""
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+    return bounded(f"msrepl_{kind}_{digest}")

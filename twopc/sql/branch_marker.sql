@@ -1,0 +1,26 @@
+-- msrepl.branch_marker: one row per branch of a global transaction that wrote in this database.
+-- called by: sync procedures (Publisher), capture triggers and prepare_publisher (Subscriber),
+--            fence_branch (recovery)
+-- tables:    itself
+-- holes:     owner
+--
+-- gid          of the prepared transaction; unique, so that an aborter's row fences a late PREPARE
+-- xid          of the branch; unique, so that a branch whose settings were reset cannot begin again
+-- participants the other sites, so that they can be asked if the decision log is lost
+-- originator   at the Publisher: the subscription that sent the change (loopback detection)
+-- calls        at the Subscriber: remote calls sent; rolls back with the savepoint of the caller
+-- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions)
+-- fence        true: not a branch but the row of the one who made sure that there will be none
+create table if not exists msrepl.branch_marker (
+    gid text primary key,
+    xid xid8 not null unique,
+    participants text[] not null,
+    originator text,
+    calls integer not null default 0,
+    pending text,
+    fence boolean not null default false,
+    created_at timestamptz not null default clock_timestamp()
+);
+alter table msrepl.branch_marker owner to {owner};
+revoke all on msrepl.branch_marker from public;
+comment on table msrepl.branch_marker is 'One row per branch of a global transaction that wrote in this database';
