@@ -1,0 +1,14 @@
+"""What every test can use."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest_plugins = ["tests.fix_server"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need a PostgreSQL server: they ask for a fixture that starts one."""
+    for item in items:
+        if "server" in getattr(item, "fixturenames", ()):
+            item.add_marker("postgres")

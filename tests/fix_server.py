@@ -1,0 +1,86 @@
+"""Fixtures that give tests a PostgreSQL server and databases of their own on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+
+from twopc.names import PREFIX
+from twopc.server import Server
+
+
+@dataclass(slots=True, kw_only=True)
+class Database:
+    """A database that lives as long as one test."""
+
+    server: Server
+    name: str
+    may_leave_prepared: bool = False
+    """Set by a test that leaves prepared transactions of ours on purpose."""
+
+    @property
+    def dsn(self) -> str:
+        """The superuser's connection string."""
+        return self.server.superuser_dsn(self.name)
+
+    def connect(self, *, autocommit: bool = True) -> psycopg.Connection:
+        """A superuser's connection."""
+        return psycopg.connect(self.dsn, autocommit=autocommit)
+
+
+MakeDatabase = Callable[[], Database]
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """One embedded server per worker process, flushing nothing.
+
+    A test that crashes a server starts one of its own.
+    """
+    with Server.start() as started:
+        yield started
+
+
+@pytest.fixture
+def make_database(server: Server) -> Iterator[MakeDatabase]:
+    """Makes empty databases; they are dropped after the test.
+
+    The test fails if it has left a prepared transaction of ours in one of them, unless it says so.
+    """
+    made: list[Database] = []
+
+    def make() -> Database:
+        database = Database(server=server, name=f"test_{len(made)}")
+        server.create_database(database.name)
+        made.append(database)
+        return database
+
+    yield make
+    left = []
+    for database in made:
+        if not database.may_leave_prepared:
+            left += _gids_left_in(database)
+        server.drop_database(database.name, may_roll_back=_is_ours)
+    if left:
+        pytest.fail(f"the test left prepared transactions: {', '.join(left)}")
+
+
+@pytest.fixture
+def fresh_database(make_database: MakeDatabase) -> Database:
+    """An empty database, dropped after the test."""
+    return make_database()
+
+
+def _is_ours(gid: str) -> bool:
+    return gid.startswith(f"{PREFIX}:")
+
+
+def _gids_left_in(database: Database) -> list[str]:
+    with psycopg.connect(database.server.superuser_dsn("postgres")) as connection:
+        rows = connection.execute(
+            "SELECT gid FROM pg_prepared_xacts WHERE database = %s ORDER BY gid", (database.name,)
+        )
+        return [gid for (gid,) in rows if _is_ours(gid)]

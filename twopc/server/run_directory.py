@@ -1,0 +1,170 @@
+"""A run directory: everything that one server leaves on this machine, and who removes it.
+
+``runs/<name>/`` holds the data directory and the server's logfile, ``runs/<name>.lock`` is locked
+while parent or supervisor lives and names the directory of the sockets, which is under ``/tmp``
+because a socket's path may have only 107 bytes. Whoever finds the lock free may clear all of it.
+It must not know how a server is started.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from twopc.errors import ServerError
+from twopc.server import supervisor
+from twopc.server.binaries import ServerUser
+from twopc.server.cache import FileLock, cache_directory
+from twopc.server.processes import end_processes, remove_shared_memory
+
+logger = structlog.get_logger(__name__)
+
+_SUPERVISOR_TIMEOUT_S = 10.0
+_SOCKET_PATH_BYTES_MAX = 103  # macOS; Linux has 107
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """A run directory whose owner had died, as `sweep` found and removed it."""
+
+    directory: Path
+    pids: tuple[int, ...]
+    """The server processes that were still running there."""
+
+
+class RunDirectory:
+    """A run directory of this process, with its supervisor."""
+
+    def __init__(self, user: ServerUser | None) -> None:
+        runs = cache_directory("runs")
+        name = secrets.token_hex(5)
+        self.path = runs / name
+        self.sockets = _socket_parent() / f"twopc-{name}"
+        lock = FileLock.try_take(runs / f"{name}.lock")
+        if lock is None:
+            raise ServerError(f"run directory {self.path} is in use: try again")
+        self._lock = lock
+        # Written before anything exists, so that a sweep finds all of it.
+        os.write(lock.fd, os.fsencode(self.sockets))
+        try:
+            for directory in (self.path, self.sockets):
+                directory.mkdir(mode=0o700)
+                if user is not None:
+                    os.chown(directory, user.uid, user.gid)
+            self._supervisor, self._pipe = self._supervise()
+        except BaseException:
+            clear(self.path, self.sockets)
+            lock.release(remove=True)
+            raise
+
+    @property
+    def data(self) -> Path:
+        """Where the data directory goes."""
+        return self.path / "data"
+
+    @property
+    def logfile(self) -> Path:
+        """Where the server writes what it has to say."""
+        return self.path / "log"
+
+    @property
+    def supervisor_pid(self) -> int:
+        """The process that clears this directory when its owner dies."""
+        return self._supervisor.pid
+
+    def remove(self) -> None:
+        """End what still runs here and remove it all."""
+        clear(self.path, self.sockets)
+        self._lock.path.unlink(missing_ok=True)
+        self.let_go()
+        try:
+            self._supervisor.wait(timeout=_SUPERVISOR_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._supervisor.kill()
+            self._supervisor.wait()
+
+    def let_go(self) -> None:
+        """Close pipe and lock: in a forked child, whose parent goes on owning the directory."""
+        os.close(self._pipe)
+        self._lock.release()
+
+    def _supervise(self) -> tuple[subprocess.Popen[bytes], int]:
+        reading, writing = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-P",
+                    supervisor.__file__,
+                    self.path,
+                    self._lock.path,
+                    self.sockets,
+                ],
+                stdin=reading,
+                # Not the parent's: whoever reads those would wait for us too.
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(self._lock.fd,),
+                start_new_session=True,  # a kill of the parent's group must not hit it
+                cwd="/",
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+        except BaseException:
+            os.close(writing)
+            raise
+        finally:
+            os.close(reading)
+        return process, writing
+
+
+def clear(directory: Path, sockets: Path) -> tuple[int, ...]:
+    """End the server in a run directory, if one runs, and remove all of it; returns its pids."""
+    data = directory / "data"
+    pids = end_processes(data)
+    remove_shared_memory(data)
+    for path in (directory, sockets):
+        shutil.rmtree(path, ignore_errors=not path.exists())
+    return pids
+
+
+def sweep() -> list[Leftover]:
+    """Clear every run directory of this user whose owner and supervisor are dead.
+
+    Directories in use are left alone: their locks are held.
+    """
+    swept = []
+    for path in sorted(cache_directory("runs").glob("*.lock")):
+        lock = FileLock.try_take(path, create=False)
+        if lock is None:
+            continue
+        directory = path.with_suffix("")
+        try:
+            recorded = os.fsdecode(os.read(lock.fd, 4096))
+            # Nothing recorded: its owner died before it had made anything.
+            pids = clear(directory, Path(recorded)) if recorded else ()
+        except BaseException:
+            lock.release()  # the file stays, for the next sweep
+            raise
+        lock.release(remove=True)
+        logger.info("leftover removed", directory=str(directory), pids=pids)
+        swept.append(Leftover(directory=directory, pids=pids))
+    return swept
+
+
+def _socket_parent() -> Path:
+    parent = Path("/tmp") if os.access("/tmp", os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+    longest = parent / "twopc-0123456789" / ".s.PGSQL.65535"
+    if len(os.fsencode(longest)) > _SOCKET_PATH_BYTES_MAX:
+        raise ServerError(
+            f"a socket in {parent} would have a path of more than {_SOCKET_PATH_BYTES_MAX} bytes:"
+            " set TMPDIR to a shorter one"
+        )
+    return parent
