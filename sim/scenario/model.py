@@ -1,0 +1,366 @@
+"""What a scenario file may say, as models: one class a mapping of the file, one field a key.
+
+Shapes only: whether names refer to something is the business of `sim.scenario.meaning`. A key of the
+full language that cannot be played yet stands in `later` with the reason, and is refused by name.
+"""
+
+# ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from sim.scenario.parts import (
+    EVERY_NODE,
+    DurationMs,
+    Isolation,
+    Name,
+    NodeName,
+    Parameter,
+    Part,
+    Row,
+    Texts,
+    kind_of,
+    refuse,
+)
+from sim.scenario.text import Map, listed, suggestion
+from twopc.errors import KINDS
+
+Outcome = Literal["committed", "rolled back", "in doubt"]
+
+_DISTRIBUTION = "it needs distribution from the Publisher to the other Subscribers"
+_FAULTS = "it needs faults at protocol points"
+_MODEL = "it needs the model in virtual time"
+_GENERATE = "it needs generated orders; list them under 'orders'"
+
+
+class Timeouts(Part):
+    """How long things may take; each a bound, never a pause."""
+
+    what = "timeouts"
+    blank = {}
+    step_ms: DurationMs = Field(default=10_000, alias="step")
+    """A step that has not ended by then is cancelled and the order has failed."""
+    settle_ms: DurationMs = Field(default=10_000, alias="settle")
+    """For branches to be finished after the last step."""
+    lock_ms: DurationMs = Field(default=5_000, alias="lock")
+    """PostgreSQL's lock_timeout at both ends."""
+
+
+class Topology(Part):
+    """The nodes and how they work."""
+
+    what = "a topology"
+    later = {"policy": "the Publisher's row always wins", "distribution": _DISTRIBUTION}
+    publisher: NodeName
+    subscribers: tuple[NodeName, ...]
+    isolation: Isolation = {}
+    timeouts: Timeouts = Timeouts()
+    shipping: Literal["eager", "lazy"] = "eager"
+    commit: Literal["presumed_abort", "presumed_commit", "presumed_nothing", "last_agent"] = (
+        "presumed_abort"
+    )
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Every node's name, the Publisher's first."""
+        return (self.publisher, *self.subscribers)
+
+
+class Table(Part):
+    """A published table and its first rows."""
+
+    what = "a table"
+    blank = {"columns": {}}
+    later = {
+        "filter": "tables are published whole in a scenario",
+        "count": "it needs generated rows; list them under 'rows'",
+    }
+    columns: dict[str, str]
+    """Each column's type and constraints, as SQL."""
+    key: tuple[str, ...] = ()
+    """The primary key, where it has several columns."""
+    sql: Texts = ()
+    """More SQL for the Publisher after its tables are made: indexes, foreign keys, triggers."""
+    rows: tuple[Row, ...] = ()
+
+
+class Step(Part):
+    """One thing that a session does."""
+
+    what = "a step"
+    blank = {}
+    hidden = frozenset({"action"})
+    later = {
+        "call": 'write {sql: "call …"}',
+        "pause": _DISTRIBUTION,
+        "resume": _DISTRIBUTION,
+        "sync": _DISTRIBUTION,
+        "fault": _FAULTS,
+        "as": "every session works as the application role",
+    }
+    action: Literal["begin", "commit", "rollback"] | None = None
+    sql: str | None = None
+    lines: tuple[str, ...] | None = None
+    check: str | None = None
+    explain: str | None = None
+    params: dict[str, Parameter] = {}
+    save: dict[str, str] = {}
+    timeout_ms: DurationMs | None = Field(default=None, alias="timeout")
+    rows: tuple[Row, ...] | None = None
+
+    @classmethod
+    def spell_out(cls, value: Any) -> Any:
+        """`begin`, `commit` or `rollback`."""
+        if value in ("begin", "commit", "rollback"):
+            return {"action": value}
+        if value in ("sync",):
+            raise refuse(f"'{value}' is not supported yet: {_DISTRIBUTION}")
+        near = suggestion(str(value), ("begin", "commit", "rollback"))
+        said = f"not '{value}'" if isinstance(value, str) else f"not {kind_of(value)}"
+        raise refuse(
+            "a step is begin, commit, rollback or a mapping with sql, lines, check or explain, "
+            f"{said}{near}"
+        )
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> Step:
+        if self.action is not None or self.hole:
+            return self
+        done = [
+            word for word in ("sql", "lines", "check", "explain") if getattr(self, word) is not None
+        ]
+        if len(done) != 1:
+            raise refuse(
+                f"a step does one thing, not {listed(done)}"
+                if done
+                else "a step needs one of sql, lines, check and explain"
+            )
+        if self.check is not None and self.rows is None:
+            raise refuse("a check needs 'rows': what its query must return")
+        return self
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """The SQL texts that the step sends, in order."""
+        if self.lines is not None:
+            return self.lines
+        one = self.sql if self.sql is not None else self.check
+        return () if one is None else (one,)
+
+
+def _one_step(value: Any) -> Any:
+    if isinstance(value, Map) and len(value) == 1:
+        return value
+    raise refuse("a step is written as '- name: what it does', one name to a dash")
+
+
+class Session(Part):
+    """A client: where it is connected and what it does, in its own order."""
+
+    what = "a session"
+    later = {"as": "every session works as the application role"}
+    node: str
+    steps: tuple[Annotated[dict[Name, Step], BeforeValidator(_one_step)], ...]
+
+    @property
+    def named_steps(self) -> Iterator[tuple[str, Step]]:
+        """The steps with their names, in order."""
+        for each in self.steps:
+            yield from each.items()
+
+
+class StepExpect(Part):
+    """What a step must come to."""
+
+    what = "an expectation"
+    blank = {}
+    hidden = frozenset({"outcome"})
+    outcome: Literal["ok", "in_doubt", "rolled back"] | None = None
+    rejected: str | None = None
+    error: str | None = None
+    blocked_by: str | None = None
+    then: StepExpect | None = None
+    rows: tuple[Row, ...] | None = None
+    rowcount: int | None = None
+
+    @classmethod
+    def spell_out(cls, value: Any) -> Any:
+        """`ok`, `in_doubt` or `rolled back`."""
+        if value in ("ok", "in_doubt", "rolled back"):
+            return {"outcome": value}
+        words = ("ok", "in_doubt", "rolled back", "rejected", "error", "blocked_by")
+        raise refuse(
+            "an expectation is ok, in_doubt, rolled back or a mapping with rejected, error, "
+            f"blocked_by, rows or rowcount, not {value!r}{suggestion(str(value), words)}"
+        )
+
+    @model_validator(mode="after")
+    def _one_outcome(self) -> StepExpect:
+        if self.then is not None and self.blocked_by is None:
+            raise refuse("'then' follows 'blocked_by': {blocked_by: a_write, then: ok}")
+        if self.then is not None and self.then.blocked_by is not None:
+            raise refuse("'then' says how the step ends; 'blocked_by' stands outside it")
+        said = [word for word in ("rejected", "error", "then") if getattr(self, word) is not None]
+        if len(said) > 1:
+            raise refuse(f"a step ends in one way, not in {listed(said)}")
+        if self.rejected is not None and self.rejected not in KINDS:
+            raise refuse(f"no kind of rejection is called '{self.rejected}'{suggestion(self.rejected, KINDS)}; "
+                         f"there are {listed(KINDS)}")  # fmt: skip
+        return self
+
+    @property
+    def final(self) -> StepExpect:
+        """How the step ends, after any wait."""
+        return self.then if self.then is not None else self
+
+
+class NodeRows(Part):
+    """What a table holds at one node."""
+
+    what = "a table's expectation"
+    blank = {}
+    hidden = frozenset({"rows"})
+    later = {
+        "ignore": "only the columns that the rows name are compared",
+        "order_by": "rows are compared by key",
+    }
+    rows: tuple[Row, ...] | None = None
+    same_as: str | None = None
+
+    @classmethod
+    def spell_out(cls, value: Any) -> Any:
+        """A list of rows."""
+        if isinstance(value, list):
+            return {"rows": value}
+        raise refuse(f"write a list of rows, or {{same_as: node}}, not {kind_of(value)}")
+
+
+class Expect(Part):
+    """What must hold when an order is over."""
+
+    what = "expectations"
+    blank = {}
+    later = {
+        "converged": _DISTRIBUTION,
+        "echoed": _DISTRIBUTION,
+        "everywhere": _DISTRIBUTION + "; name nodes under 'tables'",
+        "committed": _GENERATE,
+        "rejected": _GENERATE,
+        "sum": "compare the rows under 'tables'",
+        "no_lost_update": "compare the rows under 'tables'",
+        "isolation": "it needs an external checker of histories",
+        "each_change_applied_once": _DISTRIBUTION,
+        "sql": "use a step {check: …, rows: […]}",
+    }
+    steps: dict[str, StepExpect] = {}
+    sessions: dict[str, Outcome] = {}
+    tables: dict[str, dict[str, NodeRows]] = {}
+    atomic: bool | None = None
+    prepared_left: int | None = None
+    versions_move_forward: bool | None = None
+
+
+class OrderItem(Part):
+    """One entry of an order."""
+
+    what = "an order's item"
+    blank = {}
+    hidden = frozenset({"step"})
+    later = {"sync": _DISTRIBUTION, "fault": _FAULTS}
+    step: str | None = None
+    rollback: str | None = None
+    wait: str | None = None
+
+    @classmethod
+    def spell_out(cls, value: Any) -> Any:
+        """A step's name."""
+        if isinstance(value, str):
+            return {"step": value}
+        raise refuse(
+            "an order's item is a step's name, {rollback: session} or {wait: step blocked}, "
+            f"not {kind_of(value)}"
+        )
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> OrderItem:
+        if self.hole:
+            return self
+        if sum(each is not None for each in (self.step, self.rollback, self.wait)) != 1:
+            raise refuse("an order's item is {rollback: session} or {wait: step blocked}")
+        if self.wait is not None and not re.fullmatch(r"\S+ blocked", self.wait):
+            raise refuse(f"a wait is written {{wait: step blocked}}, not {{wait: {self.wait}}}")
+        return self
+
+    @property
+    def waited(self) -> str:
+        """The step that `wait` is about."""
+        return (self.wait or "").removesuffix(" blocked")
+
+
+class Order(Part):
+    """One interleaving, and what it must come to."""
+
+    what = "an order"
+    blank = {"name": "", "steps": ()}
+    later = {"generate": _GENERATE, "faults": _FAULTS}
+    name: str
+    about: str = ""
+    isolation: Isolation = {}
+    steps: tuple[OrderItem, ...]
+    expect: Expect = Expect()
+
+
+class Scenario(Part):
+    """A whole file."""
+
+    what = "a scenario"
+    later = {
+        "faults": _FAULTS,
+        "workload": "it needs generated load",
+        "thresholds": "it needs generated load",
+        "timing": _MODEL,
+        "matrix": "write one order for each case",
+        "include": "a scenario is one file",
+        "extends": "a scenario is one file",
+        "twin": "it needs protections that can be switched off",
+        "protections": "it needs protections that can be switched off",
+        "must_fail": "it needs protections that can be switched off",
+        "invariants": "they stand under 'expect'",
+        "seed": _MODEL,
+    }
+    twopc: Literal["1"]
+    name: Name
+    about: str = ""
+    tags: tuple[str, ...] = ()
+    topology: Topology
+    tables: dict[str, Table]
+    sessions: dict[Name, Session]
+    orders: tuple[Order, ...]
+    expect: Expect = Expect()
+
+    @cached_property
+    def steps(self) -> dict[str, tuple[str, Step]]:
+        """Every step by its name: its session's name, and the step."""
+        return {
+            name: (session_name, step)
+            for session_name, session in self.sessions.items()
+            for name, step in session.named_steps
+        }
+
+    def level(self, order: Order, node: str) -> str:
+        """The isolation level of sessions at `node`.
+
+        A branch at the Publisher runs at the level of its Subscriber, so where only the Publisher is
+        given a level, the Subscribers take the same.
+        """
+        for levels in (order.isolation, self.topology.isolation):
+            for name in (node, EVERY_NODE, self.topology.publisher):
+                if name in levels:
+                    return levels[name]
+        return "read committed"

@@ -1,0 +1,197 @@
+"""SQL as a scenario needs to see it: parameters, and statements that cannot be prepared.
+
+A tokenizer for PostgreSQL's lexical rules (strings, dollar quotes, nested comments, quoted names)
+and nothing more: no grammar, no server. `:name` is a parameter; `::type`, `a[1:2]` and `:=` are not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>\s+|--[^\n]*)
+    | (?P<comment>/\*)
+    | (?P<dollar>\$(?:[A-Za-z_\x80-\uffff][A-Za-z0-9_\x80-\uffff]*)?\$)
+    | (?P<escape>[eE]'(?:[^'\\]|''|\\.)*')
+    | (?P<string>(?:[bBxXnN]|[uU]&)?'(?:[^']|'')*')
+    | (?P<quoted>(?:[uU]&)?"(?:[^"]|"")*")
+    | (?P<cast>::|:=)
+    | (?P<parameter>:[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<number>\d[\w.]*)
+    | (?P<word>[A-Za-z_\x80-\uffff][A-Za-z0-9_$\x80-\uffff]*)
+    | (?P<mark>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token; spaces and comments are tokens of kind "space"."""
+
+    kind: str
+    text: str
+
+    @property
+    def word(self) -> str:
+        """A key word or plain name in lower case; empty for anything else."""
+        return self.text.lower() if self.kind == "word" else ""
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """The tokens of `text`; joined, they are `text` again."""
+    at = 0
+    brackets = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        assert found is not None, "the last alternative takes any character"
+        kind, end = str(found.lastgroup), found.end()
+        if kind == "comment":
+            kind, end = "space", _comment_end(text, at)
+        elif kind == "dollar":
+            closing = text.find(found.group(), end)
+            kind, end = "string", len(text) if closing < 0 else closing + len(found.group())
+        elif kind == "parameter" and brackets:
+            kind, end = "mark", at + 1  # a[1:n] is a slice
+        elif kind == "mark":
+            brackets = max(0, brackets + (found.group() == "[") - (found.group() == "]"))
+        yield Token("string" if kind == "escape" else kind, text[at:end])
+        at = end
+
+
+def _comment_end(text: str, at: int) -> int:
+    """Where the comment that begins at `at` ends: they nest."""
+    depth = 0
+    for found in re.finditer(r"/\*|\*/", text[at:]):
+        depth += 1 if found.group() == "/*" else -1
+        if depth == 0:
+            return at + found.end()
+    return len(text)
+
+
+def parameters(text: str) -> list[str]:
+    """The names of the ``:parameters`` in `text`, in order, each once."""
+    found = (token.text[1:] for token in tokens(text) if token.kind == "parameter")
+    return list(dict.fromkeys(found))
+
+
+def placeholders(text: str) -> str:
+    """`text` as psycopg wants it: ``%(name)s`` for ``:name``, and every other ``%`` doubled."""
+    return "".join(
+        f"%({token.text[1:]})s" if token.kind == "parameter" else token.text.replace("%", "%%")
+        for token in tokens(text)
+    )
+
+
+def statements(text: str) -> list[list[Token]]:
+    """The statements of `text` as lists of tokens without spaces; empty ones are left out.
+
+    A semicolon inside the body of a SQL-standard function (``begin atomic … end``) does not end it.
+    """
+    found: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens(text):
+        if token.kind == "space":
+            continue
+        before = found[-1][-1].word if found[-1] else ""
+        if (
+            (depth and token.word == "case")
+            or (token.word == "atomic" and before == "begin")
+            or (depth and token.word == "begin")
+        ):
+            depth += 1
+        elif depth and token.word == "end":
+            depth -= 1
+        if token.text == ";" and not depth:
+            found.append([])
+        else:
+            found[-1].append(token)
+    return [each for each in found if each]
+
+
+def one_line(text: str) -> str:
+    """`text` with its spaces and comments folded, for a message or a timeline."""
+    parts = (" " if token.kind == "space" else token.text for token in tokens(text))
+    return "".join(parts).strip().rstrip(";").rstrip()
+
+
+def transaction_control(text: str) -> str:
+    """The first statement that begins, ends or prepares a transaction, in words; else empty."""
+    for statement in statements(text):
+        first = statement[0].word
+        second = statement[1].word if len(statement) > 1 else ""
+        if first == "rollback" and "to" in (token.word for token in statement[1:4]):
+            continue
+        if first in ("begin", "start", "commit", "end", "abort", "rollback") or (
+            (first, second) == ("prepare", "transaction")
+        ):
+            return f"{first} {second}".strip().upper()
+    return ""
+
+
+#: What PostgreSQL refuses to prepare, as (what it is, what to do instead).
+_FORBIDDEN = {
+    "listen": ("LISTEN", "listen on a session of its own"),
+    "unlisten": ("UNLISTEN", "listen on a session of its own"),
+    "notify": ("NOTIFY", "notify after the commit"),
+    "temporary": ("a temporary object", "use an ordinary table, or make it in another transaction"),
+    "hold": ("a cursor WITH HOLD", "declare it without HOLD"),
+    "snapshot": ("an exported snapshot", "export it from a session that does not write"),
+}
+_TEMPORARY = ("temp", "temporary")
+
+
+def forbidden_before_prepare(text: str) -> tuple[str, str] | None:
+    """Why a transaction with `text` in it cannot be prepared (0A000), and the remedy; else None."""
+    for statement in statements(text):
+        reason = _forbidden(statement)
+        if reason:
+            return _FORBIDDEN[reason]
+    return None
+
+
+def _forbidden(statement: list[Token]) -> str:
+    words = [token.word for token in statement]
+    first = words[0]
+    if first in ("listen", "unlisten", "notify"):
+        return first
+    if first == "create" and _creates_temporary(statement):
+        return "temporary"
+    if first in ("select", "with") and any(_has(words, "into", each) for each in _TEMPORARY):
+        return "temporary"
+    if first == "declare" and _has(words, "cursor", "with", "hold"):
+        return "hold"
+    return _forbidden_call(statement)
+
+
+def _has(words: list[str], *phrase: str) -> bool:
+    spans = zip(*(words[at:] for at in range(len(phrase))), strict=False)
+    return phrase in spans
+
+
+def _creates_temporary(statement: list[Token]) -> bool:
+    """CREATE [OR REPLACE] [GLOBAL | LOCAL] TEMP …, or CREATE … pg_temp.name."""
+    words = [token.word for token in statement]
+    at = 1
+    while words[at : at + 1] and words[at] in ("or", "replace", "global", "local"):
+        at += 1
+    if words[at : at + 1] and words[at] in _TEMPORARY:
+        return True
+    return any(
+        token.text.strip('"').lower() == "pg_temp" and after.text == "."
+        for token, after in itertools.pairwise(statement)
+    )
+
+
+def _forbidden_call(statement: list[Token]) -> str:
+    for token, after in itertools.pairwise(statement):
+        if after.text == "(":
+            if token.word == "pg_notify":
+                return "notify"
+            if token.word == "pg_export_snapshot":
+                return "snapshot"
+    return ""
