@@ -1,0 +1,202 @@
+"""The states of both machines and their transition tables: the protocol at a glance.
+
+A row is ``(state, event): action, next states``. The action names the machine's method, which
+chooses among the next states. What is not in a table is an error and changes nothing. The tables
+know no effects; those are in the actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from twopc.protocol import events as e
+
+
+class CoordinatorState(StrEnum):
+    """Where a global transaction is."""
+
+    NEW = "new"
+    ACTIVE = "active"
+    """The application works; nobody was asked to vote."""
+    COLLECTING = "collecting"
+    """The participants' names are being forced (presumed commit)."""
+    VOTING = "voting"
+    """Votes are awaited."""
+    DELEGATING = "delegating"
+    """The last agent was asked to decide."""
+    RESOLVING = "resolving"
+    """The last agent's answer was lost; it is being asked, and fenced."""
+    DECIDING = "deciding"
+    """The commit decision is being forced. The only way back is a log that refuses."""
+    READING_BACK = "reading_back"
+    """Whether the commit decision was written is being found out."""
+    REFUSING = "refusing"
+    """The abort decision is being forced (presumed nothing)."""
+    COMMITTING = "committing"
+    """Decided; acknowledgements are awaited."""
+    ABORTING = "aborting"
+    """Decided; acknowledgements are awaited."""
+    ENDED = "ended"
+
+
+class ParticipantState(StrEnum):
+    """Where a branch is."""
+
+    NEW = "new"
+    """Nothing is known of it: it never began, or a crash took its unprepared work."""
+    WORKING = "working"
+    PREPARING = "preparing"
+    """The prepare record is being forced."""
+    PREPARED = "prepared"
+    """Voted yes: in doubt until told."""
+    DECIDING = "deciding"
+    """Last agent: the commit record, which is the decision, is being forced."""
+    COMMITTING = "committing"
+    ABORTING = "aborting"
+    ENDED = "ended"
+
+
+State = CoordinatorState | ParticipantState
+
+
+class Row(NamedTuple):
+    """What a machine does with an event in a state."""
+
+    action: str
+    next: tuple[State, ...]
+
+
+Table = dict[tuple[State, type[e.Event]], Row]
+
+
+def _row(action: str, *after: State) -> Row:
+    return Row(action, after)
+
+
+def _ignored(states: Iterable[State], *events: type[e.Event]) -> Table:
+    return {(state, event): Row("ignore", (state,)) for state in states for event in events}
+
+
+_C = CoordinatorState
+_VOTES: tuple[type[e.Event], ...] = (e.VotedYes, e.VotedNo, e.VotedReadOnly, e.VoteUnknown)
+_ASKED = (
+    _C.DELEGATING, _C.RESOLVING, _C.DECIDING, _C.READING_BACK, _C.REFUSING, _C.COMMITTING,
+    _C.ABORTING, _C.ENDED,
+)  # fmt: skip
+
+COORDINATOR: Table = {
+    # Late and repeated events change nothing: messages may come twice, a timer may have fired just
+    # before it was cancelled, and it is too late to give up. Rows below overrule these.
+    **_ignored(_ASKED, e.TimerFired, e.AbortAsked),
+    **{(state, vote): _row("late_vote", state) for state in _ASKED for vote in _VOTES},
+    # A branch that asks before the decision will be told when there is one.
+    **{(state, e.Inquired): _row("undecided", state) for state in (_C.VOTING, *_ASKED)},
+    # Work.
+    (_C.NEW, e.Begin): _row("begin", _C.ACTIVE),
+    (_C.ACTIVE, e.CommitAsked): _row("ask", _C.VOTING, _C.COLLECTING, _C.DELEGATING),
+    (_C.ACTIVE, e.AbortAsked): _row("give_up", _C.ENDED),
+    # Presumed commit: names first.
+    (_C.COLLECTING, e.Logged): _row("collected", _C.VOTING, _C.ENDED),
+    (_C.COLLECTING, e.LogFailed): _row("not_collected", _C.ENDED),
+    (_C.COLLECTING, e.LogUnknown): _row("maybe_collected", _C.ENDED),
+    (_C.COLLECTING, e.AbortAsked): _row("veto", _C.COLLECTING),
+    # Votes.
+    (_C.VOTING, e.VotedYes): _row(
+        "voted", _C.VOTING, _C.DECIDING, _C.DELEGATING, _C.REFUSING, _C.ABORTING, _C.ENDED
+    ),
+    (_C.VOTING, e.VotedNo): _row("voted", _C.VOTING, _C.REFUSING, _C.ABORTING, _C.ENDED),
+    (_C.VOTING, e.VotedReadOnly): _row(
+        "voted", _C.VOTING, _C.DECIDING, _C.DELEGATING, _C.REFUSING, _C.ABORTING, _C.ENDED
+    ),
+    (_C.VOTING, e.VoteUnknown): _row("voted", _C.VOTING, _C.REFUSING, _C.ABORTING),
+    (_C.VOTING, e.TimerFired): _row("votes_overdue", _C.VOTING, _C.REFUSING, _C.ABORTING),
+    (_C.VOTING, e.AbortAsked): _row("give_up", _C.REFUSING, _C.ABORTING),
+    # Last agent.
+    (_C.DELEGATING, e.BranchCommitted): _row("agent_committed", _C.COMMITTING, _C.ENDED),
+    (_C.DELEGATING, e.BranchAborted): _row("agent_aborted", _C.ABORTING, _C.ENDED),
+    (_C.DELEGATING, e.VotedNo): _row("agent_refused", _C.DELEGATING, _C.ABORTING, _C.ENDED),
+    (_C.DELEGATING, e.VoteUnknown): _row("agent_lost", _C.DELEGATING, _C.RESOLVING),
+    (_C.DELEGATING, e.TimerFired): _row("agent_overdue", _C.DELEGATING, _C.RESOLVING),
+    (_C.RESOLVING, e.BranchCommitted): _row("agent_committed", _C.COMMITTING, _C.ENDED),
+    (_C.RESOLVING, e.BranchAborted): _row("agent_aborted", _C.ABORTING, _C.ENDED),
+    (_C.RESOLVING, e.VotedNo): _row("agent_refused", _C.RESOLVING, _C.ABORTING, _C.ENDED),
+    (_C.RESOLVING, e.TimerFired): _row("resolve_again", _C.RESOLVING),
+    # The decision.
+    (_C.DECIDING, e.Logged): _row("decided", _C.COMMITTING, _C.ENDED),
+    (_C.DECIDING, e.LogFailed): _row("not_decided", _C.REFUSING, _C.ABORTING, _C.ENDED),
+    (_C.DECIDING, e.LogUnknown): _row("maybe_decided", _C.READING_BACK),
+    (_C.READING_BACK, e.LogFound): _row("decided", _C.COMMITTING, _C.ENDED),
+    (_C.READING_BACK, e.LogMissing): _row("not_decided", _C.REFUSING, _C.ABORTING, _C.ENDED),
+    (_C.READING_BACK, e.TimerFired): _row("read_again", _C.READING_BACK),
+    (_C.REFUSING, e.Logged): _row("refused", _C.ABORTING),
+    (_C.REFUSING, e.LogFailed): _row("refused", _C.ABORTING),
+    (_C.REFUSING, e.LogUnknown): _row("refused", _C.ABORTING),
+    # Until everybody has acknowledged.
+    (_C.COMMITTING, e.BranchCommitted): _row("acked", _C.COMMITTING, _C.ENDED),
+    (_C.COMMITTING, e.BranchAborted): _row("contradicted", _C.COMMITTING, _C.ENDED),
+    (_C.COMMITTING, e.AckLost): _row("ack_lost", _C.COMMITTING),
+    (_C.COMMITTING, e.TimerFired): _row("commit_again", _C.COMMITTING),
+    (_C.COMMITTING, e.Inquired): _row("inquired", _C.COMMITTING),
+    (_C.ABORTING, e.BranchAborted): _row("acked", _C.ABORTING, _C.ENDED),
+    (_C.ABORTING, e.BranchCommitted): _row("contradicted", _C.ABORTING, _C.ENDED),
+    (_C.ABORTING, e.AckLost): _row("ack_lost", _C.ABORTING),
+    (_C.ABORTING, e.TimerFired): _row("abort_again", _C.ABORTING),
+    (_C.ABORTING, e.Inquired): _row("inquired", _C.ABORTING),
+    (_C.ENDED, e.BranchCommitted): _row("late_ack", _C.ENDED),
+    (_C.ENDED, e.BranchAborted): _row("late_ack", _C.ENDED),
+    (_C.ENDED, e.AckLost): _row("ignore", _C.ENDED),
+    (_C.ENDED, e.Inquired): _row("inquired", _C.ENDED),
+}
+
+_P = ParticipantState
+_BEGUN = tuple(state for state in _P if state is not _P.NEW)
+
+PARTICIPANT: Table = {
+    **_ignored(_BEGUN, e.TimerFired),
+    # Work. Until it is prepared a branch may roll back on its own.
+    (_P.NEW, e.WorkBegun): _row("begin", _P.WORKING),
+    (_P.WORKING, e.Wrote): _row("wrote", _P.WORKING),
+    (_P.WORKING, e.WorkFailed): _row("failed", _P.ENDED),
+    (_P.WORKING, e.TimerFired): _row("idle", _P.WORKING, _P.ENDED),
+    # The vote.
+    (_P.NEW, e.PrepareAsked): _row("vote_no", _P.ENDED),
+    (_P.WORKING, e.PrepareAsked): _row("prepare", _P.PREPARING, _P.ENDED),
+    (_P.PREPARING, e.PrepareAsked): _row("ignore", _P.PREPARING),
+    (_P.PREPARING, e.Logged): _row("prepared", _P.PREPARED, _P.ABORTING, _P.ENDED),
+    (_P.PREPARING, e.LogFailed): _row("not_prepared", _P.ENDED),
+    (_P.PREPARED, e.PrepareAsked): _row("vote_yes", _P.PREPARED),
+    (_P.COMMITTING, e.PrepareAsked): _row("ignore", _P.COMMITTING),
+    (_P.ABORTING, e.PrepareAsked): _row("ignore", _P.ABORTING),
+    (_P.ENDED, e.PrepareAsked): _row("vote_again", _P.ENDED),
+    # In doubt.
+    (_P.PREPARED, e.TimerFired): _row("inquire", _P.PREPARED),
+    (_P.PREPARED, e.CommitTold): _row("commit", _P.COMMITTING, _P.ENDED),
+    (_P.PREPARED, e.AbortTold): _row("abort", _P.ABORTING, _P.ENDED),
+    (_P.PREPARED, e.FenceTold): _row("abort", _P.ABORTING, _P.ENDED),
+    (_P.PREPARED, e.ResolvedByHand): _row("by_hand", _P.COMMITTING, _P.ABORTING),
+    (_P.COMMITTING, e.Logged): _row("ended", _P.ENDED),
+    (_P.ABORTING, e.Logged): _row("ended", _P.ENDED),
+    # Last agent.
+    (_P.NEW, e.DecideAsked): _row("vote_no", _P.ENDED),
+    (_P.WORKING, e.DecideAsked): _row("decide", _P.DECIDING, _P.ENDED),
+    (_P.DECIDING, e.DecideAsked): _row("ignore", _P.DECIDING),
+    (_P.DECIDING, e.FenceTold): _row("ignore", _P.DECIDING),
+    (_P.DECIDING, e.Logged): _row("ended", _P.ENDED),
+    (_P.DECIDING, e.LogFailed): _row("not_prepared", _P.ENDED),
+    (_P.ENDED, e.DecideAsked): _row("tell", _P.ENDED),
+    # Told before the branch is prepared: it never will be.
+    (_P.NEW, e.AbortTold): _row("roll_back", _P.ENDED),
+    (_P.WORKING, e.AbortTold): _row("roll_back", _P.ENDED),
+    (_P.PREPARING, e.AbortTold): _row("fence", _P.PREPARING),
+    (_P.NEW, e.FenceTold): _row("roll_back", _P.ENDED),
+    (_P.WORKING, e.FenceTold): _row("roll_back", _P.ENDED),
+    (_P.PREPARING, e.FenceTold): _row("fence", _P.PREPARING),
+    # Told again: answer how it stands. A contradiction is the coordinator's to report; only a
+    # branch finished by hand can meet one.
+    **_ignored((_P.COMMITTING, _P.ABORTING), e.CommitTold, e.AbortTold, e.FenceTold),
+    (_P.ENDED, e.CommitTold): _row("tell", _P.ENDED),
+    (_P.ENDED, e.AbortTold): _row("tell", _P.ENDED),
+    (_P.ENDED, e.FenceTold): _row("tell", _P.ENDED),
+}
