@@ -54,7 +54,9 @@ class GlobalId:
     def __post_init__(self) -> None:
         _checked_part(self.coordinator, "coordinator", _COORDINATOR_BYTES_MAX)
         if self.epoch < 0 or self.sequence < 0:
-            raise ValueError(f"epoch {self.epoch} and sequence {self.sequence} must not be negative")
+            raise ValueError(
+                f"epoch {self.epoch} and sequence {self.sequence} must not be negative"
+            )
 
     def __str__(self) -> str:
         return f"{PREFIX}:{self.coordinator}:{self.epoch}:{self.sequence}"
@@ -144,6 +146,17 @@ def first_trigger(name: str) -> str:
 def version_trigger(schema: str, table: str) -> str:
     """The Publisher's ``sp_mssync_upd_trig_<table>``, which renews the row version."""
     return bounded(f"sp_mssync_upd_trig_{table_part(schema, table)}")
+
+
+def generated_setting(schema: str, table: str) -> str:
+    """The transaction-local setting that keeps a block of generated values (letters only)."""
+    digest = hashlib.sha256(f"{schema}\0{table}".encode()).hexdigest()[:16]
+    return f"msrepl.generated_{digest}"
+
+
+def truncate_trigger(schema: str, table: str) -> str:
+    """``trg_mssync_truncate_<table>``, which refuses TRUNCATE at either end."""
+    return bounded(f"trg_mssync_truncate_{table_part(schema, table)}")
 
 
 def role(kind: str, *parts: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from importlib import resources
-from typing import LiteralString, cast
 
 from psycopg import sql
 
@@ -21,10 +20,8 @@ BODY_TAG = "$msrepl$"
 
 
 @functools.cache
-def _source(package: str, name: str) -> LiteralString:
-    text = resources.files(package).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
-    # The only cast to LiteralString: the text comes from the package, never from a user.
-    return cast("LiteralString", text)
+def _source(package: str, name: str) -> str:
+    return resources.files(package).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
 
 
 def render(package: str, name: str, **holes: sql.Composable) -> str:

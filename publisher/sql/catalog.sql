@@ -1,0 +1,30 @@
+-- msrepl.sysarticles, msrepl.syssubscriptions: what this database publishes, and to whom.
+-- called by: publisher.publication
+-- tables:    themselves
+-- holes:     owner
+create table if not exists msrepl.sysarticles (
+    article_id integer generated always as identity primary key,
+    objid oid not null unique,
+    source_schema text not null,
+    source_object text not null,
+    columns text[] not null,
+    filter_clause text,
+    replica_identity "char" not null,
+    altered_keys text[] not null default array[]::text[],
+    added_version boolean not null,
+    procedures oid[] not null default array[]::oid[],
+    structure text not null,
+    stale text,
+    unique (source_schema, source_object)
+);
+comment on table msrepl.sysarticles is 'Articles of this publication; stale says why the procedures no longer fit the table';
+create table if not exists msrepl.syssubscriptions (
+    subscriber text primary key,
+    link_role text not null unique,
+    status text not null default 'active' check (status in ('active', 'inactive')),
+    created_at timestamptz not null default clock_timestamp()
+);
+comment on table msrepl.syssubscriptions is 'Subscriptions with immediate updating, and the role under which each one''s link works';
+alter table msrepl.sysarticles owner to {owner};
+alter table msrepl.syssubscriptions owner to {owner};
+revoke all on msrepl.sysarticles, msrepl.syssubscriptions from public;

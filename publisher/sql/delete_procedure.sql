@@ -1,0 +1,61 @@
+-- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
+-- called by: the DELETE trigger of a Subscriber, over its link
+-- tables:    the published table; msrepl.branch_marker
+-- holes:     procedure, parameters, signature, owner, table, article, old_names, key_match, same, old_version,
+--            key_json, row_json, alias, partition, before, comment
+--
+-- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
+-- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
+create or replace procedure {procedure}({parameters})
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+<<sync>>
+declare
+    sent constant integer := cardinality($3);
+    done integer;
+    again integer;
+    bad record;
+begin
+    if $1 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($1, pg_current_xact_id(), $2, session_user);
+    end if;
+    {before}
+    delete from {table} as t
+    using unnest($3) as r({old_names})
+    where {key_match} and {same};
+    get diagnostics done = row_count;
+    if done <> sent then
+        perform 1
+        from unnest($3) as r({old_names})
+        join {table} as t on {key_match}
+        for update of t;
+        delete from {table} as t
+        using unnest($3) as r({old_names})
+        where {key_match} and {same};
+        get diagnostics again = row_count;
+        if done + again <> sent then
+            -- a row still there is stale; without one, and with several rows sent, which one was
+            -- missing cannot be told from those that this call deleted
+            select case when t.msrepl_tran_version is null then 'row_missing' else 'delete_stale' end as kind,
+                   {key_json} as key, r.{old_version}::text as sent_version,
+                   t.msrepl_tran_version::text as held_version, {row_json} as held
+            into bad
+            from unnest($3) as r({old_names})
+            left join (select * from {table} as {alias} where {partition}) as t on {key_match}
+            where t.msrepl_tran_version is not null or sync.sent = 1
+            limit 1;
+            perform msrepl.raise_conflict(
+                coalesce(bad.kind, 'row_missing'), '40001', 20515, {article}, bad.key,
+                bad.sent_version, bad.held_version, bad.held,
+                format('rows of %s do not match between Publisher and Subscriber: %s of %s rows of the DELETE were refused',
+                       {article}, sent - done - again, sent));
+        end if;
+    end if;
+end
+$msrepl$;
+alter procedure {procedure}({signature}) owner to {owner};
+revoke all on procedure {procedure}({signature}) from public;
+comment on procedure {procedure}({signature}) is {comment};

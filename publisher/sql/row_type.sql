@@ -1,0 +1,8 @@
+-- mssync_<what>_row_<table>: the rows of one article on their way from a Subscriber.
+-- called by: parameters of the sync procedures
+-- tables:    none
+-- holes:     type, attributes, owner, comment
+create type {type} as ({attributes});
+alter type {type} owner to {owner};
+revoke all on type {type} from public;
+comment on type {type} is {comment};

@@ -1,0 +1,41 @@
+-- trg_mssync_upd_<table>: sends the rows that an UPDATE changed to the Publisher, in one call.
+-- called by: AFTER UPDATE trigger of the subscribed table
+-- tables:    transition tables deleted and inserted; msrepl.branch_marker
+-- holes:     function, old_columns, new_columns, ship, owner, comment
+--
+-- Old and new rows pair by position. Transition tables promise no order, so several rows are sorted: a new
+-- row's version was derived from its old one (trg_mssync_ver_<table>), and sorting both by it puts them in
+-- the same order even when keys changed. No join: a cached plan of one goes quadratic.
+create or replace function {function}() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO' set intervalstyle = 'postgres' set extra_float_digits = 1
+as $msrepl$
+#variable_conflict use_column
+<<sync>>
+declare
+    changed integer;
+    olds text;
+    news text;
+    salt text;
+    {variables}
+begin
+    select count(*), array_agg(row({old_columns}))::text into changed, olds from deleted as o;
+    if changed = 0 then
+        return null;
+    elsif changed = 1 then
+        select array_agg(row({new_columns}))::text into news from inserted as n;
+    else
+        salt := coalesce(current_setting('msrepl.gid', true), '');
+        select array_agg(row({old_columns}) order by md5(o.msrepl_tran_version::text || sync.salt)::uuid)::text
+        into olds from deleted as o;
+        select array_agg(row({new_columns}) order by n.msrepl_tran_version)::text
+        into news from inserted as n;
+    end if;
+    arguments := quote_literal(olds) || ',' || quote_literal(news){more};
+{ship}
+end
+$msrepl$;
+alter function {function}() owner to {owner};
+revoke all on function {function}() from public;
+comment on function {function}() is {comment};

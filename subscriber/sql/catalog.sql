@@ -1,0 +1,30 @@
+-- msrepl.mssubscription_agents, msrepl.msreplication_objects: the subscription of this database and the
+-- objects it brought in.
+-- called by: subscriber.subscription
+-- tables:    themselves
+-- holes:     owner
+create table if not exists msrepl.mssubscription_agents (
+    publisher text primary key,
+    subscriber text not null,
+    publisher_db text not null,
+    link text not null,
+    status text not null default 'active' check (status in ('active', 'inactive')),
+    status_reason text
+);
+comment on table msrepl.mssubscription_agents is 'The subscription: its Publisher, the server object of its link, and whether it is active';
+create table if not exists msrepl.msreplication_objects (
+    objid oid primary key,
+    dest_schema text not null,
+    article text not null,
+    created_table boolean not null,
+    added_version boolean not null,
+    structure text not null default '',
+    routines oid[] not null default array[]::oid[],
+    stale text,
+    definition jsonb not null,
+    unique (dest_schema, article)
+);
+comment on table msrepl.msreplication_objects is 'Subscribed tables, and what is needed to take the subscription away again';
+alter table msrepl.mssubscription_agents owner to {owner};
+alter table msrepl.msreplication_objects owner to {owner};
+revoke all on msrepl.mssubscription_agents, msrepl.msreplication_objects from public;

@@ -1,0 +1,42 @@
+-- msrepl.flush: sends the calls that wait in the branch marker.
+-- called by: queue_call, the statement guard of tables with referential actions
+-- tables:    msrepl.branch_marker
+-- holes:     owner, link
+create or replace function msrepl.flush() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    sent integer;
+    queued text;
+    command text;
+    detail text;
+begin
+    select m.calls + 1, m.pending into sent, queued
+    from msrepl.branch_marker as m
+    where m.xid = pg_current_xact_id_if_assigned();
+    if queued is null then
+        return;
+    end if;
+    update msrepl.branch_marker as m set calls = sent, pending = null where m.xid = pg_current_xact_id();
+    command := case when sent = 1
+            then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
+            else 'rollback to s' || sent - 1 end
+        || ';' || queued || ';savepoint s' || sent;
+    begin
+        perform msrepl_link.dblink_exec({link}, command);
+    exception
+        when query_canceled then
+            perform msrepl.drain_link();
+            raise;
+        when others then
+            get stacked diagnostics detail = pg_exception_detail;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sent = 1, command) then
+                raise;
+            end if;
+    end;
+end
+$msrepl$;
+alter function msrepl.flush() owner to {owner};
+revoke all on function msrepl.flush() from public;
+comment on function msrepl.flush() is 'Sends the calls that wait';

@@ -1,0 +1,7 @@
+-- !trg_mssync_ver_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
+-- called by: every such row
+-- tables:    the subscribed table
+-- holes:     trigger, event, table, function
+create or replace trigger {trigger}
+    before {event} on {table}
+    for each row execute function {function}();

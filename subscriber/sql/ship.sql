@@ -1,0 +1,54 @@
+-- fragment: ships one call to the Publisher, or queues it; the tail of every capture trigger.
+-- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
+--            more than these lines)
+-- tables:    msrepl.branch_marker
+-- holes:     link, procedure, own_branch, publisher_branch, sites, sites_text, table_name
+--
+-- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message
+-- first takes the Publisher's transaction back to the savepoint that it names: the remote side follows the
+-- local one without asking how far it got, and a remote side left in error is revived by the same words.
+    update msrepl.branch_marker as m
+    set calls = m.calls + sync.step
+    where m.xid = pg_current_xact_id()
+    returning m.calls, m.pending into sync.sent, sync.queued;
+    if sync.sent is not null then
+        sync.call := 'call ' || {procedure} || '(null,null,' || sync.arguments || ')';
+    else
+        sync.transaction := current_setting('msrepl.gid', true);
+        if coalesce(sync.transaction, '') = '' then
+            perform msrepl.raise_uncoordinated({table_name});
+        end if;
+        sync.call := 'call ' || {procedure} || '(' || quote_literal(sync.transaction || {publisher_branch})
+            || ',' || {sites_text} || ',' || sync.arguments || ')';
+        sync.sent := sync.step;
+        insert into msrepl.branch_marker (gid, xid, participants, calls, pending)
+        values (sync.transaction || {own_branch}, pg_current_xact_id(), {sites}, sync.sent,
+                case when sync.step = 0 then sync.call end);
+        sync.is_new := true;
+    end if;
+    if sync.step = 0 then
+        if not sync.is_new then
+            perform msrepl.queue_call(sync.call, sync.queued);
+        end if;
+        return null;
+    end if;
+    sync.call := case when sync.sent = 1
+            then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
+            else 'rollback to s' || sync.sent - 1 end
+        || ';' || coalesce(sync.queued || ';', '') || sync.call || ';savepoint s' || sync.sent;
+    begin
+        perform msrepl_link.dblink_exec({link}, sync.call);
+    exception
+        when query_canceled then
+            perform msrepl.drain_link();
+            raise;
+        when others then
+            get stacked diagnostics detail = pg_exception_detail;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call) then
+                raise;
+            end if;
+    end;
+    if sync.queued is not null then
+        update msrepl.branch_marker as m set pending = null where m.xid = pg_current_xact_id();
+    end if;
+    return null;

@@ -1,0 +1,19 @@
+-- trg_mssync_ver_<table>: gives an updated row its new version.
+-- called by: BEFORE UPDATE row trigger of the subscribed table
+-- tables:    the row in hand only
+-- holes:     function, guard, comment
+--
+-- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). Derived from the old one and the
+-- global transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired.
+create or replace function {function}() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    {guard}
+    new.msrepl_tran_version :=
+        md5(old.msrepl_tran_version::text || coalesce(current_setting('msrepl.gid', true), ''))::uuid;
+    return new;
+end
+$msrepl$;
+comment on function {function}() is {comment};

@@ -1,0 +1,207 @@
+"""Read a table's shape from the catalogs: `twopc.articles.Table`. Changes nothing."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row, tuple_row
+
+from twopc.articles import Column, ForeignKey, Table, UserTrigger
+from twopc.errors import ArticleError
+
+# `regular` is the type behind a domain; an array is as comparable as its elements. Geometric types
+# have an operator named = that compares areas or nothing at all, so what counts is an operator class.
+_COLUMNS = """
+with recursive regular(attnum, typ) as (
+    select a.attnum, a.atttypid
+    from pg_attribute a
+    where a.attrelid = %(relid)s and a.attnum > 0 and not a.attisdropped
+  union all
+    select r.attnum, case when t.typtype = 'd' then t.typbasetype else t.typelem end
+    from regular r
+    join pg_type t on t.oid = r.typ
+    where t.typtype = 'd' or (t.typcategory = 'A' and t.typelem <> 0)
+), comparable as (
+    select r.attnum, bool_and(
+        t.typtype in ('d', 'e', 'r', 'm') or t.typcategory = 'A'
+        or exists (
+            select from pg_opclass o
+            join pg_am m on m.oid = o.opcmethod and m.amname in ('btree', 'hash')
+            where o.opcdefault and (o.opcintype = t.oid or exists (
+                select from pg_cast c
+                where c.castsource = t.oid and c.casttarget = o.opcintype and c.castmethod = 'b'))
+        )) as yes
+    from regular r
+    join pg_type t on t.oid = r.typ
+    group by r.attnum
+)
+select a.attname as name,
+       format_type(a.atttypid, a.atttypmod) as type,
+       a.attnotnull as not_null,
+       a.attidentity::text as identity,
+       a.attgenerated::text as generated,
+       pg_get_expr(d.adbin, d.adrelid) as default,
+       -- what a default expression stands on: a sequence, or a function that a Subscriber lacks
+       exists (
+           select from pg_depend p
+           where p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and a.attgenerated = ''
+             and ((p.refclassid = 'pg_class'::regclass and p.refobjid <> a.attrelid)
+                  or p.refclassid = 'pg_proc'::regclass)
+       ) as default_at_publisher,
+       c.yes as comparable,
+       case when a.attcollation <> t.typcollation
+            then format('%%I.%%I', n.nspname, l.collname) end as collation
+from pg_attribute a
+join pg_type t on t.oid = a.atttypid
+join comparable c on c.attnum = a.attnum
+left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+left join pg_collation l on l.oid = a.attcollation
+left join pg_namespace n on n.oid = l.collnamespace
+where a.attrelid = %(relid)s and a.attnum > 0 and not a.attisdropped
+order by a.attnum
+"""
+
+_UNIQUES = """
+select i.relname,
+       array(select a.attname::text
+             from unnest(x.indkey::int2[]) with ordinality as k(attnum, place)
+             join pg_attribute a on a.attrelid = x.indrelid and a.attnum = k.attnum
+             where k.place <= x.indnkeyatts
+             order by k.place),
+       x.indisprimary
+from pg_index x
+join pg_class i on i.oid = x.indexrelid
+where x.indrelid = %(relid)s and x.indisunique and x.indisvalid
+  and x.indpred is null and x.indexprs is null and not x.indisexclusion
+order by x.indisprimary desc, i.relname
+"""
+
+_TRIGGERS = """
+select t.tgname,
+       t.tgtype & 2 <> 0, t.tgtype & 1 <> 0, t.tgtype & 4 <> 0, t.tgtype & 16 <> 0, t.tgtype & 8 <> 0
+from pg_trigger t
+join pg_proc p on p.oid = t.tgfoid
+join pg_namespace n on n.oid = p.pronamespace
+where t.tgrelid = %(relid)s and not t.tgisinternal and t.tgenabled <> 'D' and n.nspname <> 'msrepl'
+order by t.tgname
+"""
+
+_FOREIGN_KEYS = """
+select c.conname::text as name,
+       n.nspname::text as schema, r.relname::text as table,
+       array(select a.attname::text from unnest(c.conkey) with ordinality as k(n, p)
+             join pg_attribute a on a.attrelid = c.conrelid and a.attnum = k.n order by k.p) as columns,
+       fn.nspname::text as target_schema, f.relname::text as target_table,
+       array(select a.attname::text from unnest(c.confkey) with ordinality as k(n, p)
+             join pg_attribute a on a.attrelid = c.confrelid and a.attnum = k.n order by k.p
+            ) as target_columns,
+       c.confdeltype::text as on_delete, c.confupdtype::text as on_update,
+       c.condeferrable as deferrable,
+       c.conrelid = %(relid)s as outgoing, c.confrelid = %(relid)s as incoming
+from pg_constraint c
+join pg_class r on r.oid = c.conrelid
+join pg_namespace n on n.oid = r.relnamespace
+join pg_class f on f.oid = c.confrelid
+join pg_namespace fn on fn.oid = f.relnamespace
+where c.contype = 'f' and c.conparentid = 0 and %(relid)s in (c.conrelid, c.confrelid)
+order by n.nspname, r.relname, c.conname
+"""
+
+_RELATION = """
+select c.oid, c.relkind::text, c.relpersistence::text, c.relispartition,
+       c.relrowsecurity or c.relforcerowsecurity
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+where n.nspname = %s and c.relname = %s
+"""
+
+_PARTITIONS = """
+select n.nspname::text, c.relname::text
+from pg_partition_tree(%s) p
+join pg_class c on c.oid = p.relid
+join pg_namespace n on n.oid = c.relnamespace
+where p.isleaf and p.relid <> p.parentrelid
+order by 1, 2
+"""
+
+_SIMILAR = """
+select format('%%s.%%s', n.nspname, c.relname)
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p') and n.nspname !~ '^(pg_|information_schema|msrepl)'
+order by n.nspname = %s desc, n.nspname, c.relname
+"""
+
+
+async def describe(connection: AsyncConnection[Any], schema: str, table: str) -> Table:
+    """The table as it is now.
+
+    Raises:
+        ArticleError: there is no such table; the message lists similar ones.
+    """
+    async with connection.transaction():
+        # With an empty search path every type, function and sequence is printed with its schema.
+        before = await _rows(connection, "select current_setting('search_path')", {})
+        await connection.execute("set local search_path = ''")
+        described = await _describe(connection, schema, table)
+        await connection.execute("select set_config('search_path', %s, true)", before[0])
+    return described
+
+
+async def _rows(
+    connection: AsyncConnection[Any], query: str, parameters: Any
+) -> list[tuple[Any, ...]]:
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(query, parameters)
+        return await cursor.fetchall()
+
+
+async def _describe(connection: AsyncConnection[Any], schema: str, table: str) -> Table:
+    found = await _rows(connection, _RELATION, (schema, table))
+    if not found:
+        raise ArticleError(await _no_such_table(connection, schema, table))
+    relid, kind, persistence, is_partition, row_security = found[0]
+    at = {"relid": relid}
+    uniques = await _rows(connection, _UNIQUES, at)
+    triggers = await _rows(connection, _TRIGGERS, at)
+    partitions = await _rows(connection, _PARTITIONS, (relid,)) if kind == "p" else []
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(_COLUMNS, at)
+        columns = tuple(Column(**row) for row in await cursor.fetchall())
+        await cursor.execute(_FOREIGN_KEYS, at)
+        keys = await cursor.fetchall()
+    return Table(
+        schema=schema,
+        name=table,
+        columns=columns,
+        key=next((tuple(names) for _, names, primary in uniques if primary), ()),
+        uniques=tuple((name, tuple(names)) for name, names, _ in uniques),
+        kind=kind,
+        persistence=persistence,
+        partitions=tuple((row[0], row[1]) for row in partitions),
+        is_partition=is_partition,
+        row_security=row_security,
+        triggers=tuple(
+            UserTrigger(name=n, before=b, row=r, insert=i, update=u, delete=d)
+            for n, b, r, i, u, d in triggers
+        ),
+        references=tuple(_foreign_key(row) for row in keys if row["outgoing"]),
+        referenced_by=tuple(_foreign_key(row) for row in keys if row["incoming"]),
+    )
+
+
+def _foreign_key(row: dict[str, Any]) -> ForeignKey:
+    values = {name: value for name, value in row.items() if name not in ("outgoing", "incoming")}
+    values["columns"] = tuple(values["columns"])
+    values["target_columns"] = tuple(values["target_columns"])
+    return ForeignKey(**values)
+
+
+async def _no_such_table(connection: AsyncConnection[Any], schema: str, table: str) -> str:
+    names = [row[0] for row in await _rows(connection, _SIMILAR, (schema,))]
+    wanted = f"{schema}.{table}"
+    close = difflib.get_close_matches(wanted, names, n=3) or names[:5]
+    remedy = f"did you mean {', '.join(close)}?" if close else "the database has no tables"
+    return f"table {wanted} does not exist in {connection.info.dbname!r}: {remedy}"

@@ -1,0 +1,73 @@
+"""Pieces of SQL that fill holes: column lists, key predicates, row images. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from psycopg import sql
+
+from twopc.articles import Article, Column
+
+COMMA = sql.SQL(", ")
+AND = sql.SQL(" and ")
+
+
+def qualified(schema: str, name: str) -> sql.Identifier:
+    """``"schema"."name"``."""
+    return sql.Identifier(schema, name)
+
+
+def numbered(prefix: str, count: int) -> list[str]:
+    """``n1 … n<count>``: attribute names that can equal no column of a user's table by mistake,
+    since they are always written behind an alias."""
+    return [f"{prefix}{place}" for place in range(1, count + 1)]
+
+
+def identifiers(names: Iterable[str], alias: str | None = None) -> sql.Composed:
+    """A comma list of identifiers, each behind `alias` if one is given."""
+    if alias is None:
+        return COMMA.join([sql.Identifier(name) for name in names])
+    return COMMA.join([sql.Identifier(alias, name) for name in names])
+
+
+def attribute_definitions(pairs: Iterable[tuple[str, Column]]) -> sql.Composed:
+    """``n1 integer, n2 text …`` for a row type."""
+    # format_type output is SQL already; it comes from the server's catalogs, quoted.
+    return COMMA.join(
+        [sql.SQL("{} {}").format(sql.Identifier(name), raw(column.type)) for name, column in pairs]
+    )
+
+
+def raw(text: str) -> sql.SQL:
+    """SQL text that the server itself produced (a type's name, an expression) or that an
+    administrator wrote (a row filter). Never a value, never from an application."""
+    return sql.SQL(text)
+
+
+def equal(left: sql.Composable, right: sql.Composable) -> sql.Composed:
+    """``left = right``: for keys, which are never NULL."""
+    return sql.SQL("{} = {}").format(left, right)
+
+
+def same_value(column: Column, left: sql.Composable, right: sql.Composable) -> sql.Composed:
+    """NULL-safe sameness; by text where the type has no equality that tells values apart."""
+    if column.comparable:
+        return sql.SQL("{} is not distinct from {}").format(left, right)
+    return sql.SQL("{}::text is not distinct from {}::text").format(left, right)
+
+
+def pairs_equal(
+    left: str, left_names: Sequence[str], right: str, right_names: Sequence[str]
+) -> sql.Composed:
+    """``left.a = right.x and left.b = right.y``."""
+    return AND.join(
+        [
+            equal(sql.Identifier(left, a), sql.Identifier(right, b))
+            for a, b in zip(left_names, right_names, strict=True)
+        ]
+    )
+
+
+def table_of(article: Article) -> sql.Identifier:
+    """The published table's quoted, qualified name."""
+    return qualified(article.schema, article.table)

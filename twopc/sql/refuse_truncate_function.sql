@@ -1,0 +1,15 @@
+-- msrepl.refuse_truncate: TRUNCATE names no rows, so it can be neither compared nor replicated.
+-- called by: BEFORE TRUNCATE trigger of every published or subscribed table
+-- tables:    none
+-- holes:     none
+create or replace function msrepl.refuse_truncate() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    raise exception 'table %.% is replicated: TRUNCATE is refused', tg_table_schema, tg_table_name
+        using errcode = 'feature_not_supported',
+              hint = 'Use DELETE, or drop the article first.';
+end
+$msrepl$;
+comment on function msrepl.refuse_truncate() is 'Refuses TRUNCATE of a replicated table';
