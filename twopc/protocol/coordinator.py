@@ -112,11 +112,11 @@ class Coordinator(Finishing, table=COORDINATOR):
     def _late_vote(self, event: _Vote, now: float) -> _Effects:
         """A vote that does not count any more: repeated, or overtaken by the decision."""
         branch = self._branches.get(event.participant)
-        if branch is None or branch is Branch.WORKING:
+        if branch is Branch.WORKING or (branch is None and not self._resumed):
             raise self._refusal(event, "is from nobody who was asked")
         vote = _VOTE_OF[type(event)]
         if {branch, vote} == {Branch.YES, Branch.NO} and self.outcome is None:
-            raise self._refusal(event, f"contradicts its earlier vote {branch.name}")
+            raise self._refusal(event, f"contradicts its earlier vote")
         return NOTHING
 
     def _votes_overdue(self, event: e.TimerFired, now: float) -> _Effects:
@@ -158,10 +158,6 @@ class Coordinator(Finishing, table=COORDINATOR):
     def _agent_overdue(self, event: e.TimerFired, now: float) -> _Effects:
         return self._resolve(now) if event.name is Timer.VOTE else NOTHING
 
-    def _resolve(self, now: float) -> _Effects:
-        self._move(_C.RESOLVING)
-        return (send(self._names[-1], Message.FENCE), self._resend_timer(now))
-
     def _resolve_again(self, event: e.TimerFired, now: float) -> _Effects:
         if event.name is not Timer.RESEND:
             return NOTHING
@@ -189,7 +185,7 @@ class Coordinator(Finishing, table=COORDINATOR):
         self, event: e.Logged | e.LogFailed | e.LogUnknown | e.LogFound | e.LogMissing
     ) -> x.Record:
         record = self._record
-        if record is None or event.record != record:
+        if record is None or (event.record is not record and event.record != record):
             raise self._refusal(event, "is not about the record being logged")
         return record
 

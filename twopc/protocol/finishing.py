@@ -44,7 +44,7 @@ class Finishing(Machine):
 
     __slots__ = (
         "_answered", "_awaited", "_branches", "_damaged", "_log_holds", "_names", "_record",
-        "_settings", "outcome", "reason",
+        "_resumed", "_settings", "outcome", "reason",
     )  # fmt: skip
 
     def __init__(self, settings: Settings) -> None:
@@ -61,6 +61,8 @@ class Finishing(Machine):
         self._answered = False
         """The application has its answer."""
         self._damaged = False
+        self._resumed = False
+        """Rebuilt from a log that names those only who are still concerned."""
         self.outcome: Outcome | None = None
         """COMMITTED or ABORTED once decided."""
         self.reason = ""
@@ -71,6 +73,36 @@ class Finishing(Machine):
         """The branches that may still be prepared, in order; after the end those are none."""
         open_ = (Branch.ASKED, Branch.YES, Branch.UNKNOWN, Branch.TOLD)
         return tuple(name for name, branch in self._branches.items() if branch in open_)
+
+    def resume(
+        self, outcome: Outcome | None, participants: tuple[str, ...], now: float
+    ) -> tuple[x.Effect, ...]:
+        """Take up, in a new machine, what a crash interrupted; for `recovery`, which knows when.
+
+        Args:
+            outcome: the decision; None if it lies with the last agent, who is named last.
+            participants: whom it concerns.
+            now: as for `receive`.
+        """
+        self._resumed = True
+        self._answered = True  # whoever asked went down with the old machine
+        self._names = participants
+        self._branches = dict.fromkeys(participants, Branch.YES)
+        if outcome is None:
+            return self._resolve(now)
+        self._log_holds = True
+        if outcome is Outcome.COMMITTED:
+            return self._commit(participants, now)
+        self._branches = dict.fromkeys(participants, Branch.UNKNOWN)
+        self.outcome = Outcome.ABORTED
+        self.reason = "the coordinator was restarted"
+        return self._tell_abort(now)
+
+    def _resolve(self, now: float) -> _Effects:
+        self._move(_C.RESOLVING)
+        agent = self._names[-1]
+        self._branches[agent] = Branch.ASKED
+        return (send(agent, Message.FENCE), self._resend_timer(now))
 
     # -- telling -----------------------------------------------------------------------------------
 

@@ -52,6 +52,20 @@ class Participant(Machine, table=PARTICIPANT):
         self.reason = ""
         """Why it rolled back on its own."""
 
+    def resume(self, outcome: Outcome | None, now: float) -> tuple[x.Effect, ...]:
+        """Take up, in a new machine, a branch that a crash interrupted; for `recovery`.
+
+        Args:
+            outcome: how it ended; None if it is prepared.
+            now: as for `receive`.
+        """
+        self.wrote = True
+        if outcome is not None:
+            self._end(outcome)
+            return NOTHING
+        self._move(_P.PREPARED)
+        return (send(COORDINATOR, Message.INQUIRE), self._inquiry_timer(now))
+
     # -- work --------------------------------------------------------------------------------------
 
     def _begin(self, event: e.WorkBegun, now: float) -> _Effects:
