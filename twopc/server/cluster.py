@@ -16,13 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
-
 from twopc.errors import ServerError
+from twopc.log import get_logger
 from twopc.server.binaries import Binaries, ServerUser
 from twopc.server.cache import FileLock, cache_directory
 
-logger = structlog.get_logger(__name__)
+logger = get_logger(__name__)
 
 SUPERUSER = "postgres"
 #: A file of settings of the running server, read after postgresql.conf and before ALTER SYSTEM.
@@ -145,15 +144,17 @@ def build_empty(binaries: Binaries) -> Callable[[Path, FileLock], None]:
 def _build(cluster: CachedCluster, build: Callable[[Path, FileLock], None], lock: FileLock) -> None:
     _prune(cluster.directory.parent)
     partial = cluster.directory.with_name(f"{cluster.directory.name}.partial")
-    shutil.rmtree(partial, ignore_errors=not partial.exists())  # of a run that was killed
+    if partial.exists():
+        shutil.rmtree(partial)  # of a run that was killed
     partial.mkdir(mode=0o700)
     try:
         build(partial, lock)
+        _flush(partial)  # else the machine's crash could leave a cache that only looks complete
         partial.rename(cluster.directory)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    logger.debug("cluster cached", name=cluster.directory.name)
+    logger.debug("cluster cached", cluster=cluster.directory.name)
 
 
 def _prune(clusters: Path) -> None:
@@ -166,6 +167,16 @@ def _prune(clusters: Path) -> None:
         if lock is not None:
             shutil.rmtree(path, ignore_errors=True)
             lock.release(remove=True)
+
+
+def _flush(tree: Path) -> None:
+    for directory, _, files in os.walk(tree):
+        for path in (*(os.path.join(directory, name) for name in files), directory):
+            fd = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
 
 
 def _give(tree: Path, uid: int, gid: int) -> None:

@@ -20,10 +20,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
-import structlog
 from psycopg import conninfo
 
 from twopc.errors import ServerError
+from twopc.log import get_logger
 from twopc.server.binaries import Binaries, find_binaries
 from twopc.server.cache import FileLock
 from twopc.server.cluster import (
@@ -38,7 +38,7 @@ from twopc.server.processes import kill_processes
 from twopc.server.run_directory import RunDirectory, sweep
 from twopc.server.settings import configuration
 
-logger = structlog.get_logger(__name__)
+logger = get_logger(__name__)
 
 HOST = "127.0.0.1"
 _READY_TIMEOUT_S = 60.0  # crash recovery included
@@ -103,7 +103,7 @@ class Server:
         began = time.monotonic()
         try:
             sweep()
-        except (OSError, TimeoutError) as error:
+        except (OSError, ServerError) as error:
             logger.warning("leftovers not removed", error=str(error))
         binaries = find_binaries()
         server = cls(binaries=binaries, durable=durable, settings=settings or {})

@@ -1,8 +1,8 @@
 """The processes of one data directory: found, ended, and what they leave in the kernel removed.
 
-A process is ours if it is called postgres and its working directory is the data directory, which
-is where every server process lives. Pids in files are hints and never enough to send a signal.
-It must not know how a server is started.
+A process is one of them if it is called postgres and works in the data directory, as every server
+process does, or was started on it and has not entered it yet. A pid read from a file is never
+enough to send a signal. It must not know how a server is started.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from twopc.errors import ServerError
 from twopc.server.waiting import wait_for
 
 _QUIT_TIMEOUT_S = 6.0  # the postmaster itself kills its children after five
@@ -28,7 +29,9 @@ def processes_of(data: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.cwd() == place and process.name() == "postgres":
+            if process.name() == "postgres" and (
+                process.cwd() == place or str(data) in process.cmdline()
+            ):
                 found.append(process)
         except (psutil.Error, OSError):
             continue  # gone meanwhile, a zombie, or somebody else's
@@ -38,7 +41,7 @@ def processes_of(data: Path) -> list[psutil.Process]:
 def end_processes(data: Path) -> tuple[int, ...]:
     """Stop the server on `data` at once (immediate shutdown), by force if that does not help.
 
-    Returns the pids that were found; raises TimeoutError if some survive SIGKILL.
+    Returns the pids that were found; raises `ServerError` if some survive SIGKILL.
     """
     found = processes_of(data)
     pids = tuple(process.pid for process in found)
@@ -57,7 +60,10 @@ def end_processes(data: Path) -> tuple[int, ...]:
 
 
 def kill_processes(data: Path) -> None:
-    """SIGKILL the postmaster on `data` and all its children; they are gone on return."""
+    """SIGKILL the postmaster on `data` and all its children; they are gone on return.
+
+    Raises `ServerError` if some are not.
+    """
 
     def killed_all() -> bool:
         # Again until none is left: the postmaster may have forked between look and kill.
@@ -66,7 +72,14 @@ def kill_processes(data: Path) -> None:
             _send(process, signal.SIGKILL)
         return not left
 
-    wait_for(killed_all, what=f"the processes on {data} to die", timeout_s=_KILL_TIMEOUT_S)
+    try:
+        wait_for(killed_all, what=f"the processes on {data} to die", timeout_s=_KILL_TIMEOUT_S)
+    except TimeoutError as error:
+        pids = ", ".join(str(process.pid) for process in processes_of(data))
+        raise ServerError(
+            f"server processes on {data} survive SIGKILL (pids {pids}): they hang in the kernel,"
+            " mostly on a disk that does not answer; see to it, then run `twopc clean`"
+        ) from error
 
 
 def remove_shared_memory(data: Path) -> None:

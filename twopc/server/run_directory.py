@@ -17,15 +17,14 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
-
 from twopc.errors import ServerError
+from twopc.log import get_logger
 from twopc.server import supervisor
 from twopc.server.binaries import ServerUser
 from twopc.server.cache import FileLock, cache_directory
 from twopc.server.processes import end_processes, remove_shared_memory
 
-logger = structlog.get_logger(__name__)
+logger = get_logger(__name__)
 
 _SUPERVISOR_TIMEOUT_S = 10.0
 _SOCKET_PATH_BYTES_MAX = 103  # macOS; Linux has 107
@@ -131,7 +130,8 @@ def clear(directory: Path, sockets: Path) -> tuple[int, ...]:
     pids = end_processes(data)
     remove_shared_memory(data)
     for path in (directory, sockets):
-        shutil.rmtree(path, ignore_errors=not path.exists())
+        if path.exists():
+            shutil.rmtree(path)
     return pids
 
 

@@ -1,0 +1,149 @@
+"""A cache of our own, and processes that own servers and can be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from twopc.server.cache import CACHE_VARIABLE
+from twopc.server.waiting import wait_for
+
+ROOT = Path(__file__).parents[2]
+
+#: Starts a server, says where it is, and lives until its standard input ends.
+OWNER = """
+import json, sys
+from twopc.server import Server
+server = Server.start()
+print(json.dumps({"directory": str(server.directory), "sockets": str(server.socket_dir),
+                  "pid": server.pid, "supervisor": server.supervisor_pid,
+                  "dsn": server.dsn("postgres"), "uid": server.directory.stat().st_uid}), flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def temporary_cache() -> Iterator[Path]:
+    """A path for a cache directory in a place that every user can enter."""
+    place = Path(tempfile.mkdtemp(prefix="twopc-test-"))
+    place.chmod(0o755)
+    cache = place / "cache"
+    yield cache
+    # The supervisors of servers that nobody has stopped are still at it.
+    wait_for(lambda: not any(cache.glob("runs/*")), what=f"the runs in {cache}", timeout_s=20)
+    shutil.rmtree(place)
+
+
+@pytest.fixture(scope="session")
+def session_cache() -> Iterator[Path]:
+    """A cache directory that no other process uses."""
+    with temporary_cache() as cache:
+        yield cache
+
+
+@pytest.fixture
+def own_cache(session_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Makes `session_cache` the cache of this process and its children: nobody else sweeps there."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(session_cache))
+    return session_cache
+
+
+@pytest.fixture
+def empty_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Makes a cache that holds nothing yet the one of this process and its children."""
+    with temporary_cache() as cache:
+        monkeypatch.setenv(CACHE_VARIABLE, str(cache))
+        yield cache
+
+
+@dataclass(kw_only=True)
+class Child:
+    """A Python process of ours and the one line of JSON that it has printed."""
+
+    process: subprocess.Popen[str]
+
+    def said(self) -> dict[str, Any]:
+        """What it printed; waits for it."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            assert self.process.stderr is not None
+            pytest.fail(f"the process ended early: {self.process.stderr.read()}")
+        said = json.loads(line)
+        assert isinstance(said, dict)
+        return said
+
+    def end(self) -> None:
+        """End its standard input, hence it."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(30)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.process.kill()
+        self.process.wait()
+
+
+MakeChild = Callable[..., Child]
+
+
+@pytest.fixture
+def make_child() -> Iterator[MakeChild]:
+    """Starts Python processes that run a piece of code; they end with the test."""
+    children: list[Child] = []
+
+    def make(code: str = OWNER, python: str = sys.executable, **rest: Any) -> Child:
+        options: dict[str, Any] = {
+            "cwd": ROOT,
+            "env": {**os.environ, "PYTHONPATH": str(ROOT)},
+            **rest,
+        }
+        process = subprocess.Popen(
+            [python, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+        children.append(Child(process=process))
+        return children[-1]
+
+    yield make
+    for child in children:
+        for stream in (child.process.stdin, child.process.stdout, child.process.stderr):
+            assert stream is not None
+            stream.close()
+    for child in children:
+        child.process.wait(30)
+
+
+def wait_until_gone(said: dict[str, Any]) -> None:
+    """Wait until nothing is left of the server that an owner has described."""
+    paths = [Path(said["directory"]), Path(said["directory"] + ".lock"), Path(said["sockets"])]
+
+    def nothing_left() -> bool:
+        return not is_alive(said["pid"]) and not any(path.exists() for path in paths)
+
+    wait_for(nothing_left, what=f"{paths} and process {said['pid']} to be gone", timeout_s=20)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; a zombie does not."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

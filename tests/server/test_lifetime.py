@@ -1,0 +1,254 @@
+"""A server ends with its owner, however that one ends, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.server.conftest import OWNER, ROOT, MakeChild, is_alive, wait_until_gone
+from twopc.errors import ServerError
+from twopc.server import Server, sweep
+from twopc.server.cache import CACHE_VARIABLE
+from twopc.server.waiting import wait_for
+
+
+def test_killed_owner_leaves_nothing(make_child: MakeChild) -> None:
+    owner = make_child()
+    said = owner.said()
+    psycopg.connect(said["dsn"]).close()
+    owner.kill()
+    wait_until_gone(said)
+
+
+def test_killed_process_group_leaves_nothing(make_child: MakeChild) -> None:
+    owner = make_child(start_new_session=True)
+    said = owner.said()
+    os.killpg(owner.process.pid, signal.SIGKILL)
+    wait_until_gone(said)
+
+
+def test_exit_without_stop_leaves_nothing(make_child: MakeChild) -> None:
+    owner = make_child()
+    said = owner.said()
+    owner.end()
+    wait_until_gone(said)
+
+
+def test_signals_meant_for_the_owner_do_not_stop_the_supervisor(make_child: MakeChild) -> None:
+    owner = make_child()
+    said = owner.said()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(said["supervisor"], number)
+    owner.kill()
+    wait_until_gone(said)
+
+
+@pytest.mark.parametrize("postmaster_too", [False, True])
+def test_sweep_clears_what_a_dead_supervisor_could_not(
+    make_child: MakeChild, own_cache: Path, postmaster_too: bool
+) -> None:
+    owner = make_child()
+    said = owner.said()
+    with psycopg.connect(said["dsn"]):  # its backend outlives the postmaster by a moment
+        os.kill(said["supervisor"], signal.SIGKILL)
+        if postmaster_too:
+            os.kill(said["pid"], signal.SIGKILL)
+        owner.kill()
+        wait_for(
+            lambda: not is_alive(said["supervisor"]), what="the supervisor to die", timeout_s=10
+        )
+        assert Path(said["directory"]).exists()
+        (leftover,) = sweep()
+    assert str(leftover.directory) == said["directory"]
+    assert postmaster_too or said["pid"] in leftover.pids
+    wait_until_gone(said)
+    assert sweep() == []
+
+
+def test_next_start_sweeps(make_child: MakeChild, own_cache: Path) -> None:
+    owner = make_child()
+    said = owner.said()
+    os.kill(said["supervisor"], signal.SIGKILL)
+    owner.kill()
+    wait_for(lambda: not is_alive(said["supervisor"]), what="the supervisor to die", timeout_s=10)
+    with Server.start():
+        wait_until_gone(said)
+
+
+def test_sweep_leaves_running_servers_alone(own_cache: Path) -> None:
+    with Server.start() as server:
+        assert sweep() == []
+        os.kill(server.supervisor_pid, signal.SIGKILL)
+        wait_for(
+            lambda: not is_alive(server.supervisor_pid), what="the supervisor to die", timeout_s=10
+        )
+        assert sweep() == []  # we still hold the lock
+        psycopg.connect(server.dsn("postgres")).close()
+    assert not server.directory.exists()
+
+
+def test_sweep_kills_nobody_elses_process(make_child: MakeChild, own_cache: Path) -> None:
+    owner = make_child()
+    said = owner.said()
+    for pid in (said["supervisor"], said["pid"]):
+        os.kill(pid, signal.SIGKILL)
+    owner.kill()
+    wait_for(lambda: not is_alive(said["supervisor"]), what="the supervisor to die", timeout_s=10)
+    data = Path(said["directory"]) / "data"
+    # It works in the data directory, and its pid is in the file of the postmaster: not enough.
+    bystander = subprocess.Popen(["sleep", "60"], cwd=data)
+    try:
+        text = (data / "postmaster.pid").read_text().split("\n", 1)[1]
+        (data / "postmaster.pid").write_text(f"{bystander.pid}\n{text}")
+        sweep()
+        wait_until_gone(said)
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_sweep_of_an_owner_that_died_before_it_made_anything(own_cache: Path) -> None:
+    sweep()
+    (own_cache / "runs" / "0123456789.lock").touch()
+    (leftover,) = sweep()
+    assert leftover.pids == ()
+    assert list((own_cache / "runs").iterdir()) == []
+
+
+def test_forked_child_neither_keeps_nor_ends_the_server(make_child: MakeChild) -> None:
+    forking = OWNER.replace(
+        "sys.stdin.read()",
+        "import os, signal\n"
+        "if os.fork() == 0:\n"
+        "    server.stop()\n"
+        "    server.__exit__(None, None, None)\n"
+        "    print('{}', flush=True)\n"
+        "    signal.pause()\n"
+        "sys.stdin.read()\n",
+    )
+    owner = make_child(forking, start_new_session=True)
+    try:
+        said = owner.said()
+        assert owner.said() == {}  # the child has done its worst
+        psycopg.connect(said["dsn"]).close()
+        owner.kill()
+        wait_until_gone(said)  # although the child lives
+    finally:
+        os.killpg(owner.process.pid, signal.SIGKILL)
+
+
+def test_shared_memory_of_a_killed_server_is_removed() -> None:
+    table = Path("/proc/sysvipc/shm")
+    if not table.exists():
+        pytest.skip("this system has no /proc/sysvipc/shm to look at")
+    with Server.start() as server:
+        key = (server.directory / "data" / "postmaster.pid").read_text().splitlines()[6].split()[0]
+        server.kill()
+        assert key in table.read_text().split()
+    assert key not in table.read_text().split()
+
+
+def test_concurrent_first_runs(make_child: MakeChild, empty_cache: Path) -> None:
+    owners = [make_child() for _ in range(3)]
+    places = {owner.said()["directory"] for owner in owners}
+    assert len(places) == 3
+    clusters = [p for p in (empty_cache / "clusters").iterdir() if p.suffix != ".lock"]
+    assert len(clusters) == 1
+    for owner in owners:
+        owner.end()
+    wait_for(
+        lambda: not list((empty_cache / "runs").iterdir()), what="the runs to end", timeout_s=20
+    )
+
+
+def test_killed_first_run_is_made_good(make_child: MakeChild, empty_cache: Path) -> None:
+    first = make_child()
+    clusters = empty_cache / "clusters"
+    wait_for(
+        lambda: list(clusters.glob("*.partial/data/global")), what="initdb to begin", timeout_s=30
+    )
+    first.kill()
+    assert [p for p in clusters.iterdir() if p.suffix == ".partial"]
+    with Server.start() as server:
+        psycopg.connect(server.dsn("postgres")).close()
+    assert not [p for p in clusters.iterdir() if p.suffix == ".partial"]
+    # The killed one had a run directory, too, and its supervisor has seen to it.
+    wait_for(lambda: not list((empty_cache / "runs").iterdir()), what="no runs", timeout_s=20)
+
+
+@pytest.fixture
+def ordinary_user() -> Iterator[dict[str, Any]]:
+    """How to start a process as the user nobody, with a home of its own."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user; every other test runs as an ordinary one")
+    nobody = pwd.getpwnam("nobody")
+    home = Path(tempfile.mkdtemp(prefix="twopc-test-"))
+    os.chown(home, nobody.pw_uid, nobody.pw_gid)
+    paths = [str(ROOT), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    user: dict[str, Any] = {
+        "user": nobody.pw_uid,
+        "group": nobody.pw_gid,
+        "extra_groups": [],
+        "cwd": home,
+        "env": {"HOME": str(home), "PATH": os.defpath, "PYTHONPATH": os.pathsep.join(paths)},
+    }
+    said = []
+    # Ours may be in a directory that only root can enter; then the system's, if it is like ours.
+    for python in (sys.executable, shutil.which("python3", path=os.defpath)):
+        try:
+            imports = [str(python), "-c", "import twopc.server"]
+            subprocess.run(imports, check=True, capture_output=True, text=True, **user)
+        except OSError as error:
+            said.append(str(error))
+        except subprocess.CalledProcessError as error:
+            said.append(str(error.stderr))
+        else:
+            yield {"python": python, **user}
+            break
+    else:
+        pytest.skip(f"user nobody has no Python that can import this project: {said}")
+    wait_for(lambda: not any(home.glob(".cache/twopc/runs/*")), what="the run", timeout_s=20)
+    shutil.rmtree(home)
+
+
+def test_ordinary_user(make_child: MakeChild, ordinary_user: dict[str, Any]) -> None:
+    owner = make_child(**ordinary_user)
+    said = owner.said()
+    assert said["uid"] == ordinary_user["user"]
+    home = Path(ordinary_user["env"]["HOME"])
+    assert Path(said["directory"]).is_relative_to(home / ".cache" / "twopc")
+    assert not (home / ".cache" / "twopc" / "programs").exists()  # the wheel's own are run
+    psycopg.connect(said["dsn"]).close()
+    owner.kill()
+    wait_until_gone(said)
+
+
+def test_no_user_to_run_as(monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("an ordinary user runs the server as itself")
+    monkeypatch.setenv("TWOPC_SERVER_USER", "no such user")
+    with pytest.raises(ServerError, match="TWOPC_SERVER_USER"):
+        Server.start()
+    monkeypatch.setenv("TWOPC_SERVER_USER", "root")
+    with pytest.raises(ServerError, match="unprivileged"):
+        Server.start()
+
+
+def test_cache_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file" / "cache"))
+    with pytest.raises(ServerError, match=CACHE_VARIABLE):
+        Server.start()
