@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest_plugins = ["tests.fix_server"]
+pytest_plugins = ["tests.fix_server", "tests.fix_topology"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,0 +1,8 @@
+"""The one place where both ends are wired together: nodes, servers, links, a running system."""
+
+from __future__ import annotations
+
+from sim.topology.nodes import Node
+from sim.topology.topology import Topology
+
+__all__ = ["Node", "Topology"]

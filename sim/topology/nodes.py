@@ -1,0 +1,247 @@
+"""Nodes: databases on embedded or existing servers, with the roles that work in them.
+
+Knows nothing of articles and subscriptions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, conninfo, sql
+
+from twopc import names
+from twopc.errors import ConfigurationError
+from twopc.server import ExternalServer, Server
+
+AnyServer = Server | ExternalServer
+
+_count = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One database of a topology."""
+
+    name: str
+    """Its name in the topology: branch name of its part of a global transaction."""
+    kind: str
+    """``publisher``, ``subscriber`` or ``distribution``."""
+    server: AnyServer = field(repr=False)
+    database: str
+    app_role: str
+    """The application's role: no superuser, rights on the tables only."""
+    app_password: str = field(repr=False)
+    coordinator_role: str
+    coordinator_password: str = field(repr=False)
+    embedded: bool = True
+
+    @property
+    def dsn(self) -> str:
+        """The administrator's connection string."""
+        return self.server.superuser_dsn(self.database)
+
+    @property
+    def app_dsn(self) -> str:
+        """The application's connection string."""
+        return self.server.dsn(self.database, self.app_role, self.app_password)
+
+    @property
+    def coordinator_dsn(self) -> str:
+        """The connection string of the coordinator's role."""
+        return self.server.dsn(self.database, self.coordinator_role, self.coordinator_password)
+
+    async def connect(self) -> AsyncConnection[Any]:
+        """An administrator's connection in autocommit mode."""
+        return await AsyncConnection.connect(self.dsn, autocommit=True)
+
+    @property
+    def link_options(self) -> dict[str, str]:
+        """How another server reaches this node: host, port and database."""
+        parts = conninfo.conninfo_to_dict(self.dsn)
+        return {k: str(parts[k]) for k in ("host", "hostaddr", "port", "dbname") if parts.get(k)}
+
+
+def fresh_name() -> str:
+    """A name for a topology that no other process on this machine uses at the same time."""
+    return f"t{os.getpid()}_{next(_count)}"
+
+
+async def in_thread(function: Any, *arguments: Any, **keywords: Any) -> Any:
+    """Run a blocking call of `twopc.server` beside the event loop."""
+    return await asyncio.to_thread(partial(function, *arguments, **keywords))
+
+
+class Nodes:
+    """Creates the nodes of one topology and takes them away again."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        kinds: Mapping[str, str],
+        dsns: Mapping[str, str],
+        servers: str,
+        server: Server | None,
+        durable: bool,
+    ) -> None:
+        """`kinds` maps node names to kinds, the Publisher first; see `Topology` for the rest."""
+        unknown = sorted(set(dsns) - set(kinds))
+        if unknown:
+            raise ConfigurationError(
+                f"DSN given for {unknown[0]!r}, which is no node; nodes are {', '.join(kinds)}"
+            )
+        if servers not in ("one", "each"):
+            raise ConfigurationError(f"servers={servers!r}: use 'one' or 'each'")
+        self.name = name
+        self._kinds = kinds
+        self._dsns = dsns
+        self._each = servers == "each"
+        self._given = server
+        self._durable = durable
+        self._own: list[Server] = []
+        self._roles: dict[int, list[str]] = {}
+        self.nodes: dict[str, Node] = {}
+
+    async def create(self) -> dict[str, Node]:
+        """Start servers, create databases and roles.
+
+        Raises:
+            ServerError: a server cannot be started or reached, or a right is missing.
+        """
+        servers = await self._servers()
+        secret = secrets.token_urlsafe(24)
+        app, coordinator = names.role("app", self.name), names.role("coordinator", self.name)
+        for node, kind in self._kinds.items():
+            server, embedded = servers[node]
+            given = self._dsns.get(node)
+            database = (
+                str(conninfo.conninfo_to_dict(given).get("dbname") or "postgres")
+                if given
+                else names.bounded(f"{self.name}_{node}")
+            )
+            self.nodes[node] = Node(
+                name=node,
+                kind=kind,
+                server=server,
+                database=database,
+                app_role=app,
+                app_password=secret,
+                coordinator_role=coordinator,
+                coordinator_password=secret,
+                embedded=embedded,
+            )
+        by_server = {id(node.server): node.server for node in self.nodes.values()}
+        await asyncio.gather(
+            *(
+                self._prepare_server(server, app, coordinator, secret)
+                for server in by_server.values()
+            )
+        )
+        return self.nodes
+
+    async def _servers(self) -> dict[str, tuple[AnyServer, bool]]:
+        found: dict[str, tuple[AnyServer, bool]] = {}
+        shared = self._given
+        fresh = [n for n in self._kinds if n not in self._dsns]
+        wanted: list[str] = []
+        if self._given is None and fresh:
+            # the distribution database lives with the Publisher, as it mostly does in the original
+            wanted = (
+                [n for n in fresh if self._kinds[n] != "distribution"] if self._each else fresh[:1]
+            )
+            wanted = wanted or fresh[:1]
+            started = await asyncio.gather(
+                *(in_thread(Server.start, durable=self._durable) for _ in wanted)
+            )
+            self._own.extend(started)
+            by_name = dict(zip(wanted, started, strict=True))
+            shared = started[0]
+        else:
+            by_name = {}
+        for node in self._kinds:
+            if node in self._dsns:
+                found[node] = (ExternalServer.from_dsn(self._dsns[node]), False)
+            else:
+                assert shared is not None
+                found[node] = (by_name.get(node, shared), True)
+        return found
+
+    async def _prepare_server(
+        self, server: AnyServer, app: str, coordinator: str, secret: str
+    ) -> None:
+        """Roles and databases of one server."""
+        mine = [node for node in self.nodes.values() if node.server is server]
+        maintenance = mine[0].database if not mine[0].embedded else "postgres"
+        admin = await AsyncConnection.connect(server.superuser_dsn(maintenance), autocommit=True)
+        async with admin:
+            for role in (app, coordinator):
+                found = await admin.execute("select from pg_roles where rolname = %s", (role,))
+                verb = "alter" if found.rowcount else "create"
+                await admin.execute(
+                    sql.SQL(verb + " role {} login password {}").format(
+                        sql.Identifier(role), sql.Literal(secret)
+                    )
+                )
+        for node in mine:
+            if node.embedded:
+                await in_thread(server.create_database, node.database)
+
+    async def drop(self, may_roll_back: Any) -> None:
+        """Take databases, roles and servers away again; existing databases are left."""
+        if self._own:
+            await asyncio.gather(*(in_thread(server.stop) for server in self._own))
+            return
+        for node in self.nodes.values():
+            if node.embedded and node.server.is_running():
+                await in_thread(
+                    node.server.drop_database, node.database, may_roll_back=may_roll_back
+                )
+        for server in {id(n.server): n.server for n in self.nodes.values()}.values():
+            await self._drop_roles(server)
+
+    async def _drop_roles(self, server: AnyServer) -> None:
+        mine = [node for node in self.nodes.values() if node.server is server]
+        maintenance = mine[0].database if not mine[0].embedded else "postgres"
+        roles = {mine[0].app_role, mine[0].coordinator_role}
+        roles |= {names.role("owner", node.database) for node in mine}
+        for node in mine:
+            if node.kind == "publisher":
+                roles |= {
+                    names.role("link", node.database, other)
+                    for other, kind in self._kinds.items()
+                    if kind == "subscriber"
+                }
+        admin = await AsyncConnection.connect(server.superuser_dsn(maintenance), autocommit=True)
+        async with admin:
+            for role in sorted(roles):
+                name = sql.Identifier(role)
+                found = await admin.execute("select from pg_roles where rolname = %s", (role,))
+                if not found.rowcount:
+                    continue
+                for node in mine:
+                    if not node.embedded:
+                        await admin.execute(sql.SQL("drop owned by {} cascade").format(name))
+                await admin.execute(sql.SQL("drop role {}").format(name))
+
+
+async def grant_tables(
+    connection: psycopg.AsyncConnection[Any], schema: str, table: str, role: str
+) -> None:
+    """Let the application's role use a table."""
+    name = sql.Identifier(role)
+    await connection.execute(
+        sql.SQL("grant usage on schema {} to {}").format(sql.Identifier(schema), name)
+    )
+    await connection.execute(
+        sql.SQL("grant select, insert, update, delete on {} to {}").format(
+            sql.Identifier(schema, table), name
+        )
+    )

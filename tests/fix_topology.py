@@ -1,0 +1,157 @@
+"""Fixtures that give tests a Publisher and Subscribers, wired, without a coordinator in the way.
+
+`Pair` plays the coordinator by hand, so that triggers and procedures are tested on their own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+
+from sim.topology import Topology
+from twopc.names import GlobalId
+from twopc.server import Server
+
+_sequence = itertools.count(1)
+
+
+class Pair:
+    """The Publisher and one Subscriber, with an application connected to the Subscriber."""
+
+    def __init__(self, topology: Topology, subscriber: str) -> None:
+        self.topology = topology
+        self.subscriber = subscriber
+        self.publisher = topology.publisher
+        self.gid = ""
+        self.app: AsyncConnection[Any]
+
+    async def open(self) -> None:
+        """Connect the application, as its own role."""
+        dsn = self.topology.node(self.subscriber).app_dsn
+        self.app = await AsyncConnection.connect(dsn, autocommit=True)
+
+    async def begin(self, *, shipping: str = "eager", isolation: str = "read committed") -> str:
+        """Begin a global transaction on the application's connection; returns its id."""
+        self.gid = str(GlobalId(coordinator=self.topology.name, epoch=1, sequence=next(_sequence)))
+        await self.app.execute(
+            f"begin isolation level {isolation}; set local msrepl.gid = '{self.gid}';"
+            f" set local msrepl.shipping = '{shipping}'"
+        )
+        return self.gid
+
+    async def execute(self, statement: str, params: Any = None) -> list[tuple[Any, ...]]:
+        """One statement of the application."""
+        cursor = await self.app.execute(statement, params)
+        return await cursor.fetchall() if cursor.description else []
+
+    async def prepare(self) -> int:
+        """Prepare both branches; returns how many calls were sent to the Publisher."""
+        cursor = await self.app.execute(f"call msrepl.prepare_publisher('{self.gid}', null)")
+        row = await cursor.fetchone()
+        assert row is not None
+        tag = await self.app.execute(f"prepare transaction '{self.gid}:{self.subscriber}'")
+        assert tag.statusmessage == "PREPARE TRANSACTION"
+        return int(row[0])
+
+    async def finish(self, calls: int, verb: str = "commit") -> None:
+        """Commit or roll back both prepared branches."""
+        if calls:
+            await self.topology.execute(
+                self.publisher, f"{verb} prepared '{self.gid}:{self.publisher}'"
+            )
+        await self.app.execute(f"{verb} prepared '{self.gid}:{self.subscriber}'")
+
+    async def commit(self) -> int:
+        """Prepare and commit both branches; returns how many calls were sent."""
+        calls = await self.prepare()
+        await self.finish(calls)
+        return calls
+
+    async def rollback(self) -> None:
+        """Roll the open transaction back, at both ends."""
+        await self.app.execute("rollback")
+        await self.app.execute("select msrepl.reset_link()")
+
+    async def run(self, *statements: str, **options: Any) -> int:
+        """One global transaction; returns how many calls it took. Rolls back on an error."""
+        await self.begin(**options)
+        try:
+            for statement in statements:
+                await self.app.execute(statement)
+            return await self.commit()
+        except BaseException:
+            await self.rollback()
+            raise
+
+    async def refused(self, *statements: str, **options: Any) -> psycopg.Error:
+        """One global transaction that must fail; returns the error."""
+        with pytest.raises(psycopg.Error) as caught:
+            await self.run(*statements, **options)
+        return caught.value
+
+    async def rows(self, query: str) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        """The same query at the Publisher and at the Subscriber."""
+        return (
+            await self.topology.execute(self.publisher, query),
+            await self.topology.execute(self.subscriber, query),
+        )
+
+    async def same(self, table: str) -> list[tuple[Any, ...]]:
+        """Assert that both ends hold the same rows, by text; returns them without the version."""
+        query = f"select t::text from {table} as t order by 1"
+        there, here = await self.rows(query)
+        assert there == here
+        return there
+
+
+MakePair = Callable[..., Awaitable[Pair]]
+
+
+@pytest.fixture
+async def make_topology(server: Server) -> AsyncIterator[Callable[..., Awaitable[Topology]]]:
+    """Makes topologies on the worker's server; everything is dropped after the test."""
+    async with AsyncExitStack() as stack:
+
+        async def make(**options: Any) -> Topology:
+            return await stack.enter_async_context(Topology(server=server, **options))
+
+        yield make
+
+
+@pytest.fixture
+async def make_pair(
+    make_topology: Callable[..., Awaitable[Topology]],
+) -> AsyncIterator[MakePair]:
+    """Makes a Publisher and a Subscriber with tables published and subscribed.
+
+    ``await make_pair("create table t (...)", "insert into t ...", publish=["t"])``
+    """
+    async with AsyncExitStack() as stack:
+
+        async def make(
+            *statements: str,
+            publish: Sequence[str | dict[str, Any]],
+            at_subscriber: Sequence[str] = (),
+            **options: Any,
+        ) -> Pair:
+            topology = await make_topology(subscribers=("sub1",), **options)
+            for statement in statements:
+                await topology.execute(topology.publisher, statement)
+            for table in publish:
+                options_of = {"table": table} if isinstance(table, str) else table
+                await topology.publish(**options_of)
+            for statement in at_subscriber:
+                await topology.execute("sub1", statement)
+            await topology.subscribe("sub1")
+            pair = Pair(topology, "sub1")
+            await pair.open()
+            stack.push_async_callback(pair.app.close)
+            return pair
+
+        yield make

@@ -1,0 +1,22 @@
+"""What a Subscriber's triggers send, and what both ends hold afterwards."""
+
+from __future__ import annotations
+
+from tests.fix_topology import MakePair
+
+ACCOUNT = "create table account (id int primary key, balance int not null)"
+ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
+
+
+async def test_one_call_per_statement(make_pair: MakePair) -> None:
+    """However many rows a statement changes, the Publisher is called once."""
+    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
+
+    calls = await pair.run(
+        "update account set balance = balance + 1",
+        "delete from account where id > 3",
+        "insert into account values (10, 1), (11, 2), (12, 3)",
+    )
+
+    assert calls == 3
+    assert len(await pair.same("account")) == 6
