@@ -1,0 +1,124 @@
+"""Protocol points: named places in the drivers where a test or a scenario may put a fault.
+
+Off unless armed: a driver asks `points.armed` (one attribute) and goes on. It knows nothing of what
+is armed there, and a fault is never taken back here.
+
+The environment variable ``TWOPC_ARM`` arms points of a process from outside, for crash tests::
+
+    TWOPC_ARM="coordinator.decision_logged=kill; recovery.before_finish(pub)=stop@2"
+
+``kill`` ends this process by SIGKILL, ``stop`` halts it by SIGSTOP; ``@n`` waits for the n-th arrival.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from twopc.errors import ConfigurationError
+
+#: Every point, in the order of a transaction that commits. ``(node)`` stands for a node's name.
+POINTS = (
+    "coordinator.begin(node)",  # a transaction is about to begin at the Subscriber
+    "coordinator.before_prepare(node)",  # PREPARE is about to be sent
+    "coordinator.after_prepare(node)",  # the vote has arrived
+    "coordinator.before_decision",  # the decision is about to go to the decision log
+    "coordinator.decision_logged",  # the decision is durable
+    "coordinator.before_commit(node)",  # COMMIT PREPARED is about to be sent
+    "coordinator.after_commit(node)",  # its acknowledgement has arrived
+    "coordinator.before_rollback(node)",  # ROLLBACK PREPARED, or a fence, is about to be sent
+    "coordinator.after_rollback(node)",  # its acknowledgement has arrived
+    "coordinator.before_forget",  # the decision is about to be deleted
+    "coordinator.after_forget",  # it is deleted
+    "recovery.begin",  # a pass begins
+    "recovery.epoch_fenced",  # epochs of dead processes are fenced
+    "recovery.before_finish(node)",  # a branch found prepared is about to be finished
+    "recovery.after_finish(node)",  # it is finished
+    "recovery.before_forget",  # decisions and markers are about to be deleted
+    "recovery.end",  # the pass is over
+)
+
+_SHAPE = re.compile(r"(?P<name>[a-z_.]+)(?:\((?P<node>[A-Za-z0-9_.-]+)\))?\Z")
+_ARM = re.compile(r"(?P<point>[^=]+)=(?P<action>kill|stop)(?:@(?P<nth>[1-9]\d*))?\Z")
+
+#: Called at the point with its name; may be a coroutine function. What it raises, the driver raises.
+Action = Callable[[str], Awaitable[None] | None]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Armed:
+    action: Action
+    nth: int
+    """Acts at the n-th arrival, and once."""
+    arrivals: int = 0
+
+
+class Points:
+    """What is armed in one process."""
+
+    __slots__ = ("_actions", "armed")
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._actions: dict[str, _Armed] = {}
+        self.armed = False
+        """True while anything is armed: the only thing that the hot path looks at."""
+        for entry in (environment or {}).get("TWOPC_ARM", "").split(";"):
+            if entry.strip():
+                self._arm_text(entry.strip())
+
+    def _arm_text(self, entry: str) -> None:
+        found = _ARM.match(entry)
+        if found is None:
+            raise ConfigurationError(
+                f"TWOPC_ARM: {entry!r} is not <point>=kill or <point>=stop, with @n for the n-th time"
+            )
+        sign = signal.SIGKILL if found["action"] == "kill" else signal.SIGSTOP
+        self.arm(
+            found["point"].strip(),
+            lambda _: os.kill(os.getpid(), sign),
+            nth=int(found["nth"] or 1),
+        )
+
+    def arm(self, name: str, action: Action, *, nth: int = 1) -> None:
+        """Run `action` at the `nth` arrival at the point `name`, once.
+
+        Raises:
+            ConfigurationError: there is no such point.
+        """
+        if name not in KNOWN and _template(name) not in KNOWN:
+            raise ConfigurationError(f"no protocol point {name!r}; there are: {', '.join(POINTS)}")
+        self._actions[name] = _Armed(action=action, nth=nth)
+        self.armed = True
+
+    def disarm(self, name: str | None = None) -> None:
+        """Take one point's action away, or all."""
+        if name is None:
+            self._actions.clear()
+        else:
+            self._actions.pop(name, None)
+        self.armed = bool(self._actions)
+
+    async def reach(self, name: str) -> None:
+        """Run what is armed at `name`. Call only if `armed`."""
+        found = self._actions.get(name)
+        if found is None:
+            return
+        found.arrivals += 1
+        if found.arrivals != found.nth:
+            return
+        self.disarm(name)
+        result = found.action(name)
+        if inspect.isawaitable(result):
+            await result
+
+
+def _template(name: str) -> str:
+    shape = _SHAPE.match(name)
+    return f"{shape['name']}(node)" if shape is not None and shape["node"] else name
+
+
+KNOWN = frozenset(POINTS)

@@ -1,0 +1,252 @@
+"""Who waits for whom across servers: rows in, graph and cycles out.
+
+No server sees a cycle that runs through another one. A transaction is here the local session, its
+link sessions at the Publisher and its prepared branches, taken as one; it waits as soon as one of
+them waits for a lock, and holds what any of them holds.
+
+Pure: `WAITS_SQL` is run by others, on a connection to each node's database.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from twopc.names import BranchId, GlobalId
+
+#: The sessions of one database that have a transaction open, and what they wait for. One row each,
+#: columns in the order of the fields of `Session` after `node`. A prepared branch has no process:
+#: `pg_blocking_pids` calls it 0, and it is found by the lock that it holds on the same object.
+WAITS_SQL = """
+select s.port || '@' || extract(epoch from pg_postmaster_start_time()) as server,
+       a.pid,
+       a.application_name,
+       extract(epoch from a.backend_start)::float8,
+       extract(epoch from a.xact_start)::float8,
+       coalesce(a.wait_event_type = 'Extension', false) as on_link,
+       coalesce(extract(epoch from w.waitstart), 0)::float8,
+       coalesce(w.mode || ' on ' || w.locktype, ''),
+       coalesce(w.relation, t.relation, '') as relation,
+       case when w.mode is null then '{}' else pg_blocking_pids(a.pid) end as holder_pids,
+       case when w.mode is null then '{}' else array(
+           select distinct x.gid
+           from pg_locks h
+           join pg_locks own on own.pid is null and own.locktype = 'transactionid'
+                            and own.virtualtransaction = h.virtualtransaction
+           join pg_prepared_xacts x on x.transaction = own.transactionid
+           where h.pid is null and h.granted
+             and (h.locktype, h.database, h.relation, h.page, h.tuple, h.transactionid, h.classid,
+                  h.objid, h.objsubid) is not distinct from
+                 (w.locktype, w.database, w.relation_oid, w.page, w.tuple, w.transactionid, w.classid,
+                  w.objid, w.objsubid)
+       ) end as holder_gids
+from pg_stat_activity a
+cross join (select current_setting('port') as port) s
+left join lateral (
+    select l.waitstart, l.mode, l.locktype, l.database, l.relation as relation_oid, l.page, l.tuple,
+           l.transactionid, l.classid, l.objid, l.objsubid, l.relation::regclass::text as relation
+    from pg_locks l
+    where l.pid = a.pid and not l.granted and a.wait_event_type = 'Lock'
+    limit 1
+) w on true
+left join lateral (
+    -- who waits for another transaction's row holds the lock on that row's tuple meanwhile
+    select l.relation::regclass::text as relation
+    from pg_locks l
+    where w.locktype = 'transactionid' and l.pid = a.pid and l.granted and l.locktype = 'tuple'
+    limit 1
+) t on true
+where a.datname = current_database() and a.xact_start is not null
+  and a.backend_type = 'client backend' and a.pid <> pg_backend_pid()
+"""
+
+_LINK = re.compile(r"msrepl (?P<subscriber>\S+) (?P<pid>\d+)\Z")
+
+
+def link_name(subscriber: str, pid: int) -> str:
+    """The `application_name` of the link that backend `pid` of `subscriber` has to the Publisher."""
+    return f"msrepl {subscriber} {pid}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One session with an open transaction; a row of `WAITS_SQL`."""
+
+    node: str
+    server: str
+    """Which server the pid belongs to: nodes on one server share it."""
+    pid: int
+    application_name: str
+    backend_start: float
+    """Seconds since 1970 by the server's clock; with the pid it names the session for ever."""
+    xact_start: float
+    on_link: bool
+    """It waits for its link's answer."""
+    wait_start: float
+    """Since when it waits for a lock; 0 if it does not."""
+    lock: str
+    relation: str
+    holder_pids: tuple[int, ...]
+    holder_gids: tuple[str, ...]
+
+
+def session(node: str, row: tuple[object, ...]) -> Session:
+    """The value of a row of `WAITS_SQL` read at `node`."""
+    server, pid, name, born, began, on_link, since, lock, relation, pids, gids = row
+    return Session(
+        node=node,
+        server=str(server),
+        pid=int(pid),  # type: ignore[call-overload] # a database row is not typed
+        application_name=str(name),
+        backend_start=float(born),  # type: ignore[arg-type] # as above
+        xact_start=float(began),  # type: ignore[arg-type] # as above
+        on_link=bool(on_link),
+        wait_start=float(since),  # type: ignore[arg-type] # as above
+        lock=str(lock),
+        relation=str(relation),
+        holder_pids=tuple(dict.fromkeys(pids)),  # type: ignore[call-overload] # as above
+        holder_gids=tuple(gids),  # type: ignore[arg-type] # as above
+    )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Party:
+    """A transaction as a whole, named by its local session; pid 0: only prepared branches are left."""
+
+    server: str
+    pid: int
+    global_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """`waiter`, a session of `party`, waits for a lock that `holder_pid` or `holder_gid` has."""
+
+    party: Party
+    waiter: Session
+    holder: Party
+    holder_pid: int
+    holder_gid: str = ""
+
+    def __str__(self) -> str:
+        on = f" ({self.waiter.relation})" if self.waiter.relation else ""
+        held = f"prepared {self.holder_gid}" if self.holder_gid else f"pid {self.holder_pid}"
+        who = f"pid {self.waiter.pid}"
+        if self.party.pid not in (0, self.waiter.pid):
+            who += f", for pid {self.party.pid} of {self.waiter.application_name.split()[1]},"
+        return f"{self.waiter.node}: {who} waits for {self.waiter.lock}{on} held by {held}"
+
+
+Cycle = tuple[Edge, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """Edges by the party that waits."""
+
+    edges: Mapping[Party, tuple[Edge, ...]]
+
+    def waits_of(self, server: str, pid: int) -> tuple[Edge, ...]:
+        """What the transaction of this local session waits for; empty if it runs."""
+        return self.edges.get(Party(server, pid), ())
+
+    def cycles(self) -> tuple[Cycle, ...]:
+        """Disjoint cycles, at least one if there is any. A cycle that one server sees whole is left
+        out: that server breaks it by itself."""
+        found: list[Cycle] = []
+        done: set[Party] = set()
+        for start in sorted(self.edges):
+            cycle = self._cycle_from(start, done)
+            if cycle is not None and not _seen_by_one_server(cycle):
+                found.append(cycle)
+        return tuple(found)
+
+    def _cycle_from(self, start: Party, done: set[Party]) -> Cycle | None:
+        """Depth first, without recursion: a queue on one row can be hundreds of sessions long."""
+        if start in done:
+            return None
+        path: list[Edge] = []
+        at = {start: 0}
+        stack = [iter(self.edges.get(start, ()))]
+        while stack:
+            edge = next(stack[-1], None)
+            if edge is None:
+                stack.pop()
+                done.add(path[-1].holder if path else start)
+                if path:
+                    at.pop(path.pop().holder)
+            elif edge.holder in at:
+                done.update(at)
+                return (*path[at[edge.holder] :], edge)
+            elif edge.holder not in done:
+                path.append(edge)
+                at[edge.holder] = len(path)
+                stack.append(iter(self.edges.get(edge.holder, ())))
+        return None
+
+
+def _seen_by_one_server(cycle: Cycle) -> bool:
+    following = (*cycle[1:], cycle[0])
+    return all(
+        edge.waiter.server == after.waiter.server and edge.holder_pid == after.waiter.pid
+        for edge, after in zip(cycle, following, strict=True)
+    )
+
+
+def build(
+    sessions: Iterable[Session], transactions: Mapping[GlobalId, tuple[str, int]] | None = None
+) -> Graph:
+    """The wait graph.
+
+    Args:
+        sessions: of all nodes, read as closely together as can be.
+        transactions: node and pid of the local session of each global transaction that is known, so
+            that a prepared branch leads on to what its transaction is doing elsewhere.
+    """
+    all_sessions = tuple(sessions)
+    server_of = {one.node: one.server for one in all_sessions}
+    known = transactions or {}
+
+    def party_of(one: Session) -> Party:
+        link = _LINK.match(one.application_name)
+        if link is None:
+            return Party(one.server, one.pid)
+        return Party(server_of.get(link["subscriber"], link["subscriber"]), int(link["pid"]))
+
+    def party_of_branch(gid: str) -> Party:
+        branch = BranchId.parse(gid)
+        if branch is None:
+            return Party("", 0, gid)
+        local = known.get(branch.global_id)
+        if local is None:
+            return Party("", 0, str(branch.global_id))
+        return Party(server_of.get(local[0], local[0]), local[1])
+
+    by_pid = {(one.server, one.pid): one for one in all_sessions}
+    edges: dict[Party, list[Edge]] = {}
+    for one in all_sessions:
+        party = party_of(one)
+        own = edges.setdefault(party, [])
+        for pid in one.holder_pids:
+            other = by_pid.get((one.server, pid))
+            if pid and other is not None:
+                own.append(Edge(party=party, waiter=one, holder=party_of(other), holder_pid=pid))
+        for gid in one.holder_gids:
+            own.append(
+                Edge(
+                    party=party,
+                    waiter=one,
+                    holder=party_of_branch(gid),
+                    holder_pid=0,
+                    holder_gid=gid,
+                )
+            )
+    return Graph(edges={party: tuple(own) for party, own in edges.items() if own})
+
+
+def youngest(cycle: Cycle, sessions: Iterable[Session]) -> Session | None:
+    """The local session that has least to lose; None if none of the parties has a session we see."""
+    local = {Party(one.server, one.pid): one for one in sessions}
+    parties = [local[edge.party] for edge in cycle if edge.party in local]
+    return max(parties, key=lambda one: (one.xact_start, one.pid), default=None)
