@@ -293,14 +293,21 @@ class OrderItem(Part):
             return self
         if sum(each is not None for each in (self.step, self.rollback, self.wait)) != 1:
             raise refuse("an order's item is {rollback: session} or {wait: step blocked}")
-        if self.wait is not None and not re.fullmatch(r"\S+ blocked", self.wait):
-            raise refuse(f"a wait is written {{wait: step blocked}}, not {{wait: {self.wait}}}")
+        if self.wait is not None and not re.fullmatch(r"\S+ (blocked|done)", self.wait):
+            raise refuse(
+                f"a wait is written {{wait: step blocked}} or {{wait: step done}}, not {{wait: {self.wait}}}"
+            )
         return self
 
     @property
     def waited(self) -> str:
         """The step that `wait` is about."""
-        return (self.wait or "").removesuffix(" blocked")
+        return (self.wait or "").partition(" ")[0]
+
+    @property
+    def waits_for_end(self) -> bool:
+        """It waits until the step is over, and not only looks whether it is blocked."""
+        return (self.wait or "").endswith(" done")
 
 
 class Order(Part):

@@ -119,6 +119,14 @@ def one_line(text: str) -> str:
     return "".join(parts).strip().rstrip(";").rstrip()
 
 
+_LOCKING = frozenset({"insert", "update", "delete", "merge", "copy", "lock", "share", "call"})
+
+
+def takes_locks(text: str) -> bool:
+    """Whether others could wait for what `text` did: it writes, or locks rows or tables."""
+    return any(token.word in _LOCKING for token in tokens(text))
+
+
 def transaction_control(text: str) -> str:
     """The first statement that begins, ends or prepares a transaction, in words; else empty."""
     for statement in statements(text):

@@ -1,0 +1,119 @@
+"""Invariants of a played order, judged from its history alone.
+
+Each checker takes the records of one order and returns what is broken, in words that name the
+transaction, table and nodes. None knows the scenario, a database, or what was expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sim.report.history import Record
+from twopc.names import VERSION_COLUMN, BranchId
+
+_WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "COPY"})
+
+Checker = Callable[[Sequence[Record]], list[str]]
+
+
+def atomic(records: Sequence[Record]) -> list[str]:
+    """Every global transaction took effect at all its participants or at none, as its client heard.
+
+    A branch's marker row is written by the branch itself, so it is there exactly where the branch
+    committed. A fence is not a branch.
+    """
+    committed: dict[str, dict[str, set[str]]] = {}  # global id → node → its other participants
+    for record in _of_kind(records, "markers"):
+        for marker in (record.data or {}).get("markers", ()):
+            branch = BranchId.parse(str(marker["gid"]))
+            if branch is None or marker.get("fence"):
+                continue
+            sites = committed.setdefault(str(branch.global_id), {})
+            sites[branch.branch] = set(marker.get("participants") or ())
+    nodes = {record.node for record in _of_kind(records, "markers")}
+    broken = []
+    for gid, sites in committed.items():
+        wanted = (set(sites) | set[str]().union(*sites.values())) & nodes
+        missing = wanted - set(sites)
+        if missing:
+            broken.append(f"{gid} took effect at {_words(sites)} and not at {_words(missing)}")
+    for record in records:
+        who = f"{record.session} ({record.step})"
+        if record.kind in ("rejected", "rolled_back") and record.gid in committed:
+            at = _words(committed[record.gid])
+            broken.append(f"{record.gid} was refused to {who} and yet took effect at {at}")
+        if record.kind == "ok" and record.tag == "COMMIT" and record.gid not in committed:
+            if record.gid in _wrote(records):
+                broken.append(f"{record.gid} was committed for {who} and took effect nowhere")
+    return broken
+
+
+def _wrote(records: Sequence[Record]) -> set[str]:
+    """The global transactions in which some statement changed rows."""
+    return {
+        record.gid
+        for record in _of_kind(records, "ok")
+        if record.gid and record.rowcount and record.tag.split(" ")[0] in _WRITES
+    }
+
+
+def prepared_left(records: Sequence[Record]) -> list[str]:
+    """The branches that are still prepared when everything has settled."""
+    return [
+        f"{gid} is still prepared at {record.node}"
+        for record in _of_kind(records, "prepared")
+        for gid in (record.data or {}).get("gids", ())
+    ]
+
+
+def versions_move_forward(records: Sequence[Record]) -> list[str]:
+    """A row's version changes whenever its contents do, and one that was left never comes back.
+
+    And one version names one content: a row that has the same version at two nodes is the same.
+    """
+    broken = []
+    past: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    contents: dict[tuple[str, str, str], tuple[str, str]] = {}
+    for record in _of_kind(records, "state"):
+        for table, key, version, content in _versions(record):
+            history = past.setdefault((record.node, table, key), [])
+            at = f"{table} {key} at {record.node}"
+            if not history or history[-1] != (version, content):
+                if history and history[-1][0] == version:
+                    broken.append(f"{at} changed and kept its version {version}")
+                elif any(version == earlier for earlier, _ in history):
+                    broken.append(f"{at} came back to its earlier version {version}")
+                history.append((version, content))
+            node, known = contents.setdefault((table, key, version), (record.node, content))
+            if known != content and node != record.node:
+                broken.append(
+                    f"{table} {key} has version {version} at {node} and {record.node}, with "
+                    f"different contents"
+                )
+    return list(dict.fromkeys(broken))
+
+
+#: By the names under which scenarios speak of them.
+CHECKERS: Mapping[str, Checker] = {
+    "atomic": atomic,
+    "prepared_left": prepared_left,
+    "versions_move_forward": versions_move_forward,
+}
+
+
+def _of_kind(records: Sequence[Record], kind: str) -> Iterator[Record]:
+    return (record for record in records if record.kind == kind)
+
+
+def _versions(record: Record) -> Iterator[tuple[str, str, str, str]]:
+    """Table, key, version and everything else of each row in a state record."""
+    data: Mapping[str, Any] = record.data or {}
+    for row in record.rows or ():
+        key = ", ".join(f"{name}={row.get(name)}" for name in data["key"])
+        rest = {name: value for name, value in row.items() if name != VERSION_COLUMN}
+        yield data["table"], key, str(row.get(VERSION_COLUMN)), repr(sorted(rest.items()))
+
+
+def _words(nodes: Sequence[str] | set[str] | Mapping[str, Any]) -> str:
+    return " and ".join(sorted(nodes))

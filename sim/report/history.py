@@ -1,0 +1,172 @@
+"""The history of a run: one record a happening, one line of JSON a record.
+
+Whoever plays a scenario writes it; timeline, verdict and checkers are pure functions of it. It knows
+no database and no scenario file. A line is flushed as soon as it is written, so that a run that was
+killed leaves its evidence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TextIO
+
+from twopc.errors import ConfigurationError
+
+#: Changes when a reader of the previous version could misread a line.
+SCHEMA = 1
+
+#: How a step can end.
+ENDS = frozenset(
+    {"ok", "rejected", "error", "in_doubt", "rolled_back", "skipped", "timed_out", "explain"}
+)
+#: Every kind of record and what it says.
+KINDS = {
+    "header": "first line: schema, scenario, nodes, sessions",
+    "order": "an order begins; everything up to the next one belongs to it",
+    "invoke": "a step is sent",
+    "ok": "it did what it was asked",
+    "rejected": "its transaction was refused; `conflict` tells the kind",
+    "error": "it failed with an SQLSTATE that is no refusal of ours",
+    "in_doubt": "it may have happened and may not",
+    "rolled_back": "a commit of a transaction that had been refused",
+    "skipped": "not sent, because its transaction had been refused",
+    "timed_out": "cancelled after its time limit",
+    "explain": "a note of the scenario's author",
+    "queued": "a step must wait until its session is free",
+    "blocked": "a step provably waits; `wait` tells for whom",
+    "unblocked": "it waits no longer",
+    "waited": "an order's own wait was answered: `data.blocked`",
+    "deadlock": "sessions wait for each other: `data.cycle`",
+    "stuck": "nothing that is left in the order can end a wait: `data.chain`",
+    "info": "anything else worth reading",
+    "outcome": "how a session's last transaction ended",
+    "state": "a table's rows at a node at some moment",
+    "prepared": "the branches that are prepared at a node",
+    "markers": "the branch markers of a node: which branches took effect there",
+    "end": "the order is over",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One happening. Empty fields are left out of the line."""
+
+    seq: int
+    """Counts up within the run."""
+    t_us: int
+    """Microseconds since the run began, by a clock that only goes forward."""
+    kind: str
+    """One of `KINDS`."""
+    order: str = ""
+    session: str = ""
+    node: str = ""
+    step: str = ""
+    gid: str = ""
+    """The global transaction, without a branch."""
+    sql: str = ""
+    params: Mapping[str, Any] | None = None
+    rows: tuple[Mapping[str, Any], ...] | None = None
+    """What came back; of a long result the first `ROWS_MAX`."""
+    rowcount: int | None = None
+    tag: str = ""
+    """The server's command tag of the last statement."""
+    sqlstate: str = ""
+    number: int = 0
+    """The original's error number."""
+    message: str = ""
+    conflict: Mapping[str, Any] | None = None
+    """What the Publisher said about a refusal; `kind` is always there."""
+    wait: Mapping[str, Any] | None = None
+    """`session`, `step`, `node`, `gid`, `pid`, `lock` of the holder, as far as known."""
+    data: Mapping[str, Any] | None = None
+    """What only this kind has."""
+
+    def line(self) -> str:
+        """The record as one line of JSON, without its end."""
+        filled = {
+            name: value
+            for name in _FIELDS
+            if (value := getattr(self, name)) not in ("", None) and (value != 0 or name in _ALWAYS)
+        }
+        return json.dumps(filled, ensure_ascii=False, default=str)
+
+    @classmethod
+    def parse(cls, line: str) -> Self:
+        """The record that `line` holds; fields that this version does not know are passed over."""
+        found = json.loads(line)
+        if found.get("rows") is not None:
+            found["rows"] = tuple(found["rows"])
+        return cls(**{name: value for name, value in found.items() if name in _FIELDS})
+
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(Record))
+_ALWAYS = frozenset({"seq", "t_us", "rowcount"})
+ROWS_MAX = 200
+
+
+class History:
+    """Collects records and writes them as they come."""
+
+    def __init__(
+        self, file: TextIO | None = None, *, clock_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._file = file
+        self._clock_ns = clock_ns
+        self._start_ns = clock_ns()
+        self.records: list[Record] = []
+        self.order = ""
+        """The order that is being played: it goes into every record."""
+
+    def write(self, kind: str, **fields: Any) -> Record:
+        """Add one record and flush it."""
+        assert kind in KINDS, kind
+        record = Record(
+            seq=len(self.records),
+            t_us=(self._clock_ns() - self._start_ns) // 1000,
+            kind=kind,
+            order=self.order,
+            **fields,
+        )
+        self.records.append(record)
+        if self._file is not None:
+            self._file.write(record.line() + "\n")
+            self._file.flush()
+        return record
+
+
+def read(path: Path) -> list[Record]:
+    """The records of a file; a last line that was cut off is left out.
+
+    Raises:
+        ConfigurationError: it is no history, or of a version that this program does not know.
+    """
+    records: list[Record] = []
+    lines = path.read_text(encoding="utf-8").split(
+        "\n"
+    )  # the part after the last end of line is cut off
+    for at, line in enumerate(lines[:-1], start=1):
+        try:
+            records.append(Record.parse(line))
+        except (ValueError, TypeError) as error:
+            raise ConfigurationError(f"{path}:{at}: not a record of a history: {error}") from error
+    schema = (records[0].data or {}).get("schema") if records else None
+    if schema != SCHEMA:
+        raise ConfigurationError(f"{path}: history of schema {schema}; this program reads {SCHEMA}")
+    return records
+
+
+def by_order(records: list[Record]) -> Iterator[tuple[str, list[Record]]]:
+    """The records of each order, in the order of playing; what belongs to none is left out."""
+    names = dict.fromkeys(record.order for record in records if record.order)
+    for name in names:
+        yield name, [record for record in records if record.order == name]
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it: numbers, text, truth values and NULL; the rest as text."""
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

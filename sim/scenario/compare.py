@@ -1,0 +1,70 @@
+"""Rows and outcomes as an expectation sees them: are they the same, and how are they said?
+
+Pure. A column's value is compared as PostgreSQL's text, numbers also by value: 1.5 is 1.50.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from sim.report.history import Record
+from sim.scenario.text import Number
+from twopc.names import VERSION_COLUMN
+
+
+def told(ended: Record) -> str:
+    """How a step ended, in the words of an expectation."""
+    if ended.kind == "rejected":
+        return f"rejected: {(ended.conflict or {}).get('kind')}"
+    if ended.kind == "error":
+        return (
+            f"error: {ended.sqlstate} ({ended.message})"
+            if ended.message
+            else f"error: {ended.sqlstate}"
+        )
+    if ended.kind == "ok" and ended.rowcount is not None and ended.rowcount >= 0:
+        return f"ok ({ended.rowcount} row{'' if ended.rowcount == 1 else 's'})"
+    if ended.kind == "timed_out":
+        return ended.message or "no end"
+    return ended.kind.replace("_", " ")
+
+
+def row_equal(expected: Mapping[str, Any], got: Mapping[str, Any]) -> bool:
+    """Whether the columns that are expected are there and hold what is expected."""
+    return all(name in got and _equal(value, got[name]) for name, value in expected.items())
+
+
+def _equal(expected: Any, got: Any) -> bool:
+    if expected is None or got is None:
+        return expected is got
+    text = str(got).lower() if isinstance(got, bool) else str(got)
+    if str(expected) == text:
+        return True
+    if not isinstance(expected, Number):
+        return False
+    try:
+        return Decimal(str(expected)) == Decimal(text)
+    except InvalidOperation:
+        return False
+
+
+def only(row: Mapping[str, Any], columns: list[str] | None) -> Mapping[str, Any]:
+    """The columns that an expectation names; without one, all but the row version."""
+    if columns is None:
+        return {name: value for name, value in row.items() if name != VERSION_COLUMN}
+    return {name: row.get(name) for name in columns}
+
+
+def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as a scenario would write them."""
+    if not rows:
+        return "no rows"
+    each = (
+        "{"
+        + ", ".join(f"{name}: {'null' if value is None else value}" for name, value in row.items())
+        + "}"
+        for row in rows
+    )
+    return ", ".join(each)

@@ -1,0 +1,353 @@
+"""Judges one played order: what the scenario expects against what the history says.
+
+Pure: a scenario and records in, failures with their places out. The runner does not know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.checkers import CHECKERS
+from sim.report.history import ENDS, Record
+from sim.scenario.compare import only, row_equal, rows_text, told
+from sim.scenario.meaning import sqlstate_of
+from sim.scenario.model import NodeRows, Order, Scenario, StepExpect
+
+Path = tuple[str | int, ...]
+#: What can be wrong with an order, the worst first.
+FAILURE_KINDS = ("safety", "liveness", "unknown")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Something that was expected and is not so."""
+
+    path: Path
+    """Where in the file it was expected."""
+    message: str
+    kind: str = "safety"
+    """One of `FAILURE_KINDS`; "unknown": something is in doubt, so nobody can tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderVerdict:
+    """What became of one order."""
+
+    name: str
+    failures: tuple[Failure, ...]
+    elapsed_us: int
+    notes: tuple[str, ...] = ()
+    """What was remarkable about it: waits and refusals."""
+
+    @property
+    def kind(self) -> str:
+        """The worst kind of failure; empty if it passed."""
+        kinds = {failure.kind for failure in self.failures}
+        return next((kind for kind in FAILURE_KINDS if kind in kinds), "")
+
+
+@dataclass(slots=True)
+class _StepRun:
+    """What the history says of one step."""
+
+    invoked: int = -1
+    ended: Record | None = None
+    blocked: list[Record] = field(default_factory=list)
+
+
+def judge(scenario: Scenario, order: Order, records: Sequence[Record]) -> OrderVerdict:
+    """Compare one order's records with everything that is expected of it."""
+    judging = _Judging(scenario, order, records)
+    failures = [
+        *judging.hangs(),
+        *judging.steps(),
+        *judging.waits(),
+        *judging.sessions(),
+        *judging.tables(),
+        *judging.invariants(),
+    ]
+    elapsed = records[-1].t_us - records[0].t_us if records else 0
+    return OrderVerdict(
+        name=order.name,
+        failures=tuple(failures),
+        elapsed_us=elapsed,
+        notes=tuple(judging.notes()),
+    )
+
+
+class _Judging:
+    def __init__(self, scenario: Scenario, order: Order, records: Sequence[Record]) -> None:
+        self._scenario = scenario
+        self._order = order
+        self._at: Path = ("orders", scenario.orders.index(order))
+        self._records = records
+        self._runs: dict[str, _StepRun] = {}
+        for record in records:
+            run = self._runs.setdefault(record.step, _StepRun())
+            if record.kind == "invoke":
+                run.invoked = record.seq
+            elif record.kind == "blocked":
+                run.blocked.append(record)
+            elif record.kind in ENDS:
+                run.ended = record
+
+    # -- steps -------------------------------------------------------------------------------------
+
+    def hangs(self) -> Iterator[Failure]:
+        for record in self._records:
+            if record.kind == "stuck":
+                yield self._failure(
+                    self._item(record.step), f"it cannot go on: {record.message}", "liveness"
+                )
+
+    def steps(self) -> Iterator[Failure]:
+        stuck = any(record.kind in ("stuck", "timed_out") for record in self._records)
+        for place, item in enumerate(self._order.steps):
+            if item.step is None:
+                continue
+            run = self._runs.get(item.step, _StepRun())
+            path, expected = self._expected_of(item.step, place)
+            if run.ended is None:
+                if not stuck:
+                    yield self._failure(path, f"{item.step} did not end", "liveness")
+                continue
+            yield from self._step(item.step, run, path, expected)
+
+    def _expected_of(self, step: str, place: int) -> tuple[Path, StepExpect | None]:
+        if step in self._order.expect.steps:
+            return (*self._at, "expect", "steps", step), self._order.expect.steps[step]
+        if step in self._scenario.expect.steps:
+            return ("expect", "steps", step), self._scenario.expect.steps[step]
+        return (*self._at, "steps", place), None
+
+    def _step(
+        self, name: str, run: _StepRun, path: Path, expected: StepExpect | None
+    ) -> Iterator[Failure]:
+        ended = run.ended
+        assert ended is not None
+        if expected is None:
+            if ended.kind not in ("ok", "explain", "rolled_back", "skipped"):
+                yield self._failure(path, f"{name}: expected ok, got {told(ended)}", _kind(ended))
+        else:
+            if expected.blocked_by is not None:
+                yield from self._blocked_by(name, run, path, expected.blocked_by)
+            final = expected.final
+            final_path = (*path, "then") if expected.then is not None else path
+            if not _matches(final, ended):
+                yield self._failure(
+                    final_path,
+                    f"{name}: expected {_wanted(final)}, got {told(ended)}",
+                    _kind(ended),
+                )
+            elif final.rowcount is not None and final.rowcount != ended.rowcount:
+                yield self._failure(
+                    (*final_path, "rowcount"),
+                    f"{name}: expected {final.rowcount} rows, got {ended.rowcount}",
+                )
+            elif final.rows is not None:
+                yield from self._rows(name, ended, (*final_path, "rows"), final.rows)
+        session, step = self._scenario.steps[name]
+        if step.rows is not None and ended.kind == "ok":
+            steps = list(self._scenario.sessions[session].named_steps)
+            place = [each for each, _ in steps].index(name)
+            at: Path = ("sessions", session, "steps", place, name, "rows")
+            yield from self._rows(name, ended, at, step.rows)
+
+    def _rows(
+        self, name: str, ended: Record, path: Path, expected: Sequence[Mapping[str, Any]]
+    ) -> Iterator[Failure]:
+        got = ended.rows or ()
+        same = len(got) == len(expected) and all(
+            row_equal(want, row) for want, row in zip(expected, got, strict=True)
+        )
+        if not same:
+            message = f"{name}: expected rows {rows_text(expected)}, got {rows_text(got)}"
+            yield self._failure(path, message)
+
+    def _blocked_by(self, name: str, run: _StepRun, path: Path, by: str) -> Iterator[Failure]:
+        holder = self._scenario.steps[by][0] if by in self._scenario.steps else by
+        started = self._runs.get(by, _StepRun()).invoked
+        for record in run.blocked:
+            before = by == holder or 0 <= started < record.seq
+            if before and (record.wait or {}).get("session") == holder:
+                return
+        got = " and ".join(f"blocked by {_holder(each)}" for each in run.blocked) or "not blocked"
+        yield self._failure((*path, "blocked_by"), f"{name}: expected blocked by {by}, got {got}")
+
+    def waits(self) -> Iterator[Failure]:
+        answers = [record for record in self._records if record.kind == "waited"]
+        places = [place for place, item in enumerate(self._order.steps) if item.wait is not None]
+        for place, record in zip(places, answers, strict=False):
+            item = self._order.steps[place]
+            if not item.waits_for_end and not (record.data or {}).get("blocked"):
+                yield self._failure(
+                    (*self._at, "steps", place), f"{item.waited} is not blocked at this point"
+                )
+
+    # -- sessions, tables, invariants --------------------------------------------------------------
+
+    def sessions(self) -> Iterator[Failure]:
+        outcomes = {
+            record.session: record.message for record in self._records if record.kind == "outcome"
+        }
+        for path, wanted in self._merged("sessions").values():
+            name = str(path[-1])
+            got = outcomes.get(name, "none")
+            if got != wanted:
+                kind = "unknown" if got == "in doubt" else "safety"
+                yield self._failure(path, f"{name}: expected {wanted}, got {got}", kind)
+        for name, got in outcomes.items():
+            if got == "in doubt" and name not in self._merged("sessions"):
+                yield self._failure((*self._at, "name"), f"{name} ended in doubt", "unknown")
+
+    def tables(self) -> Iterator[Failure]:
+        final = {
+            (record.node, (record.data or {})["table"]): record
+            for record in self._records
+            if record.kind == "state" and (record.data or {})["moment"] == "final"
+        }
+        if not final:
+            return  # the order did not get so far, which has been said
+        for source, at in ((self._scenario.expect, ()), (self._order.expect, self._at)):
+            for table, nodes in source.tables.items():
+                for node, expected in nodes.items():
+                    shadowed = node in self._order.expect.tables.get(table, {})
+                    if source is self._scenario.expect and shadowed:
+                        continue
+                    path: Path = (*at, "expect", "tables", table, node)
+                    yield from self._table(path, table, node, expected, final)
+
+    def _table(
+        self,
+        path: Path,
+        table: str,
+        node: str,
+        expected: NodeRows,
+        final: Mapping[tuple[str, str], Record],
+    ) -> Iterator[Failure]:
+        got = final[node, table]
+        rows = list(got.rows or ())
+        if got.rowcount != len(rows):
+            message = f"{table} at {node} has {got.rowcount} rows, too many to compare"
+            yield self._failure(path, message)
+        elif expected.same_as is not None:
+            other = list(final[expected.same_as, table].rows or ())
+            if rows != other:
+                yield self._failure(
+                    path,
+                    f"{table} at {node}: expected the same as at {expected.same_as}: "
+                    f"{rows_text(other)}, got {rows_text(rows)}",
+                )
+        else:
+            yield from self._table_rows(path, f"{table} at {node}", expected.rows or (), rows)
+
+    def _table_rows(
+        self,
+        path: Path,
+        where: str,
+        expected: Sequence[Mapping[str, Any]],
+        got: list[Mapping[str, Any]],
+    ) -> Iterator[Failure]:
+        left = list(got)
+        missing = []
+        for row in expected:
+            found = next((each for each in left if row_equal(row, each)), None)
+            if found is None:
+                missing.append(row)
+            else:
+                left.remove(found)
+        if missing or left:
+            named = list(expected[0]) if expected else None
+            shown = [only(row, named) for row in left]
+            yield self._failure(
+                path, f"{where}: expected {rows_text(missing)}, got {rows_text(shown)}"
+            )
+
+    def invariants(self) -> Iterator[Failure]:
+        for name, checker in CHECKERS.items():
+            path, wanted = self._invariant(name)
+            if wanted is False:
+                continue
+            broken = checker(self._records)
+            if name == "prepared_left":
+                if len(broken) == (wanted or 0):
+                    continue
+                broken = broken or [f"nothing is prepared, but {wanted} was expected"]
+            in_doubt = any(record.kind == "in_doubt" for record in self._records)
+            for message in broken:
+                kind = "unknown" if in_doubt and name == "prepared_left" else "safety"
+                yield self._failure(path, f"{name}: {message}", kind)
+
+    def _invariant(self, name: str) -> tuple[Path, Any]:
+        for source, at in ((self._order.expect, self._at), (self._scenario.expect, ())):
+            value = getattr(source, name)
+            if value is not None:
+                return (*at, "expect", name), value
+        return (*self._at, "name"), None
+
+    def _merged(self, word: str) -> dict[str, tuple[Path, Any]]:
+        found: dict[str, tuple[Path, Any]] = {}
+        for source, at in ((self._scenario.expect, ()), (self._order.expect, self._at)):
+            for name, value in getattr(source, word).items():
+                found[name] = ((*at, "expect", word, name), value)
+        return found
+
+    # -- words -------------------------------------------------------------------------------------
+
+    def notes(self) -> Iterator[str]:
+        for name, run in self._runs.items():
+            if not name:
+                continue
+            said = [f"waited for {_holder(each)}" for each in run.blocked[:1]]
+            if run.ended is not None and run.ended.kind not in (
+                "ok",
+                "explain",
+                "skipped",
+                "rolled_back",
+            ):
+                said.append(told(run.ended))
+            if said:
+                yield f"{name} {', '.join(said)}"
+
+    def _item(self, step: str) -> Path:
+        for place, item in enumerate(self._order.steps):
+            if item.step == step:
+                return (*self._at, "steps", place)
+        return (*self._at, "name")
+
+    def _failure(self, path: Path, message: str, kind: str = "safety") -> Failure:
+        return Failure(path=path, message=message, kind=kind)
+
+
+def _kind(ended: Record) -> str:
+    if ended.kind == "timed_out" or (ended.conflict or {}).get("kind") == "deadlock":
+        return "liveness"
+    return "unknown" if ended.kind == "in_doubt" else "safety"
+
+
+def _holder(blocked: Record) -> str:
+    wait = blocked.wait or {}
+    if wait.get("step"):
+        return str(wait["step"])
+    return str(wait.get("session") or wait.get("gid") or f"pid {wait.get('pid')}")
+
+
+def _matches(expected: StepExpect, ended: Record) -> bool:
+    if expected.rejected is not None:
+        return ended.kind == "rejected" and (ended.conflict or {}).get("kind") == expected.rejected
+    if expected.error is not None:
+        failed = ended.kind in ("rejected", "error")
+        return failed and ended.sqlstate == sqlstate_of(expected.error)
+    if expected.outcome in ("in_doubt", "rolled back"):
+        return ended.kind == expected.outcome.replace(" ", "_")
+    return ended.kind == "ok"
+
+
+def _wanted(expected: StepExpect) -> str:
+    if expected.rejected is not None:
+        return f"rejected: {expected.rejected}"
+    if expected.error is not None:
+        return f"error: {expected.error}"
+    return (expected.outcome or "ok").replace("_", " ")

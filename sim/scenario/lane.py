@@ -1,0 +1,210 @@
+"""One session of a scenario, playing its steps one after the other.
+
+A lane does what it is told and reports how it ended; when it is told is the runner's business. Each
+lane is one task for its whole life, because a transaction must be left by the task that entered it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.report.history import ROWS_MAX, plain
+from sim.scenario import sqltext
+from sim.scenario.model import Step
+from sim.scenario.stage import Result, StageSession, Wait
+from twopc.errors import ConflictError, InDoubtError, TransactionError
+
+#: What an order's `{rollback: session}` plays.
+ROLLBACK = Step.model_construct(action="rollback")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Play:
+    """A step to be played; `step` is empty for an order's own rollback."""
+
+    name: str
+    step: Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a step ended: the kind of its record, and the record's fields."""
+
+    lane: Lane
+    play: Play
+    kind: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    failure: BaseException | None = None
+    """Not an outcome but a fault of ours: the run stops."""
+
+
+class Lane:
+    """A session and where it stands."""
+
+    def __init__(
+        self, name: str, node: str, level: str, session: StageSession, ends: asyncio.Queue[Ended]
+    ) -> None:
+        self.name = name
+        self.node = node
+        self.session = session
+        self.running: Play | None = None
+        self.launched = 0
+        """Which launch of the order its running step was: the highest is the youngest."""
+        self.deadline = 0.0
+        """When the running step has taken too long, by the loop's clock."""
+        self.queue: deque[Play] = deque()
+        """Steps whose turn has come while this session was blocked."""
+        self.wait: Wait | None = None
+        """Set while the running step is known to be blocked."""
+        self.cycle: tuple[str, ...] = ()
+        """The deadlock that its running step was cancelled for."""
+        self.open = False
+        self.refused = ""
+        """The step at which the open transaction was refused."""
+        self.outcome = ""
+        """Of its last transaction: committed, rolled back or in doubt."""
+        self.locking = ""
+        """The last step of its open transaction that can hold locks."""
+        self._level = level
+        self._saved: dict[str, Any] = {}
+        self._ends = ends
+        self._inbox: asyncio.Queue[Play | None] = asyncio.Queue()
+        self._task = asyncio.create_task(self._work(), name=f"session {name}")
+
+    @property
+    def holding(self) -> str:
+        """The step for which others would wait."""
+        return self.running.name if self.running is not None else self.locking
+
+    def start(self, play: Play) -> None:
+        """Play a step now; the session is free."""
+        assert self.running is None, self.running
+        self.running = play
+        if any(sqltext.takes_locks(text) for text in play.step.statements):
+            self.locking = play.name
+        self._inbox.put_nowait(play)
+
+    async def close(self) -> None:
+        """Leave; whatever is open is rolled back. A step that still runs is given up."""
+        self._inbox.put_nowait(None)
+        if self.running is not None:
+            self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        await self.session.close()
+
+    async def _work(self) -> None:
+        while (play := await self._inbox.get()) is not None:
+            try:
+                kind, fields = await self._play(play.step, play.name)
+                ended = Ended(lane=self, play=play, kind=kind, fields=fields)
+            except Exception as failure:
+                ended = Ended(lane=self, play=play, kind="info", failure=failure)
+            self._ends.put_nowait(ended)
+
+    async def _play(self, step: Step, name: str) -> tuple[str, dict[str, Any]]:
+        if step.explain is not None:
+            return "explain", {"message": step.explain.strip()}
+        try:
+            if step.action == "begin":
+                return await self._begin()
+            if step.action == "commit":
+                return await self._commit()
+            if step.action == "rollback":
+                return await self._rollback()
+            return await self._execute(step)
+        except InDoubtError as error:
+            self._finished("in doubt")
+            return "in_doubt", self._told(error)
+        except TransactionError as error:
+            return self._refuse(name, error)
+
+    async def _begin(self) -> tuple[str, dict[str, Any]]:
+        await self.session.begin(self._level)
+        self.open, self.refused = True, ""
+        return "ok", {"gid": self.session.gid, "tag": "BEGIN"}
+
+    async def _commit(self) -> tuple[str, dict[str, Any]]:
+        if self.refused:
+            at = self.refused
+            await self._rollback()
+            return "rolled_back", {"gid": self.session.gid, "message": f"refused at {at}"}
+        gid = self.session.gid
+        try:
+            await self.session.commit()
+        except InDoubtError:
+            raise
+        except TransactionError:
+            self._finished("rolled back")
+            raise
+        self._finished("committed")
+        return "ok", {"gid": gid, "tag": "COMMIT"}
+
+    async def _rollback(self) -> tuple[str, dict[str, Any]]:
+        gid = self.session.gid
+        await self.session.rollback()
+        self._finished("rolled back")
+        return "ok", {"gid": gid, "tag": "ROLLBACK"}
+
+    def _finished(self, outcome: str) -> None:
+        self.open, self.refused, self.locking, self.outcome = False, "", "", outcome
+
+    async def _execute(self, step: Step) -> tuple[str, dict[str, Any]]:
+        if self.refused:
+            return "skipped", {"message": f"its transaction was refused at {self.refused}"}
+        alone = not self.open
+        if alone:
+            await self._begin()
+        result = Result(rows=None, rowcount=-1, tag="")
+        try:
+            for text in step.statements:
+                result = await self.session.execute(text, {**step.params, **self._saved})
+        except TransactionError:
+            if alone:
+                await self._rollback()
+            raise
+        gid = self.session.gid
+        if alone:
+            await self._commit()
+        self._save(step, result)
+        return "ok", {"gid": gid, **_returned(result)}
+
+    def _save(self, step: Step, result: Result) -> None:
+        first = result.rows[0] if result.rows else {}
+        for name, column in step.save.items():
+            self._saved[name] = first.get(column)
+
+    def _refuse(self, name: str, error: TransactionError) -> tuple[str, dict[str, Any]]:
+        """The transaction is refused. If it is still open it stays so until its end is asked for."""
+        self.refused = name if self.open else ""
+        self.locking = ""
+        told = self._told(error)
+        if self.cycle:
+            told |= {"conflict": {"kind": "deadlock"}, "data": {"cycle": list(self.cycle)}}
+        return ("rejected" if told.get("conflict") else "error"), told
+
+    def _told(self, error: TransactionError) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "gid": error.gid or self.session.gid,
+            "sqlstate": error.sqlstate,
+            "number": error.number,
+            "message": str(error).strip(),
+        }
+        kind = getattr(error, "kind", "error")
+        if kind != "error":
+            facts = error.facts if isinstance(error, ConflictError) else {}
+            fields["conflict"] = {**facts, "kind": kind}
+        return fields
+
+
+def _returned(result: Result) -> dict[str, Any]:
+    fields: dict[str, Any] = {"rowcount": result.rowcount, "tag": result.tag}
+    if result.rows is not None:
+        fields["rows"] = tuple(
+            {name: plain(value) for name, value in row.items()} for row in result.rows[:ROWS_MAX]
+        )
+    return fields

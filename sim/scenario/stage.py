@@ -1,0 +1,123 @@
+"""What a runner needs of the place where a scenario is played; the real servers are one such place.
+
+The runner decides what happens when; a stage lets it happen. Nothing here knows PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sim.scenario.model import Order, Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What one statement returned."""
+
+    rows: tuple[Mapping[str, Any], ...] | None
+    """None if it is a statement that returns none."""
+    rowcount: int
+    """-1 if the server does not say."""
+    tag: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """A session provably waits for a lock, here or at another node."""
+
+    session: str
+    on: str
+    """The session that holds the lock; empty if it is none of the scenario's."""
+    node: str
+    """Where the lock is."""
+    pid: int = 0
+    """The holder's process there; 0 for a prepared branch."""
+    gid: str = ""
+    """The holder's gid, if it is a prepared branch."""
+    lock: str = ""
+    """The lock in words: its mode, kind and table, as far as known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """Who waits for whom at one moment."""
+
+    waits: Mapping[str, Wait]
+    """By the session that waits."""
+    cyclic: bool = False
+    """Somebody waits in a cycle, so that this cannot last: its server breaks it, or we do."""
+    cycles: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
+    """Cycles that no server can see: the sessions, and each wait in words."""
+
+
+class StageSession(Protocol):
+    """One client, connected to one node. Refusals are raised as `twopc.errors.TransactionError`."""
+
+    @property
+    def gid(self) -> str:
+        """The global transaction that is open or was last; empty at the Publisher."""
+        ...
+
+    async def begin(self, level: str) -> None:
+        """Begin a transaction of an isolation level."""
+        ...
+
+    async def execute(self, sql: str, params: Mapping[str, Any]) -> Result:
+        """One statement; ``:name`` stands for a parameter."""
+        ...
+
+    async def commit(self) -> None:
+        """Commit everywhere or nowhere."""
+        ...
+
+    async def rollback(self) -> None:
+        """Roll back everywhere."""
+        ...
+
+    async def cancel(self) -> None:
+        """Ask the server to cancel what this session is running; called while it runs."""
+        ...
+
+    async def close(self) -> None:
+        """Leave; an open transaction is rolled back."""
+        ...
+
+
+class Stage(Protocol):
+    """A topology with the scenario's tables published, subscribed and filled."""
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What it is made of: server versions and settings, for the history."""
+        ...
+
+    async def open(self, session: str, node: str) -> StageSession:
+        """Connect a session."""
+        ...
+
+    async def waits(self) -> Waits:
+        """Look who waits, on every node."""
+        ...
+
+    async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """A table's rows by key, every value as text."""
+        ...
+
+    async def prepared(self, node: str) -> tuple[str, ...]:
+        """The gids of this topology's branches that are prepared at a node."""
+        ...
+
+    async def markers(self, node: str) -> list[dict[str, Any]]:
+        """The branch markers at a node: gid, participants, fence."""
+        ...
+
+
+class Theatre(Protocol):
+    """Makes a fresh stage for each order."""
+
+    def stage(self, scenario: Scenario, order: Order) -> AbstractAsyncContextManager[Stage]:
+        """A stage of its own for one order; everything of it is gone afterwards."""
+        ...

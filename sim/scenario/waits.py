@@ -1,0 +1,126 @@
+"""Which of a scenario's sessions provably waits, and for whom: across servers, and for branches too.
+
+`twopc.waits` knows how to read locks and to find cycles; here its answer is put in the words of a
+scenario. `told` is pure; `Observer` holds the connections that look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import psycopg
+
+from sim.scenario.stage import Wait, Waits
+from twopc.names import GlobalId
+from twopc.waits import WAITS_SQL, Edge, Graph, Party, Session, build, session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """One of the scenario's sessions, as the servers know it."""
+
+    name: str
+    node: str
+    pid: int
+    """Its process at its node."""
+    gid: str = ""
+    """Its global transaction, without a branch."""
+
+
+class Observer:
+    """One connection to every node's database, for looking only."""
+
+    def __init__(self, connections: Mapping[str, psycopg.AsyncConnection[Any]]) -> None:
+        self._connections = connections
+
+    @classmethod
+    async def connect(cls, dsns: Mapping[str, str]) -> Self:
+        """Connect to each node as its administrator."""
+        return cls(
+            {
+                node: await psycopg.AsyncConnection.connect(
+                    dsn, autocommit=True, application_name="twopc observer"
+                )
+                for node, dsn in dsns.items()
+            }
+        )
+
+    async def look(self, clients: Iterable[Client]) -> Waits:
+        """Who waits at this moment; the nodes are looked at as closely together as can be."""
+        looked = await asyncio.gather(
+            *(self._sessions(node, connection) for node, connection in self._connections.items())
+        )
+        return told([one for sessions in looked for one in sessions], clients)
+
+    async def _sessions(self, node: str, connection: psycopg.AsyncConnection[Any]) -> list[Session]:
+        cursor = await connection.execute(WAITS_SQL)
+        return [session(node, row) for row in await cursor.fetchall()]
+
+    async def cancel(self, node: str, pid: int) -> None:
+        """Cancel what a process of `node` is running."""
+        await self._connections[node].execute("select pg_cancel_backend(%s)", (pid,))
+
+    async def close(self) -> None:
+        """Leave every node."""
+        for connection in self._connections.values():
+            await connection.close()
+
+
+def told(sessions: list[Session], clients: Iterable[Client]) -> Waits:
+    """What the rows of all nodes mean for these clients."""
+    clients = tuple(clients)
+    server_of = {one.node: one.server for one in sessions}
+    graph = build(sessions, _transactions(clients))
+    names: dict[Party, str] = {}
+    for client in clients:
+        if client.node in server_of and client.pid:
+            names[Party(server_of[client.node], client.pid)] = client.name
+        if client.gid:
+            names[Party("", 0, client.gid)] = client.name
+    waits = {
+        name: _wait(name, graph.edges[party], names)
+        for party, name in names.items()
+        if graph.edges.get(party)
+    }
+    cycles = tuple(
+        (tuple(names.get(edge.party, "") for edge in cycle), tuple(str(edge) for edge in cycle))
+        for cycle in graph.cycles()
+    )
+    return Waits(waits=waits, cyclic=_cyclic(graph), cycles=cycles)
+
+
+def _transactions(clients: tuple[Client, ...]) -> dict[GlobalId, tuple[str, int]]:
+    found = {}
+    for client in clients:
+        global_id = GlobalId.parse(client.gid)
+        if global_id is not None and client.pid:
+            found[global_id] = (client.node, client.pid)
+    return found
+
+
+def _wait(name: str, edges: tuple[Edge, ...], names: Mapping[Party, str]) -> Wait:
+    """The wait to speak of: for one of ours rather than for a stranger."""
+    edge = next((edge for edge in edges if edge.holder in names), edges[0])
+    on = f" on {edge.waiter.relation}" if edge.waiter.relation else ""
+    return Wait(
+        session=name,
+        on=names.get(edge.holder, ""),
+        node=edge.waiter.node,
+        pid=edge.holder_pid,
+        gid=edge.holder_gid,
+        lock=edge.waiter.lock + on,
+    )
+
+
+def _cyclic(graph: Graph) -> bool:
+    """Whether anybody waits in a cycle, one server's own included: peel off those who do not."""
+    waiting = {party: {edge.holder for edge in edges} for party, edges in graph.edges.items()}
+    while True:
+        free = [party for party, holders in waiting.items() if not holders & waiting.keys()]
+        if not free:
+            return bool(waiting)
+        for party in free:
+            del waiting[party]
