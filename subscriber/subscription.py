@@ -104,7 +104,6 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
         render("subscriber", "drain_link", owner=owner, link=link),
         render("subscriber", "ship_again", owner=owner, link=link),
         render("subscriber", "flush", owner=owner, link=link),
-        render("subscriber", "queue_call", owner=owner),
         render("subscriber", "reset_link", owner=owner, link=link),
         render("subscriber", "fetch_generated", owner=owner, link=link),
         render(

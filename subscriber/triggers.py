@@ -99,7 +99,7 @@ class TriggerTexts:
             "    transaction text;\n"
             "    call text;\n"
             "    detail text;\n"
-            "    is_new boolean := false;"
+            "    marker tid;"
         )
 
     def _ship(self, operation: str) -> sql.Composed:

@@ -15,7 +15,10 @@ declare
     command text;
     made text;
 begin
-    select m.calls into sent from msrepl.branch_marker as m where m.xid = pg_current_xact_id_if_assigned();
+    select m.calls into sent
+    from msrepl.branch_marker as m
+    where m.ctid = nullif(current_setting('msrepl.marker', true), '')::tid
+      and m.xid = pg_current_xact_id_if_assigned();
     command := case when coalesce(sent, 0) = 0 then 'rollback' else 'rollback to s' || sent end
         || ';select ' || generator || '(' || size || ')::text';
     if not {link} = any (coalesce(msrepl_link.dblink_get_connections(), array[]::text[])) then

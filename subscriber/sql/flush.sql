@@ -1,5 +1,5 @@
 -- msrepl.flush: sends the calls that wait in the branch marker.
--- called by: queue_call, the statement guard of tables with referential actions
+-- called by: capture triggers (lazy shipping, referential actions)
 -- tables:    msrepl.branch_marker
 -- holes:     owner, link
 create or replace function msrepl.flush() returns void
@@ -7,6 +7,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
+    marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
     sent integer;
     queued text;
     command text;
@@ -14,11 +15,13 @@ declare
 begin
     select m.calls + 1, m.pending into sent, queued
     from msrepl.branch_marker as m
-    where m.xid = pg_current_xact_id_if_assigned();
+    where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned();
     if queued is null then
         return;
     end if;
-    update msrepl.branch_marker as m set calls = sent, pending = null where m.xid = pg_current_xact_id();
+    update msrepl.branch_marker as m set calls = sent, pending = null where m.ctid = marker
+    returning m.ctid into marker;
+    perform set_config('msrepl.marker', marker::text, true);
     command := case when sent = 1
             then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
             else 'rollback to s' || sent - 1 end

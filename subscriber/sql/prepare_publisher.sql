@@ -13,6 +13,7 @@ as $msrepl$
 #variable_conflict use_column
 <<prepare>>
 declare
+    marker constant tid := nullif(current_setting('msrepl.marker', true), '')::tid;
     marked text;
     sent integer;
     queued text;
@@ -22,7 +23,7 @@ declare
 begin
     select m.gid, m.calls, m.pending into marked, sent, queued
     from msrepl.branch_marker as m
-    where m.xid = pg_current_xact_id_if_assigned();
+    where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned();
     if marked is null then
         perform msrepl.reset_link();
         if pg_current_xact_id_if_assigned() is not null then

@@ -7,12 +7,22 @@
 -- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message
 -- first takes the Publisher's transaction back to the savepoint that it names: the remote side follows the
 -- local one without asking how far it got, and a remote side left in error is revived by the same words.
-    update msrepl.branch_marker as m
-    set calls = m.calls + sync.step
-    where m.xid = pg_current_xact_id()
-    returning m.calls, m.pending into sync.sent, sync.queued;
-    if sync.sent is not null then
+--
+-- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
+-- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
+-- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict.
+    sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
+    if sync.marker is not null then
         sync.call := 'call ' || {procedure} || '(null,null,' || sync.arguments || ')';
+        update msrepl.branch_marker as m
+        set calls = m.calls + sync.step,
+            pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
+                           else m.pending end
+        where m.ctid = sync.marker and m.xid = pg_current_xact_id()
+        returning m.calls, m.pending, m.ctid into sync.sent, sync.queued, sync.marker;
+        if sync.sent is null then
+            perform msrepl.raise_uncoordinated({table_name});
+        end if;
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
@@ -20,15 +30,16 @@
         end if;
         sync.call := 'call ' || {procedure} || '(' || quote_literal(sync.transaction || {publisher_branch})
             || ',' || {sites_text} || ',' || sync.arguments || ')';
-        sync.sent := sync.step;
-        insert into msrepl.branch_marker (gid, xid, participants, calls, pending)
-        values (sync.transaction || {own_branch}, pg_current_xact_id(), {sites}, sync.sent,
-                case when sync.step = 0 then sync.call end);
-        sync.is_new := true;
+        insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
+        values (sync.transaction || {own_branch}, pg_current_xact_id(), {sites}, sync.step,
+                case when sync.step = 0 then sync.call end)
+        returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
     end if;
+    perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then
-        if not sync.is_new then
-            perform msrepl.queue_call(sync.call, sync.queued);
+        -- appending copies the text: what has grown long is sent
+        if length(sync.queued) > 65536 then
+            perform msrepl.flush();
         end if;
         return null;
     end if;
@@ -49,6 +60,8 @@
             end if;
     end;
     if sync.queued is not null then
-        update msrepl.branch_marker as m set pending = null where m.xid = pg_current_xact_id();
+        update msrepl.branch_marker as m set pending = null where m.ctid = sync.marker
+        returning m.ctid into sync.marker;
+        perform set_config('msrepl.marker', sync.marker::text, true);
     end if;
     return null;

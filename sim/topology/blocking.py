@@ -1,0 +1,85 @@
+"""The blocking twin of anything asynchronous here, without a second copy of its code.
+
+An event loop runs in a thread of its own; a `Blocking` object stands for an asynchronous one and passes
+every call on to it. Coroutines are waited for, asynchronous context managers and iterators become plain
+ones, and what comes back is wrapped in turn if it has something to wait for.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from types import TracebackType
+from typing import Any
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+
+class Blocking:
+    """Stands for an asynchronous object; used from any thread but the event loop's."""
+
+    __slots__ = ("_manager", "_portal", "_target")
+
+    def __init__(self, target: Any, portal: BlockingPortal) -> None:
+        self._target = target
+        self._portal = portal
+        self._manager: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._target, name)
+        if not callable(value) or inspect.isclass(value):
+            return _wrapped(value, self._portal)
+        portal = self._portal
+
+        @functools.wraps(value)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            result = portal.call(_called, value, arguments, keywords)
+            return _wrapped(result, portal)
+
+        return call
+
+    def __enter__(self) -> Any:
+        self._manager = self._portal.wrap_async_context_manager(self._target)
+        entered = self._manager.__enter__()
+        return self if entered is self._target else _wrapped(entered, self._portal)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        result: bool | None = self._manager.__exit__(kind, error, trace)
+        return result
+
+    def __iter__(self) -> Iterator[Any]:
+        iterator = self._target.__aiter__()
+        while True:
+            try:
+                yield self._portal.call(iterator.__anext__)
+            except StopAsyncIteration:
+                return
+
+    def __repr__(self) -> str:
+        return f"Blocking({self._target!r})"
+
+
+async def _called(function: Any, arguments: Any, keywords: Any) -> Any:
+    """Call it in the event loop's thread, and wait if there is something to wait for."""
+    result = function(*arguments, **keywords)
+    return await result if inspect.isawaitable(result) else result
+
+
+def _wrapped(value: Any, portal: BlockingPortal) -> Any:
+    kind = type(value)
+    asynchronous = hasattr(kind, "__aenter__") or hasattr(kind, "__anext__")
+    return Blocking(value, portal) if asynchronous else value
+
+
+@contextmanager
+def blocking(target: AbstractAsyncContextManager[Any]) -> Iterator[Any]:
+    """Enter `target` on an event loop of its own thread; yields its blocking twin."""
+    with start_blocking_portal("asyncio") as portal, Blocking(target, portal) as entered:
+        yield entered
