@@ -43,9 +43,8 @@ def atomic(records: Sequence[Record]) -> list[str]:
         if record.kind in ("rejected", "rolled_back") and record.gid in committed:
             at = _words(committed[record.gid])
             broken.append(f"{record.gid} was refused to {who} and yet took effect at {at}")
-        if record.kind == "ok" and record.tag == "COMMIT" and record.gid not in committed:
-            if record.gid in _wrote(records):
-                broken.append(f"{record.gid} was committed for {who} and took effect nowhere")
+        if (record.data or {}).get("committed") and record.gid in _wrote(records) - set(committed):
+            broken.append(f"{record.gid} was committed for {who} and took effect nowhere")
     return broken
 
 

@@ -5,7 +5,7 @@ Pure. A column's value is compared as PostgreSQL's text, numbers also by value: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -55,16 +55,3 @@ def only(row: Mapping[str, Any], columns: list[str] | None) -> Mapping[str, Any]
     if columns is None:
         return {name: value for name, value in row.items() if name != VERSION_COLUMN}
     return {name: row.get(name) for name in columns}
-
-
-def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as a scenario would write them."""
-    if not rows:
-        return "no rows"
-    each = (
-        "{"
-        + ", ".join(f"{name}: {'null' if value is None else value}" for name, value in row.items())
-        + "}"
-        for row in rows
-    )
-    return ", ".join(each)

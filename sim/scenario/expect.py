@@ -11,7 +11,8 @@ from typing import Any
 
 from sim.checkers import CHECKERS
 from sim.report.history import ENDS, Record
-from sim.scenario.compare import only, row_equal, rows_text, told
+from sim.report.words import rows_text
+from sim.scenario.compare import only, row_equal, told
 from sim.scenario.meaning import sqlstate_of
 from sim.scenario.model import NodeRows, Order, Scenario, StepExpect
 
@@ -235,10 +236,12 @@ class _Judging:
         elif expected.same_as is not None:
             other = list(final[expected.same_as, table].rows or ())
             if rows != other:
+                want, have = rows_text(other), rows_text(rows)
+                differ = "other row versions" if want == have else have
                 yield self._failure(
                     path,
-                    f"{table} at {node}: expected the same as at {expected.same_as}: "
-                    f"{rows_text(other)}, got {rows_text(rows)}",
+                    f"{table} at {node}: expected the same as at {expected.same_as}: {want}, "
+                    f"got {differ}",
                 )
         else:
             yield from self._table_rows(path, f"{table} at {node}", expected.rows or (), rows)

@@ -142,7 +142,7 @@ class Lane:
             self._finished("rolled back")
             raise
         self._finished("committed")
-        return "ok", {"gid": gid, "tag": "COMMIT"}
+        return "ok", {"gid": gid, "tag": "COMMIT", "data": {"committed": True}}
 
     async def _rollback(self) -> tuple[str, dict[str, Any]]:
         gid = self.session.gid
@@ -168,10 +168,12 @@ class Lane:
                 await self._rollback()
             raise
         gid = self.session.gid
+        fields: dict[str, Any] = {"gid": gid, **_returned(result)}
         if alone:
             await self._commit()
+            fields["data"] = {"committed": True}
         self._save(step, result)
-        return "ok", {"gid": gid, **_returned(result)}
+        return "ok", fields
 
     def _save(self, step: Step, result: Result) -> None:
         first = result.rows[0] if result.rows else {}

@@ -5,7 +5,6 @@ Reads a `Scenario` whose shapes are right and notes problems in its `Document`; 
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Mapping
 
@@ -88,7 +87,7 @@ def _table(document: Document, at: Path, name: str, table: Table) -> None:
             document.mark((*at, "columns", VERSION_COLUMN), key=True),
             f"'{VERSION_COLUMN}' is added when the table is published; leave it out",
         )
-    keyed = [column for column, text in table.columns.items() if _is_key(text)]
+    keyed = table.own_keys
     for place, column in enumerate(table.key):
         if column not in table.columns:
             _unknown(document, (*at, "key", place), "column", column, table.columns)
@@ -101,16 +100,6 @@ def _table(document: Document, at: Path, name: str, table: Table) -> None:
     if len(keyed) + bool(table.key) > 1:
         document.error(document.mark(at, key=True), f"table '{name}' has more than one primary key; for one of several columns write key: [a, b]")  # fmt: skip
     _rows(document, (*at, "rows"), table, table.rows)
-
-
-def _is_key(column_text: str) -> bool:
-    words = [token.word for token in sqltext.tokens(column_text) if token.kind != "space"]
-    return ("primary", "key") in itertools.pairwise(words)
-
-
-def key_columns(table: Table) -> tuple[str, ...]:
-    """The columns of a table's primary key."""
-    return table.key or tuple(name for name, text in table.columns.items() if _is_key(text))
 
 
 def _rows(document: Document, at: Path, table: Table, rows: tuple[Row, ...]) -> None:

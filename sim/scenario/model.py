@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from sim.scenario import sqltext
 from sim.scenario.parts import (
     EVERY_NODE,
     DurationMs,
@@ -88,6 +89,16 @@ class Table(Part):
     sql: Texts = ()
     """More SQL for the Publisher after its tables are made: indexes, foreign keys, triggers."""
     rows: tuple[Row, ...] = ()
+
+    @property
+    def own_keys(self) -> list[str]:
+        """The columns that are called the primary key in their own text."""
+        return [name for name, text in self.columns.items() if sqltext.has(text, "primary", "key")]
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the primary key."""
+        return self.key or tuple(self.own_keys)
 
 
 class Step(Part):

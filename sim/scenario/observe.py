@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from sim.report.history import ROWS_MAX, History
-from sim.scenario.meaning import key_columns
 from sim.scenario.model import Scenario
 from sim.scenario.stage import Stage
 from twopc.names import VERSION_COLUMN
@@ -47,5 +46,5 @@ async def _state(
             node=node,
             rows=tuple(rows[:ROWS_MAX]),
             rowcount=len(rows),
-            data={"table": name, "key": list(key_columns(table)), "moment": moment},
+            data={"table": name, "key": list(table.key_columns), "moment": moment},
         )

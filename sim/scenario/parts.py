@@ -43,11 +43,19 @@ def kind_of(value: object) -> str:
     return "text" if isinstance(value, str) else "a truth value"
 
 
-def _duration_ms(value: Any) -> Any:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", str(value))
+def duration_ms(text: str) -> int:
+    """Milliseconds of ``500ms``, ``5s`` or ``2m``; ValueError for anything else."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", text)
     if found is None:
-        raise refuse(f"a duration is written as 500ms, 5s or 2m, not '{value}'")
+        raise ValueError(f"a duration is written as 500ms, 5s or 2m, not '{text}'")
     return int(float(found[1]) * _UNITS_MS[found[2]])
+
+
+def _duration_ms(value: Any) -> Any:
+    try:
+        return duration_ms(str(value))
+    except ValueError as error:
+        raise refuse(str(error)) from None
 
 
 def _cell(value: Any) -> Any:

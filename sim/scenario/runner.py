@@ -166,7 +166,7 @@ class Runner:
             self._write("unblocked", lane, ended.play)
         self._write(ended.kind, lane, ended.play, **ended.fields)
         lane.running, lane.wait, lane.cycle = None, None, ()
-        if lane.outcome == "committed" and not lane.open and ended.kind == "ok":
+        if ended.fields.get("data", {}).get("committed"):
             await state_after(self._scenario, self._stage, self._history, lane.node)
         if lane.queue:
             self._start(lane, lane.queue.popleft())

@@ -176,6 +176,11 @@ def _forbidden(statement: list[Token]) -> str:
     return _forbidden_call(statement)
 
 
+def has(text: str, *phrase: str) -> bool:
+    """Whether these words follow each other in `text`."""
+    return _has([token.word for token in tokens(text) if token.kind != "space"], *phrase)
+
+
 def _has(words: list[str], *phrase: str) -> bool:
     spans = zip(*(words[at:] for at in range(len(phrase))), strict=False)
     return phrase in spans

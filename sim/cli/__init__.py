@@ -1,0 +1,64 @@
+"""The command ``twopc``: one module a command, and one place where exceptions become exit codes.
+
+Commands import what they need when they run, so that ``--help`` and ``check`` stay quick.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from sim.cli.check import check
+from sim.cli.exits import EXIT_HELP, exit_code
+from sim.cli.run import run
+
+app = typer.Typer(
+    name="twopc",
+    help="Immediate-updating replication on PostgreSQL two-phase commit.\n\n" + EXIT_HELP,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"twopc {version('twopc')}")
+        raise typer.Exit
+
+
+@app.callback()
+def settings(
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        typer.Option(help="Events of this level and above go to standard error."),
+    ] = "warning",
+    log_format: Annotated[Literal["text", "json"], typer.Option(help="How they look.")] = "text",
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Say the version and leave."
+        ),
+    ] = False,
+) -> None:
+    """Settings of every command."""
+    from twopc import log
+
+    log.configure(level=log_level, layout=log_format)
+
+
+app.command()(run)
+app.command()(check)
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    try:
+        app()
+    except Exception as error:
+        sys.exit(exit_code(error))

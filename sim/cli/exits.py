@@ -1,0 +1,41 @@
+"""Exit codes: what each means, and which exception leads to which."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+from twopc.errors import ConfigurationError, InDoubtError, ScenarioError, TransactionError
+
+PASS, SAFETY, USAGE, UNKNOWN, ENVIRONMENT, NOTHING, LIVENESS = range(7)
+INTERNAL, INTERRUPTED = 70, 130
+
+EXIT_HELP = (
+    "Exit codes: 0 passed; 1 an expectation or invariant failed; 2 wrong usage or scenario file; "
+    "3 inconclusive: something is in doubt; 4 no usable server; 5 nothing selected; "
+    "6 no end: a hang or deadlock; 70 internal error; 130 interrupted."
+)
+
+#: Of several results the one that stands further left is reported.
+WORST_FIRST = (INTERRUPTED, INTERNAL, ENVIRONMENT, USAGE, SAFETY, LIVENESS, UNKNOWN, NOTHING, PASS)
+
+
+def worst(codes: list[int]) -> int:
+    """The exit code for several results."""
+    return min(codes, key=WORST_FIRST.index, default=NOTHING)
+
+
+def exit_code(error: Exception) -> int:
+    """Say what went wrong on standard error; returns the exit code for it."""
+    if isinstance(error, ScenarioError):
+        print(error, file=sys.stderr)
+        return USAGE
+    if isinstance(error, ConfigurationError):
+        print(f"error: {error}", file=sys.stderr)
+        return ENVIRONMENT
+    if isinstance(error, TransactionError):
+        print(f"error: {error}", file=sys.stderr)
+        return UNKNOWN if isinstance(error, InDoubtError) else SAFETY
+    traceback.print_exception(error)
+    print("internal error: this is a fault of twopc, not of your scenario", file=sys.stderr)
+    return INTERNAL

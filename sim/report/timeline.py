@@ -1,0 +1,209 @@
+"""The timeline of an order for the terminal: one lane a session, time downwards.
+
+A pure function of the order's records; `draw` puts it on a rich console.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sim.report.history import ENDS, Record
+from sim.report.words import because, holder, refusal, result_text, row_text
+from twopc.names import BranchId
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+#: Rows of a table that are shown after the last step.
+_ROWS_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of a lane."""
+
+    t_us: int
+    """Since the order's first step; -1 for a further line of the entry before it."""
+    session: str
+    text: str
+    style: str = ""
+    """"", or how it is to be read: good, bad, wait, note, faint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """What happened, and how the tables stood at the end."""
+
+    lanes: tuple[tuple[str, str], ...]
+    """Session and node, in the order of the file."""
+    entries: tuple[Entry, ...]
+    after: tuple[tuple[str, str], ...]
+    """Table and nodes, and their rows."""
+
+
+def timeline(records: Sequence[Record]) -> Timeline:
+    """The timeline of one order's records."""
+    first = next((record for record in records if record.kind == "order"), None)
+    sessions = (first.data or {}).get("sessions", {}) if first is not None else {}
+    acting = {record.session for record in records if record.session}
+    lanes = tuple((name, node) for name, node in sessions.items() if name in acting)
+    return Timeline(
+        lanes=lanes, entries=tuple(_Drawing(records).entries()), after=tuple(_after(records))
+    )
+
+
+class _Drawing:
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = [
+            record for record in records if record.session and record.kind != "outcome"
+        ]
+        started = (record.t_us for record in self._records if record.kind == "invoke")
+        self._start_us = next(started, 0)
+        self._nodes_of: dict[str, list[str]] = {}
+        for record in records:
+            for marker in (record.data or {}).get("markers", ()):
+                branch = BranchId.parse(str(marker["gid"]))
+                if branch is not None and not marker.get("fence"):
+                    self._nodes_of.setdefault(str(branch.global_id), []).append(record.node)
+
+    def entries(self) -> Iterator[Entry]:
+        skip = -1
+        for at, record in enumerate(self._records):
+            if at == skip:
+                continue
+            following = self._records[at + 1] if at + 1 < len(self._records) else None
+            if record.kind == "invoke" and following is not None and _ends(following, record):
+                skip = at + 1
+                yield from self._whole(record, following)
+            elif record.kind == "invoke":
+                yield self._entry(record, _call(record))
+            elif record.kind in ENDS:
+                yield from self._end(record, "")
+            else:
+                yield from self._other(record)
+
+    def _whole(self, invoked: Record, ended: Record) -> Iterator[Entry]:
+        """A step that ended before anything else happened."""
+        if ended.kind == "explain":
+            yield self._entry(invoked, f"» {ended.message}", "note")
+        else:
+            for place, entry in enumerate(self._end(ended, _call(invoked))):
+                yield Entry(
+                    t_us=invoked.t_us - self._start_us if place == 0 else entry.t_us,
+                    session=entry.session,
+                    text=entry.text,
+                    style=entry.style,
+                )
+
+    def _end(self, record: Record, call: str) -> Iterator[Entry]:
+        if record.kind == "ok":
+            done = self._done(record)
+            text = f"{call} {done}".strip() if call else f"{record.step} {done}".strip()
+            yield self._entry(record, text, "good" if record.tag == "COMMIT" else "")
+            return
+        if call:
+            yield self._entry(record, call)
+        else:
+            yield self._entry(record, record.step)
+        yield self._more(record, refusal(record), "faint" if record.kind == "skipped" else "bad")
+        why = because(record) if record.kind in ("rejected", "error") else record.message
+        if why:
+            yield self._more(record, why, "faint")
+
+    def _done(self, record: Record) -> str:
+        if record.tag == "BEGIN":
+            return ""
+        if record.tag == "COMMIT":
+            nodes = self._nodes_of.get(record.gid, [])
+            return f"✓ at {' and '.join(nodes)}" if nodes else "✓"
+        return "✓" if record.tag == "ROLLBACK" else result_text(record)
+
+    def _other(self, record: Record) -> Iterator[Entry]:
+        if record.kind == "blocked":
+            yield self._entry(record, f"⧗ waits for {holder(record.wait or {})}", "wait")
+        elif record.kind == "queued":
+            yield self._entry(record, f"({record.step} queued: {record.message})", "faint")
+        elif record.kind == "deadlock":
+            yield self._entry(record, "✗ deadlock across nodes; cancelled", "bad")
+            for edge in (record.data or {}).get("cycle", ()):
+                yield self._more(record, edge, "faint")
+        elif record.kind == "stuck":
+            yield self._entry(record, f"✗ stuck: {record.message}", "bad")
+        elif record.kind == "info":
+            yield self._entry(record, f"{record.step} {record.message}".strip(), "faint")
+
+    def _entry(self, record: Record, text: str, style: str = "") -> Entry:
+        return Entry(
+            t_us=record.t_us - self._start_us, session=record.session, text=text, style=style
+        )
+
+    def _more(self, record: Record, text: str, style: str) -> Entry:
+        return Entry(t_us=-1, session=record.session, text=f"  {text}", style=style)
+
+
+def _ends(record: Record, invoked: Record) -> bool:
+    same = record.session == invoked.session and record.step == invoked.step
+    return same and record.kind in ENDS
+
+
+def _call(invoked: Record) -> str:
+    sql = " ".join(invoked.sql.split())
+    if not invoked.step or sql in ("begin", "commit", "rollback"):
+        return sql
+    return f"{invoked.step}: {sql}" if sql else invoked.step
+
+
+def _after(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
+    """The tables at the end, nodes with the same rows together."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for record in records:
+        data = record.data or {}
+        if record.kind == "state" and data.get("moment") == "final":
+            rows = record.rows or ()
+            shown = ", ".join(row_text(row) for row in rows[:_ROWS_SHOWN]) or "no rows"
+            left = (record.rowcount or 0) - min(len(rows), _ROWS_SHOWN)
+            text = shown + (f" and {left} more" if left > 0 else "")
+            groups.setdefault((data["table"], text), []).append(record.node)
+    for (table, text), nodes in groups.items():
+        yield f"{table} at {', '.join(nodes)}", text
+
+
+_STYLES = {
+    "good": "green",
+    "bad": "bold red",
+    "wait": "yellow",
+    "note": "italic cyan",
+    "faint": "dim",
+    "": "",
+}
+
+
+def draw(drawn: Timeline, console: Console) -> None:
+    """Print the timeline."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console.print(Padding(_table(drawn), (0, 0, 0, 4)))
+    for name, rows in drawn.after:
+        console.print(Padding(Text.assemble(("after  ", "dim"), f"{name}: {rows}"), (0, 0, 0, 5)))
+
+
+def _table(drawn: Timeline) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, expand=True)
+    table.add_column("ms", justify="right", style="dim", width=6, no_wrap=True)
+    for name, node in drawn.lanes:
+        table.add_column(Text(f"{name} at {node}"), ratio=1, overflow="fold")
+    names = [name for name, _ in drawn.lanes]
+    for entry in drawn.entries:
+        cells = [Text("") for _ in names]
+        if entry.session in names:
+            cells[names.index(entry.session)] = Text(entry.text, style=_STYLES[entry.style])
+        table.add_row(Text(f"{entry.t_us / 1000:.1f}" if entry.t_us >= 0 else ""), *cells)
+    return table

@@ -1,0 +1,111 @@
+"""Records in plain words, for whoever has never seen a replication conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sim.report.history import Record
+from twopc.names import VERSION_COLUMN
+
+_ROWS_SHOWN = 3
+
+
+def row_text(row: Mapping[str, Any]) -> str:
+    """A row as scenario files write it, without its version."""
+    shown = (
+        f"{name}: {'null' if value is None else value}"
+        for name, value in row.items()
+        if name != VERSION_COLUMN
+    )
+    return "{" + ", ".join(shown) + "}"
+
+
+def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as scenario files write them; of many, the first."""
+    if not rows:
+        return "no rows"
+    more = f" and {len(rows) - _ROWS_SHOWN} more" if len(rows) > _ROWS_SHOWN else ""
+    return ", ".join(row_text(row) for row in rows[:_ROWS_SHOWN]) + more
+
+
+def result_text(record: Record) -> str:
+    """What a statement that did its work returned, in a few words."""
+    if record.rows is not None and record.tag.startswith("SELECT"):
+        if len(record.rows) == 1:
+            cells = [f"{name}={_cell(value)}" for name, value in record.rows[0].items()]
+            return "→ " + ", ".join(cells)
+        return f"→ {rows_text(record.rows)}"
+    if record.rowcount is not None and record.rowcount >= 0:
+        return f"✓ {_counted(record.rowcount, 'row')}"
+    return "✓"
+
+
+def refusal(record: Record) -> str:
+    """How a step failed, in three words."""
+    if record.kind == "rejected":
+        return f"✗ refused: {(record.conflict or {}).get('kind')}"
+    if record.kind == "error":
+        return f"✗ error {record.sqlstate}"
+    return {
+        "in_doubt": "? in doubt",
+        "timed_out": "✗ no end in time",
+        "skipped": "– not sent",
+        "rolled_back": "✗ rolled back",
+    }.get(record.kind, record.kind)
+
+
+def because(record: Record) -> str:
+    """Why a step was refused; empty if there is nothing to add to `refusal`."""
+    facts = record.conflict or {}
+    what = f"{_article(facts)} {_key(facts)}".strip()
+    now = facts.get("publisher_row")
+    now_text = f"; there it is {row_text(now)}" if isinstance(now, Mapping) else ""
+    sentences = {
+        "version_mismatch": f"{what} has changed at the Publisher since this copy was made{now_text}",
+        "delete_stale": f"{what} has changed at the Publisher since this copy was made{now_text}",
+        "row_missing": f"{what} is not at the Publisher any more",
+        "insert_exists": f"{what} is at the Publisher already{now_text}",
+        "update_exists": f"another row at the Publisher has the new key of {what}{now_text}",
+        "multiple_unique": f"{what} clashes with several rows at the Publisher",
+        "not_in_partition": f"{what} is outside this Subscriber's partition",
+        "serialization_failure": "a row had changed since this transaction's view of the data",
+        "publisher_unreachable": "the Publisher did not answer; nothing was left there",
+        "lock_timeout": "the lock was not given in time",
+        "fk_violation": record.message,
+    }
+    kind = str(facts.get("kind", ""))
+    if kind == "deadlock":
+        cycle = (record.data or {}).get("cycle")
+        return "; ".join(cycle) if cycle else record.message
+    if kind in ("version_mismatch", "delete_stale", "row_missing", "insert_exists") and not what:
+        return record.message
+    return sentences.get(kind, record.message)
+
+
+def holder(wait: Mapping[str, Any]) -> str:
+    """For whom somebody waits, and where."""
+    who = str(wait.get("session") or "")
+    step = f" ({wait['step']})" if wait.get("step") else ""
+    if not who:
+        who = f"branch {wait['gid']}" if wait.get("gid") else f"process {wait.get('pid')}"
+    elif wait.get("gid"):
+        step += ", prepared"
+    return f"{who}{step} at {wait.get('node')}"
+
+
+def _article(facts: Mapping[str, Any]) -> str:
+    return str(facts.get("article") or "").removeprefix("public.")
+
+
+def _key(facts: Mapping[str, Any]) -> str:
+    key = facts.get("key")
+    return ", ".join(f"{n}={v}" for n, v in key.items()) if isinstance(key, Mapping) else ""
+
+
+def _cell(value: Any) -> str:
+    return "null" if value is None else str(value)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

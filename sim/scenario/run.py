@@ -1,0 +1,143 @@
+"""Runs a scenario: each of its orders on a stage of its own, with a history and a verdict.
+
+Which servers the stages stand on, and what is shown of it, others decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sim.checkers import CHECKERS
+from sim.report.history import SCHEMA, History, Record
+from sim.scenario.check import Loaded
+from sim.scenario.expect import FAILURE_KINDS, Failure, OrderVerdict, judge
+from sim.scenario.model import Order, Scenario
+from sim.scenario.runner import Runner
+from sim.scenario.stage import Theatre
+
+#: Exit code of a run by its kind of failure.
+EXIT_CODES: Mapping[str, int] = {"": 0, "safety": 1, "liveness": 6, "unknown": 3}
+
+#: Told after each order, with its records.
+Listener = Callable[[Order, OrderVerdict, Sequence[Record]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunVerdict:
+    """What became of a scenario."""
+
+    loaded: Loaded
+    orders: tuple[OrderVerdict, ...]
+
+    @property
+    def kind(self) -> str:
+        """The worst kind of failure of any order; empty if all passed."""
+        kinds = {order.kind for order in self.orders}
+        return next((kind for kind in FAILURE_KINDS if kind in kinds), "")
+
+    @property
+    def word(self) -> str:
+        """``pass``, ``fail`` or ``unknown``."""
+        return {"": "pass", "unknown": "unknown"}.get(self.kind, "fail")
+
+    def as_json(self) -> dict[str, Any]:
+        """What stands in ``verdict.json``."""
+        failed = [order for order in self.orders if order.kind]
+        return {
+            "schema": 1,
+            "scenario": self.loaded.scenario.name,
+            "file": self.loaded.document.path,
+            "verdict": self.word,
+            "kind": self.kind or None,
+            "exit_code": EXIT_CODES[self.kind],
+            "invariants": list(CHECKERS),
+            "counts": {
+                "orders": len(self.orders),
+                "passed": len(self.orders) - len(failed),
+                "failed": len(failed),
+            },
+            "orders": [self._order(order) for order in self.orders],
+            "first_failure": self._failure(failed[0].failures[0]) if failed else None,
+            "repro": reproduce(self.loaded, failed[0].name) if failed else None,
+        }
+
+    def _order(self, order: OrderVerdict) -> dict[str, Any]:
+        return {
+            "name": order.name,
+            "verdict": "fail" if order.kind else "pass",
+            "kind": order.kind or None,
+            "elapsed_ms": round(order.elapsed_us / 1000, 3),
+            "notes": list(order.notes),
+            "failures": [self._failure(failure) for failure in order.failures],
+        }
+
+    def _failure(self, failure: Failure) -> dict[str, Any]:
+        mark = self.loaded.document.mark(failure.path)
+        return {
+            "message": failure.message,
+            "kind": failure.kind,
+            "line": mark.line,
+            "column": mark.column,
+        }
+
+
+def reproduce(loaded: Loaded, order: str) -> str:
+    """The command that plays one order again."""
+    quoted = order.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
+    return f'twopc run {loaded.document.path} --order "{quoted}"'
+
+
+async def run(
+    loaded: Loaded,
+    theatre: Theatre,
+    history: History,
+    *,
+    orders: Sequence[Order] | None = None,
+    step_timeout_ms: int | None = None,
+    listener: Listener | None = None,
+) -> RunVerdict:
+    """Play the orders (all of them) one after the other and judge each.
+
+    Raises:
+        ConfigurationError: the stage cannot be set up.
+    """
+    scenario = loaded.scenario
+    history.write("header", data=_header(loaded))
+    verdicts: list[OrderVerdict] = []
+    for order in scenario.orders if orders is None else orders:
+        first = len(history.records)
+        history.order = order.name
+        history.write("order", message=order.about, data=_about(scenario, order))
+        async with theatre.stage(scenario, order) as stage:
+            runner = Runner(scenario, order, stage, history, step_timeout_ms=step_timeout_ms)
+            await runner.play()
+        history.write("end")
+        records = history.records[first:]
+        history.order = ""
+        verdict = judge(scenario, order, records)
+        verdicts.append(verdict)
+        if listener is not None:
+            listener(order, verdict, records)
+    return RunVerdict(loaded=loaded, orders=tuple(verdicts))
+
+
+def _header(loaded: Loaded) -> dict[str, Any]:
+    scenario = loaded.scenario
+    return {
+        "schema": SCHEMA,
+        "scenario": scenario.name,
+        "file": loaded.document.path,
+        "publisher": scenario.topology.publisher,
+        "subscribers": list(scenario.topology.subscribers),
+        "shipping": scenario.topology.shipping,
+        "commit": scenario.topology.commit,
+    }
+
+
+def _about(scenario: Scenario, order: Order) -> dict[str, Any]:
+    return {
+        "sessions": {name: session.node for name, session in scenario.sessions.items()},
+        "isolation": {node: scenario.level(order, node) for node in scenario.topology.nodes},
+    }
