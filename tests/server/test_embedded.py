@@ -38,7 +38,7 @@ def fetch(server: Server, query: str, database: str = "postgres") -> object:
     [
         ("wal_level", "logical"),
         ("password_encryption", "scram-sha-256"),
-        ("max_prepared_transactions", "200"),
+        ("max_prepared_transactions", "300"),
         ("max_connections", "300"),
         ("max_replication_slots", "64"),
         ("max_wal_senders", "64"),

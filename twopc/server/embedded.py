@@ -44,6 +44,8 @@ HOST = "127.0.0.1"
 _READY_TIMEOUT_S = 60.0  # crash recovery included
 _STOP_TIMEOUT_S = 30.0
 _PORT_TIMEOUT_S = 10.0
+#: What postmaster.pid says of one that accepts connections, be it a hot standby.
+_READY = (["ready   "], ["standby "])
 _LOOK_EVERY_S = 0.002
 #: Below the ports that systems hand out to clients: one of those could take ours while we are down.
 _PORTS = range(15000, 32000)
@@ -288,7 +290,7 @@ class Server:
             with suppress(FileNotFoundError):
                 lines = pidfile.read_text().splitlines()
                 # A killed one leaves its file behind, hence the pid.
-                if lines[:1] == [str(self._process.pid)] and lines[7:8] == ["ready   "]:
+                if lines[:1] == [str(self._process.pid)] and lines[7:8] in _READY:
                     return True
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_LOOK_EVERY_S)

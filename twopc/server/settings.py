@@ -19,7 +19,7 @@ BASE: dict[str, str] = {
     "unix_socket_permissions": "0700",
     # Many nodes may share the server, and a test likes to open connections.
     "max_connections": "300",
-    "max_prepared_transactions": "200",
+    "max_prepared_transactions": "300",
     "max_replication_slots": "64",
     "max_wal_senders": "64",
     "max_active_replication_origins": "64",

@@ -1,0 +1,19 @@
+"""Is this server fit to be a node, and if not, what exactly makes it so?
+
+The doctor only looks: it changes nothing, and what is wrong is a finding with a remedy. It must not
+know how findings are shown, nor how anything is installed.
+"""
+
+from __future__ import annotations
+
+from twopc.doctor.examination import examine, missing_grants
+from twopc.doctor.finding import Finding, Level, RoleOfNode, format_findings
+
+__all__ = [
+    "Finding",
+    "Level",
+    "RoleOfNode",
+    "examine",
+    "format_findings",
+    "missing_grants",
+]

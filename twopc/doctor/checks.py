@@ -1,0 +1,265 @@
+"""What is looked at in a server, one function a question.
+
+A check yields findings and changes nothing, and any role may run it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import LiteralString
+
+from psycopg import sql
+
+from twopc.doctor.finding import Finding, alter_system, literal, statement
+from twopc.doctor.node import Node, Setting
+from twopc.names import BranchId
+
+VERSION_MIN = 170000
+VERSIONS_REFUSED = range(180000, 180002)
+
+_MORE = 10
+_GIDS_SHOWN = 5
+
+
+def version_finding(number: int) -> Finding:
+    """What there is to say of a ``server_version_num``; an error means: ask nothing else."""
+    what = "server version"
+    found = f"{number // 10000}.{number % 10000}"
+    if number < VERSION_MIN:
+        found += ": a wait in dblink cannot be cancelled before 17"
+        remedy = "move to PostgreSQL 17 or later"
+        return Finding(level="error", what=what, found=found, remedy=remedy)
+    if number in VERSIONS_REFUSED:
+        found += ": pgoutput can crash or lose rows before 18.2"
+        remedy = "update to PostgreSQL 18.2 or later"
+        return Finding(level="error", what=what, found=found, remedy=remedy)
+    return Finding(level="ok", what=what, found=found)
+
+
+def writable(node: Node) -> Iterator[Finding]:
+    """Every node writes."""
+    name: LiteralString = "default_transaction_read_only"
+    read_only = node.setting(name)
+    assert read_only is not None
+    if node.row("SELECT pg_is_in_recovery() AS standby")["standby"]:
+        yield Finding(
+            level="error",
+            what="writable",
+            found="no: it is a standby",
+            remedy="give the DSN of its primary",
+        )
+    elif read_only.setting == "on":
+        yield Finding(
+            level="error",
+            what=name,
+            found="on",
+            remedy=_change(node, name, read_only, "off"),
+        )
+    else:
+        yield Finding(level="ok", what="writable", found="yes")
+
+
+def wal_level(node: Node) -> Iterator[Finding]:
+    """The log reader decodes the Publisher's WAL."""
+    name: LiteralString = "wal_level"
+    setting = node.setting(name)
+    if node.role_of_node != "publisher" or setting is None:
+        return
+    if setting.setting == "logical":
+        yield Finding(level="ok", what=name, found="logical")
+    else:
+        yield Finding(
+            level="error",
+            what=name,
+            found=f"{setting}: the log reader cannot read such a WAL",
+            remedy=alter_system(name, "logical", restart=True),
+        )
+
+
+def prepared_slots(node: Node) -> Iterator[Finding]:
+    """A branch takes a slot from PREPARE TRANSACTION until it is finished."""
+    name: LiteralString = "max_prepared_transactions"
+    setting = node.setting(name)
+    if node.role_of_node == "distribution" or setting is None:
+        return
+    slots = int(setting.setting)
+    connections = node.number("max_connections")
+    used = int(node.row("SELECT count(*) AS used FROM pg_prepared_xacts")["used"])
+    more = alter_system(name, str(max(connections, slots + _MORE)), restart=True)
+    if slots == 0:
+        found = f"{setting}: nothing can be prepared"
+        yield Finding(level="error", what=name, found=found, remedy=more)
+    elif used >= slots:
+        found = f"{setting}, all in use: nothing more can be prepared"
+        yield Finding(level="error", what=name, found=found, remedy=f"{more}\ntwopc indoubt")
+    elif slots < connections:
+        found = f"{setting}, fewer than max_connections ({connections}): a commit can find none"
+        yield Finding(level="warning", what=name, found=found, remedy=more)
+    else:
+        yield Finding(level="ok", what=name, found=f"{setting}, {used} in use")
+
+
+def replication_slots(node: Node) -> Iterator[Finding]:
+    """The log reader keeps its place in a slot, and may be sent changes by a WAL sender."""
+    if node.role_of_node != "publisher":
+        return
+    counts: tuple[tuple[LiteralString, LiteralString], ...] = (
+        ("max_replication_slots", "SELECT count(*) AS used FROM pg_replication_slots"),
+        ("max_wal_senders", "SELECT count(*) AS used FROM pg_stat_replication"),
+    )
+    for name, count in counts:
+        used = node.row(count)["used"]
+        total = node.number(name)
+        if used < total:
+            yield Finding(level="ok", what=name, found=f"{total}, {used} in use")
+        else:
+            yield Finding(
+                level="error",
+                what=name,
+                found=f"{total}, all in use: there is none for the log reader",
+                remedy=alter_system(name, str(total + _MORE), restart=True),
+            )
+    for slot in node.rows(
+        "SELECT slot_name, coalesce(invalidation_reason, wal_status) AS reason"
+        " FROM pg_replication_slots"
+        " WHERE database = current_database() AND wal_status = 'lost'"
+    ):
+        drop = "SELECT pg_drop_replication_slot({}); -- then subscribe anew"
+        yield Finding(
+            level="error",
+            what=f"slot {slot['slot_name']}",
+            found=f"lost ({slot['reason']}): what it had not read is gone",
+            remedy=statement(drop, sql.Literal(slot["slot_name"])),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Limit:
+    """A setting that can end or loosen what must last or hold."""
+
+    name: LiteralString
+    harmless: tuple[str, ...]
+    """Good values in the base unit; the first is recommended."""
+    why: str
+    publisher_only: bool = False
+
+
+_LIMITS = (
+    _Limit(name="fsync", harmless=("on",), why="a crash of the machine loses decisions"),
+    _Limit(name="full_page_writes", harmless=("on",), why="a crash of the machine can tear pages"),
+    _Limit(
+        name="synchronous_commit",
+        harmless=("on", "local", "remote_write", "remote_apply"),
+        why="a crash of the server loses decisions",
+    ),
+    _Limit(
+        name="idle_session_timeout",
+        harmless=("0",),
+        why="ends links and the decision log's connection while they rest",
+    ),
+    _Limit(
+        name="idle_in_transaction_session_timeout",
+        harmless=("0",),
+        why="ends a global transaction while its application thinks",
+    ),
+    _Limit(name="transaction_timeout", harmless=("0",), why="ends long global transactions"),
+    _Limit(
+        name="idle_replication_slot_timeout",
+        harmless=("0",),
+        why="invalidates the log reader's slot if it is away for longer",
+        publisher_only=True,
+    ),
+    _Limit(
+        name="max_slot_wal_keep_size",
+        harmless=("-1",),
+        why="invalidates the log reader's slot if it is further behind",
+        publisher_only=True,
+    ),
+)
+
+
+def limits(node: Node) -> Iterator[Finding]:
+    """Settings that end sessions, invalidate slots or give durability away."""
+    for limit in _LIMITS:
+        setting = node.setting(limit.name)
+        if setting is None or (limit.publisher_only and node.role_of_node != "publisher"):
+            continue
+        if setting.setting in limit.harmless:
+            yield Finding(level="ok", what=limit.name, found=str(setting))
+        else:
+            yield Finding(
+                level="warning",
+                what=limit.name,
+                found=f"{setting}: {limit.why}",
+                remedy=_change(node, limit.name, setting, limit.harmless[0]),
+            )
+
+
+def prepared_transactions(node: Node) -> Iterator[Finding]:
+    """A prepared transaction, whoever's, holds locks and delays the making of slots."""
+    rows = node.rows(
+        "SELECT gid, database, owner, date_trunc('second', now() - prepared)::text AS age"
+        " FROM pg_prepared_xacts ORDER BY prepared"
+    )
+    if not rows:
+        yield Finding(level="ok", what="prepared transactions", found="none")
+    for ours in (True, False):
+        some = [row for row in rows if (BranchId.parse(row["gid"]) is not None) is ours]
+        if not some:
+            continue
+        shown = [f"{row['gid']!r} in {row['database']}, {row['age']} old" for row in some]
+        if len(shown) > _GIDS_SHOWN:
+            shown[_GIDS_SHOWN:] = [f"{len(some) - _GIDS_SHOWN} more"]
+        finish = [
+            statement("ROLLBACK PREPARED {};", sql.Literal(row["gid"]))
+            + f" -- or COMMIT PREPARED; as {row['owner']}, in {row['database']}"
+            for row in some[:_GIDS_SHOWN]
+        ]
+        yield Finding(
+            level="warning",
+            what="prepared transactions" if ours else "prepared by others",
+            found=f"{'; '.join(shown)}: no replication slot can be made before they end",
+            remedy="twopc indoubt\ntwopc recover"
+            if ours
+            else "\n".join(["ask whoever prepared them", *finish]),
+        )
+
+
+def link_password(node: Node) -> Iterator[Finding]:
+    """dblink refuses a role that is no superuser and got in without a password."""
+    if node.role_of_node != "publisher":
+        return
+    if node.asks_for_password:
+        yield Finding(level="ok", what="pg_hba.conf", found="wants a password of a link role")
+        return
+    lines = ""
+    may_read = "SELECT has_function_privilege('pg_hba_file_rules()', 'EXECUTE') AS may"
+    if node.row(may_read)["may"]:
+        rules = node.rows(
+            "SELECT line_number, auth_method FROM pg_hba_file_rules"
+            " WHERE auth_method IN ('trust', 'peer', 'ident') ORDER BY rule_number"
+        )
+        lines = ", ".join(f"line {rule['line_number']} {rule['auth_method']}" for rule in rules)
+    yield Finding(
+        level="error",
+        what="pg_hba.conf",
+        found="wants no password of a link role, so dblink refuses the link (2F003)"
+        + (f": {lines}" if lines else ""),
+        remedy="in pg_hba.conf, make scram-sha-256 the method of the line by which Subscribers"
+        " come in, then\nSELECT pg_reload_conf();",
+    )
+
+
+def _change(node: Node, name: LiteralString, setting: Setting, value: str) -> str:
+    """The line that sets a setting where it was set."""
+    change = sql.SQL(name) + sql.SQL(" = ") + literal(value)
+    if setting.source == "database":
+        return statement("ALTER DATABASE {} SET {};", node.database, change)
+    if setting.source == "user":
+        return statement("ALTER ROLE {} SET {};", node.role, change)
+    if setting.source == "database user":
+        return statement("ALTER ROLE {} IN DATABASE {} SET {};", node.role, node.database, change)
+    if setting.source in ("client", "environment variable"):
+        return f"take {name} out of the DSN and PGOPTIONS"
+    return alter_system(name, value, restart=False)

@@ -1,0 +1,150 @@
+"""Connecting to a database and asking it all questions.
+
+It must not know what a good answer is.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+import psycopg
+from psycopg import conninfo, pq
+from psycopg.rows import dict_row
+
+from twopc.doctor import checks, rights
+from twopc.doctor.finding import Finding, RoleOfNode, statement
+from twopc.doctor.node import Check, Node
+from twopc.errors import ServerError
+from twopc.server.external import parse_dsn
+
+_CONNECT_TIMEOUT_S = 5
+
+_CHECKS: tuple[Check, ...] = (
+    checks.writable,
+    checks.wal_level,
+    checks.prepared_slots,
+    checks.replication_slots,
+    rights.rights,
+    rights.dblink,
+    checks.link_password,
+    checks.limits,
+    checks.prepared_transactions,
+)
+
+_ADVICE = {
+    pq.Ping.OK: "correct user, password or database, or make them; pg_hba.conf must let this host in",
+    pq.Ping.REJECT: "wait until the server has started",
+    pq.Ping.NO_RESPONSE: "start the server, or correct host and port",
+    pq.Ping.NO_ATTEMPT: "correct the connection string",
+}
+
+
+def examine(dsn: str, *, role_of_node: RoleOfNode) -> tuple[Finding, ...]:
+    """What was found at the database that `dsn` names, for a node that is to play a role.
+
+    Looks with the rights of the role in the DSN, for that is who will work there. Raises nothing
+    for what is wrong with the server or the connection string, and shows no password.
+    """
+    try:
+        parameters = parse_dsn(dsn)
+    except ServerError as error:
+        said, _, remedy = str(error).partition(": ")
+        return (Finding(level="error", what="connection", found=said, remedy=remedy),)
+    try:
+        with _connect(dsn, parameters) as connection:
+            version = checks.version_finding(connection.info.server_version)
+            if version.level == "error":
+                return (version,)  # the other questions may not even be understood
+            node = Node(
+                connection=connection,
+                role_of_node=role_of_node,
+                asks_for_password=role_of_node != "publisher" or _asks_for_password(dsn),
+            )
+            return (version, *(finding for check in _CHECKS for finding in check(node)))
+    except psycopg.Error as error:
+        answer = pq.Ping.NO_RESPONSE
+        if not isinstance(error, psycopg.errors.ConnectionTimeout):
+            answer = pq.Ping(pq.PGconn.ping(_bounded(dsn, parameters).encode()))
+        return (
+            Finding(
+                level="error",
+                what="connection",
+                found=_without_password(str(error), parameters),
+                remedy=_ADVICE[answer],
+            ),
+        )
+
+
+def missing_grants(dsn: str, coordinator_role: str, roles: Iterable[str]) -> tuple[str, ...]:
+    """The GRANT lines without which the coordinator's role cannot finish the branches of `roles`.
+
+    A prepared transaction is finished by the role that prepared it, so the coordinator must be able
+    to SET ROLE to every link and application role. Raises `ServerError` if the server does not
+    answer or a role does not exist there.
+    """
+    parameters = parse_dsn(dsn)
+    wanted = sorted(set(roles))
+    try:
+        with _connect(dsn, parameters) as connection:
+            known = {
+                row["rolname"]
+                for row in connection.execute(
+                    "SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)",
+                    ([coordinator_role, *wanted],),
+                )
+            }
+            for role in (coordinator_role, *wanted):
+                if role not in known:
+                    raise ServerError(
+                        f"role {role!r} does not exist there: {statement('CREATE ROLE {};', role)}"
+                    )
+            missing = connection.execute(
+                "SELECT r AS role FROM unnest(%s::name[]) r WHERE NOT pg_has_role(%s, r, 'SET')",
+                (wanted, coordinator_role),
+            )
+            return tuple(
+                statement("GRANT {} TO {} WITH SET TRUE;", row["role"], coordinator_role)
+                for row in missing
+            )
+    except psycopg.Error as error:
+        raise ServerError(
+            f"{_without_password(str(error), parameters)}: run `twopc doctor` on this DSN"
+        ) from None
+
+
+def _connect(dsn: str, parameters: dict[str, Any]) -> psycopg.Connection[dict[str, Any]]:
+    return psycopg.connect(_bounded(dsn, parameters), autocommit=True, row_factory=dict_row)
+
+
+def _bounded(dsn: str, parameters: dict[str, Any]) -> str:
+    if "connect_timeout" in parameters:
+        return dsn
+    return conninfo.make_conninfo(dsn, connect_timeout=_CONNECT_TIMEOUT_S)
+
+
+def _asks_for_password(dsn: str) -> bool:
+    """Whether the server wants a password of somebody whom no special rule knows.
+
+    A link role is such a somebody, and dblink refuses a role that got in without one. The question
+    is answered by trying: a server that wants a password says so even to a role that it has not.
+    """
+    stranger = conninfo.make_conninfo(
+        dsn,
+        user=f"msrepl_doctor_{secrets.token_hex(4)}",
+        password="",
+        passfile="/nonexistent",  # ~/.pgpass may have a password for everybody
+        connect_timeout=_CONNECT_TIMEOUT_S,
+    )
+    connection = pq.PGconn.connect(stranger.encode())
+    try:
+        return connection.needs_password
+    finally:
+        connection.finish()
+
+
+def _without_password(text: str, parameters: dict[str, Any]) -> str:
+    password = parameters.get("password")
+    shown = text.replace(str(password), "***") if password else text
+    return "; ".join(line.strip() for line in shown.splitlines() if line.strip())
