@@ -1,0 +1,1 @@
+"""Measurements; every figure is a ratio or a duration with a target."""

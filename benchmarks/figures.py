@@ -1,0 +1,71 @@
+"""How every benchmark reports: a table for people, then one line of JSON per figure."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One measured value."""
+
+    name: str
+    value: float
+    unit: str
+    target: float
+    better: str
+    """``higher`` or ``lower``."""
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def met(self) -> bool:
+        """Whether the target is reached."""
+        return self.value >= self.target if self.better == "higher" else self.value <= self.target
+
+
+def report(title: str, figures: Sequence[Figure]) -> None:
+    """Print the table, then the lines."""
+    table = Table(title=f"{title} ({os.cpu_count()} cores)", title_justify="left")
+    for heading in ("figure", "value", "target", "", "detail"):
+        table.add_column(heading)
+    for figure in figures:
+        sign = "≥" if figure.better == "higher" else "≤"
+        table.add_row(
+            figure.name,
+            f"{figure.value:.3f} {figure.unit}",
+            f"{sign} {figure.target:g}",
+            "met" if figure.met else "missed",
+            ", ".join(f"{key} {value}" for key, value in figure.detail.items()),
+        )
+    Console(width=160).print(table)
+    for figure in figures:
+        print(
+            json.dumps(
+                {
+                    "name": figure.name,
+                    "value": round(figure.value, 4),
+                    "unit": figure.unit,
+                    "target": figure.target,
+                    "better": figure.better,
+                    "detail": figure.detail,
+                }
+            )
+        )
+
+
+def spread(values: Sequence[float]) -> str:
+    """Lowest to highest, for the detail column."""
+    return f"{min(values):.2f}-{max(values):.2f}"
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value."""
+    return statistics.median(values)
