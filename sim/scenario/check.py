@@ -84,7 +84,7 @@ def _path(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
 
 
 def _dig(values: Any, path: tuple[str | int, ...]) -> Any:
-    """A copy of `values` with a hole at `path`, or above it if nothing or a hole is there already.
+    """A copy of `values` with a hole at `path`, or above it if there is one already.
 
     None once that would be everything.
     """
@@ -92,7 +92,8 @@ def _dig(values: Any, path: tuple[str | int, ...]) -> Any:
         parent = values
         for part in path[:-1]:
             parent = parent[part] if _holds(parent, part) else None
-        if _holds(parent, path[-1]) and parent[path[-1]] is not HOLE:
+        missing = isinstance(parent, dict) and path[-1] not in parent
+        if missing or (_holds(parent, path[-1]) and parent[path[-1]] is not HOLE):
             return _with_hole(values, path)
         path = path[:-1]
     return None
@@ -113,12 +114,14 @@ def _with_hole(value: Any, path: tuple[str | int, ...]) -> Any:
 def _note(document: Document, error: dict[str, Any]) -> None:
     """Add one of pydantic's errors, in our words and at its place."""
     path = _path(error["loc"])
-    if error["type"] == "missing":
-        if not any(
-            "not supported yet" in problem.message for problem in document.inside(path[:-1])
-        ):
-            document.error(document.mark(path[:-1], key=True), f"key '{path[-1]}' is missing")
-    else:
+    missing = error["type"] == "missing"
+    about = path[:-1] if missing else path
+    said = [problem.message for problem in document.inside(about)]
+    if any("not supported yet" in message for message in said):
+        return  # that is why something else is missing
+    if missing and not any(f"did you mean '{path[-1]}'?" in message for message in said):
+        document.error(document.mark(about, key=True), f"key '{path[-1]}' is missing")
+    elif not missing:
         document.error(document.mark(path, key=path != error["loc"]), _in_words(error))
 
 

@@ -58,6 +58,14 @@ def _topology(document: Document, scenario: Scenario) -> None:
                 document.mark(("topology", "subscribers", at)), f"node '{name}' is there already"
             )
         seen.add(name)
+    for name in topology.nodes:
+        if name == "distribution":
+            at = topology.nodes.index(name) - 1
+            place: Path = ("topology", "publisher") if at < 0 else ("topology", "subscribers", at)
+            document.error(
+                document.mark(place),
+                "'distribution' is the distribution database; name the node otherwise",
+            )
     _isolation(document, scenario, ("topology", "isolation"), topology.isolation)
 
 
@@ -127,7 +135,7 @@ def _step_names(document: Document, scenario: Scenario) -> None:
 def _session(document: Document, scenario: Scenario, name: str, session: Session) -> None:
     at: Path = ("sessions", name)
     nodes = scenario.topology.nodes
-    if session.node not in nodes:
+    if session.node and session.node not in nodes:
         document.error(
             document.mark((*at, "node")),
             f"session '{name}': no node '{session.node}'{suggestion(session.node, nodes)}",
@@ -167,7 +175,7 @@ def _step(document: Document, at: Path, step: Step, saved: dict[str, str]) -> No
                 f"{control} does not belong in SQL: transactions are steps of their own "
                 "(begin, commit, rollback)",
             )
-        if len(sqltext.statements(text)) > 1:
+        elif len(sqltext.statements(text)) > 1:
             document.error(
                 document.mark(place), "one statement to a text; several go under 'lines'"
             )
@@ -214,8 +222,10 @@ def _orders(document: Document, scenario: Scenario) -> None:
         document.error(document.mark(("orders",)), "there is no order to play")
     seen: dict[str, int] = {}
     used: set[str] = set()
+    complete = True
     for place, order in enumerate(scenario.orders):
         if order.hole:
+            complete = False
             continue
         at: Path = ("orders", place)
         mark = document.mark((*at, "name"))
@@ -224,13 +234,22 @@ def _orders(document: Document, scenario: Scenario) -> None:
         seen.setdefault(order.name, mark.line)
         used |= check_order(document, scenario, at, order)
         _isolation(document, scenario, (*at, "isolation"), order.isolation)
-        _expect(document, scenario, (*at, "expect"), order.expect, order)
+        unreadable = _unreadable(scenario, order)
+        complete = complete and not unreadable
+        _expect(document, scenario, (*at, "expect"), order.expect, None if unreadable else order)
+    if not complete:
+        return
     for session_name, session in scenario.sessions.items():
         for place, each in enumerate(session.steps):
             for step in each:
-                if step not in used and not any(order.hole for order in scenario.orders):
+                if step not in used:
                     at = ("sessions", session_name, "steps", place, step)
                     document.warn(document.mark(at, key=True), f"step '{step}' is in no order")
+
+
+def _unreadable(scenario: Scenario, order: Order) -> bool:
+    """Whether it is not known what the order plays, so that nothing more can be said of it."""
+    return any(item.hole or (item.step or "") not in {"", *scenario.steps} for item in order.steps)
 
 
 def _expect(

@@ -22,6 +22,7 @@ from sim.scenario.parts import (
     Isolation,
     Name,
     NodeName,
+    NodeReference,
     Parameter,
     Part,
     Row,
@@ -109,6 +110,7 @@ class Step(Part):
     hidden = frozenset({"action"})
     later = {
         "call": 'write {sql: "call …"}',
+        "args": 'write {sql: "call …"}',
         "pause": _DISTRIBUTION,
         "resume": _DISTRIBUTION,
         "sync": _DISTRIBUTION,
@@ -176,7 +178,7 @@ class Session(Part):
 
     what = "a session"
     later = {"as": "every session works as the application role"}
-    node: str
+    node: NodeReference
     steps: tuple[Annotated[dict[Name, Step], BeforeValidator(_one_step)], ...]
 
     @property
@@ -205,10 +207,18 @@ class StepExpect(Part):
         """`ok`, `in_doubt` or `rolled back`."""
         if value in ("ok", "in_doubt", "rolled back"):
             return {"outcome": value}
-        words = ("ok", "in_doubt", "rolled back", "rejected", "error", "blocked_by")
+        longer = {
+            "rejected": "{rejected: version_mismatch}",
+            "error": "{error: 23505}",
+            "blocked_by": "{blocked_by: a_write, then: ok}",
+        }
+        if isinstance(value, str) and value in longer:
+            raise refuse(f"'{value}' needs more: {longer[value]}")
+        said = f"'{value}'" if isinstance(value, str) else kind_of(value)
         raise refuse(
             "an expectation is ok, in_doubt, rolled back or a mapping with rejected, error, "
-            f"blocked_by, rows or rowcount, not {value!r}{suggestion(str(value), words)}"
+            f"blocked_by, rows or rowcount, not {said}"
+            + suggestion(str(value), ("ok", "in_doubt", "rolled back"))
         )
 
     @model_validator(mode="after")

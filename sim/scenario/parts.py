@@ -90,6 +90,11 @@ def _name(value: Any) -> Any:
     raise refuse(f"a name is made of letters, digits, '_', '.' and '-', not {value!r}")
 
 
+def _reference(value: Any) -> Any:
+    """A name that is looked up later; of a hole, the empty one, which is not looked up."""
+    return "" if value is HOLE else value
+
+
 def _node_name(value: Any) -> Any:
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", value):
         return value
@@ -103,6 +108,7 @@ Row = dict[str, Cell]
 Isolation = Annotated[dict[str, Level], BeforeValidator(_levels)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_text_or_texts)]
 Name = Annotated[str, BeforeValidator(_name)]
+NodeReference = Annotated[str, BeforeValidator(_reference)]
 NodeName = Annotated[str, BeforeValidator(_node_name)]
 
 

@@ -114,7 +114,10 @@ class Document:
         """The problems with keys of the mapping at `path`."""
         here: Any = self.root
         for part in path:
-            here = here[part]
+            try:
+                here = here[part]
+            except (KeyError, IndexError, TypeError):
+                return []
         marks = here.keys_at.values() if isinstance(here, Map) else ()
         return [problem for problem in self.problems if problem.mark in marks]
 
@@ -193,7 +196,10 @@ def parse(text: str, path: str) -> Document:
     if node is None:
         document.error(Mark(1, 1), "the file is empty; a scenario begins with 'twopc: 1'")
         return document
-    root = _Builder(document).build(node)
+    builder = _Builder(document)
+    root = builder.build(node)
+    if builder.endless:
+        return document
     if isinstance(root, Map):
         document.root = root
     else:
@@ -211,10 +217,13 @@ class _Builder:
     def __init__(self, document: Document) -> None:
         self._document = document
         self._open: set[int] = set()
+        self.endless = False
+        """An alias contains itself, so that there is no value to speak of."""
 
     def build(self, node: Any) -> Any:
         kind = type(node).__name__
         if id(node) in self._open:
+            self.endless = True
             self._document.error(_mark(node), "this alias contains itself")
             return None
         self._open.add(id(node))

@@ -1,0 +1,77 @@
+"""Every file in ``bad/`` is refused with exactly the report beside it.
+
+``pytest tests/scenario/test_bad_files.py --rewrite-golden`` writes the reports anew; read the difference.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from sim.scenario.check import examine, load
+from twopc.errors import ScenarioError
+
+BAD = Path(__file__).parent / "bad"
+FILES = sorted(path.name for path in BAD.glob("*.twopc.yaml"))
+#: Of them, those that can be played all the same.
+ONLY_UNTIDY = {"warnings_only.twopc.yaml"}
+CHECK_MS_MAX = 50
+
+
+@pytest.fixture(autouse=True)
+def _in_bad(monkeypatch):
+    monkeypatch.chdir(BAD)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_report(name, request):
+    document, _ = examine(name)
+    report = document.report() + "\n"
+    expected = Path(name).with_suffix("").with_suffix(".expected")
+    if request.config.getoption("--rewrite-golden", default=False):
+        expected.write_text(report, encoding="utf-8")
+    assert report == expected.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_refused(name):
+    if name in ONLY_UNTIDY:
+        assert load(name).scenario.orders
+    else:
+        with pytest.raises(ScenarioError, match=f"^{name}:"):
+            load(name)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_quick(name):
+    examine(name)  # imports are not its fault
+    best_ms = min(_cpu_ms(name) for _ in range(3))
+    assert best_ms <= CHECK_MS_MAX
+
+
+def _cpu_ms(name: str) -> float:
+    began = time.process_time()
+    examine(name)
+    return (time.process_time() - began) * 1000
+
+
+def test_enough():
+    assert len(FILES) >= 60
+    assert {path.stem for path in BAD.glob("*.expected")} == {
+        name.removesuffix(".twopc.yaml") for name in FILES
+    }
+
+
+@pytest.mark.parametrize("content", [b"name: \xff\xfe\n", b"x" * 1_000_001])
+def test_not_a_text_of_ours(tmp_path, content):
+    path = tmp_path / "odd.twopc.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ScenarioError, match=r"odd\.twopc\.yaml"):
+        load(path)
+
+
+def test_not_there(tmp_path):
+    with pytest.raises(ScenarioError, match="cannot read it: No such file"):
+        load(tmp_path / "none.twopc.yaml")

@@ -1,0 +1,77 @@
+"""YAML 1.2 with positions."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.scenario.text import Map, Mark, Number, parse, suggestion
+
+SOURCE = """\
+twopc: 1  # a remark
+on: [no, yes, 12:30:45, 2020-01-01, 08001, 22E01, 1.50, true, null, ~, "5"]
+deep:
+  - {a: 1, "b c": [x]}
+"""
+
+
+@pytest.fixture
+def document():
+    return parse(SOURCE, "file")
+
+
+def test_values_are_of_yaml_1_2_and_numbers_are_as_written(document):
+    assert document.root["on"] == [
+        "no", "yes", "12:30:45", "2020-01-01", "08001", "22E01", "1.50", True, None, None, "5",
+    ]  # fmt: skip
+    numbers = [isinstance(each, Number) for each in document.root["on"]]
+    assert numbers == [False] * 4 + [True] * 3 + [False] * 4
+    assert not document.problems
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "mark"),
+    [
+        ((), False, Mark(1, 1)),
+        (("on",), True, Mark(2, 1)),
+        (("on", 2), False, Mark(2, 15)),
+        (("deep", 0), False, Mark(4, 5)),
+        (("deep", 0, "b c"), True, Mark(4, 12)),
+        (("deep", 0, "b c", 0), False, Mark(4, 20)),
+        (("deep", 0, "missing", "b c"), False, Mark(4, 19)),  # what is not there is passed over
+        (("deep", 7), False, Mark(4, 3)),
+    ],
+)
+def test_marks(document, path, key, mark):
+    assert document.mark(path, key=key) == mark
+
+
+def test_block_and_flow(document):
+    assert isinstance(document.root["deep"][0], Map)
+    assert document.root["deep"][0].flow
+    assert not document.root.flow
+
+
+def test_aliases_are_values():
+    assert parse("a: &x [1]\nb: *x\n", "file").root["b"] == ["1"]
+
+
+def test_report_is_sorted_and_says_a_thing_once(document):
+    document.error(Mark(3, 1), "second")
+    document.error(Mark(1, 8), "first")
+    document.error(Mark(1, 8), "first")
+    document.warn(Mark(4, 5), "third")
+    assert [line for line in document.report().splitlines() if "file:" in line] == [
+        "file:1:8: error: first",
+        "file:3:1: error: second",
+        "file:4:5: warning: third",
+    ]
+    assert document.excerpt(Mark(1, 8)) == [
+        "     1 | twopc: 1  # a remark",
+        "       |        ^",
+    ]
+    assert len(document.errors) == 2
+
+
+def test_suggestion():
+    assert suggestion("row", ["rows", "sql"]) == ", did you mean 'rows'?"
+    assert suggestion("xyz", ["rows", "sql"]) == ""
