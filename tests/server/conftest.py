@@ -27,7 +27,8 @@ OWNER = """
 import json, sys
 from twopc.server import Server
 server = Server.start()
-print(json.dumps({"directory": str(server.directory), "sockets": str(server.socket_dir),
+print(json.dumps({"directory": str(server.directory), "lockfile": str(server._run.lockfile),
+                  "sockets": str(server.socket_dir),
                   "pid": server.pid, "supervisor": server.supervisor_pid,
                   "dsn": server.dsn("postgres"), "uid": server.directory.stat().st_uid}), flush=True)
 sys.stdin.read()
@@ -133,7 +134,7 @@ def make_child() -> Iterator[MakeChild]:
 
 def wait_until_gone(said: dict[str, Any]) -> None:
     """Wait until nothing is left of the server that an owner has described."""
-    paths = [Path(said["directory"]), Path(said["directory"] + ".lock"), Path(said["sockets"])]
+    paths = [Path(said["directory"]), Path(said["lockfile"]), Path(said["sockets"])]
 
     def nothing_left() -> bool:
         return not is_alive(said["pid"]) and not any(path.exists() for path in paths)

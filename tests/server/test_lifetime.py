@@ -19,7 +19,7 @@ import pytest
 
 from tests.server.conftest import OWNER, ROOT, MakeChild, is_alive, wait_until_gone
 from twopc.errors import ServerError
-from twopc.server import Server, sweep
+from twopc.server import Server, run_directory, sweep
 from twopc.server.cache import CACHE_VARIABLE
 from twopc.server.waiting import wait_for
 
@@ -123,8 +123,7 @@ def test_sweep_kills_nobody_elses_process(make_child: MakeChild, own_cache: Path
 def test_sweep_of_an_owner_that_died_before_it_made_anything(own_cache: Path) -> None:
     sweep()
     (own_cache / "runs" / "0123456789.lock").touch()
-    (leftover,) = sweep()
-    assert leftover.pids == ()
+    assert sweep() == []
     assert list((own_cache / "runs").iterdir()) == []
 
 
@@ -148,6 +147,15 @@ def test_forked_child_neither_keeps_nor_ends_the_server(make_child: MakeChild) -
         wait_until_gone(said)  # although the child lives
     finally:
         os.killpg(owner.process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_place(own_cache: Path, monkeypatch: pytest.MonkeyPatch, durable: bool) -> None:
+    for room, on_disk in ((0, durable), (2**60, True)):
+        monkeypatch.setattr(run_directory, "_MEMORY_BYTES_MIN", room)
+        with Server.start(durable=durable) as server:
+            on_disk = on_disk or not Path("/dev/shm").exists()
+            assert server.directory.is_relative_to(own_cache) == on_disk
 
 
 def test_shared_memory_of_a_killed_server_is_removed() -> None:
@@ -229,7 +237,7 @@ def test_ordinary_user(make_child: MakeChild, ordinary_user: dict[str, Any]) -> 
     said = owner.said()
     assert said["uid"] == ordinary_user["user"]
     home = Path(ordinary_user["env"]["HOME"])
-    assert Path(said["directory"]).is_relative_to(home / ".cache" / "twopc")
+    assert Path(said["lockfile"]).is_relative_to(home / ".cache" / "twopc")
     assert not (home / ".cache" / "twopc" / "programs").exists()  # the wheel's own are run
     psycopg.connect(said["dsn"]).close()
     owner.kill()

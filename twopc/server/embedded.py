@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -85,7 +86,7 @@ class Server:
         self._stopped = False
         self.port = 0
         """The TCP port; the same after a restart."""
-        self._run = RunDirectory(binaries.user)
+        self._run = RunDirectory(binaries.user, lasting=durable)
         _owned.add(self)
 
     @classmethod
@@ -98,8 +99,8 @@ class Server:
     ) -> Self:
         """Start a server of our own; it accepts connections on return.
 
-        Without `durable` nothing is flushed to disk: it survives its own crashes, not the
-        machine's. `settings` come on top of `settings.BASE`. What other runs have left behind when
+        Without `durable` it may be in memory, and nothing is flushed: it survives its own crashes,
+        not the machine's. `settings` come on top of `settings.BASE`. What other runs have left behind when
         they were killed is removed first. Raises `ServerError` if no server can be started.
         """
         began = time.monotonic()
@@ -244,7 +245,8 @@ class Server:
             with Server.start(durable=self._durable, settings=self._settings) as server:
                 prepare(server)
                 server._shut_down()
-                server._run.data.rename(directory / "data")
+                # Not moved: it may be in memory. And the copy is ours, not the server's user's.
+                shutil.copytree(server._run.data, directory / "data", symlinks=True)
                 password = directory / "password"
                 password.touch(mode=0o600)
                 password.write_text(server._password)

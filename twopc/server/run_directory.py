@@ -1,8 +1,9 @@
 """A run directory: everything that one server leaves on this machine, and who removes it.
 
-``runs/<name>/`` holds the data directory and the server's logfile, ``runs/<name>.lock`` is locked
-while parent or supervisor lives and names the directory of the sockets, which is under ``/tmp``
-because a socket's path may have only 107 bytes. Whoever finds the lock free may clear all of it.
+It holds the data directory and the server's logfile, and is in memory if it need not last and
+there is room: a thousand files are copied there in 20 ms, on some disks in 800. The sockets are
+under ``/tmp``, because a socket's path may have only 107 bytes. ``runs/<name>.lock`` in the cache
+is locked while parent or supervisor lives and names both; whoever finds it free may clear them.
 It must not know how a server is started.
 """
 
@@ -17,6 +18,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from twopc.errors import ServerError
 from twopc.log import get_logger
 from twopc.server import supervisor
@@ -26,6 +29,10 @@ from twopc.server.processes import end_processes, remove_shared_memory
 
 logger = get_logger(__name__)
 
+#: A file system in memory, where there is one.
+_MEMORY = Path("/dev/shm")
+#: A server takes 50 MB, and up to 300 more in use; a machine or container with less runs on disk.
+_MEMORY_BYTES_MIN = 2 * 1024**3
 _SUPERVISOR_TIMEOUT_S = 10.0
 _SOCKET_PATH_BYTES_MAX = 103  # macOS; Linux has 107
 
@@ -42,17 +49,18 @@ class Leftover:
 class RunDirectory:
     """A run directory of this process, with its supervisor."""
 
-    def __init__(self, user: ServerUser | None) -> None:
+    def __init__(self, user: ServerUser | None, *, lasting: bool) -> None:
+        """With `lasting`, on disk whatever room there is in memory."""
         runs = cache_directory("runs")
         name = secrets.token_hex(5)
-        self.path = runs / name
+        self.path = runs / name if lasting or not _has_room(_MEMORY) else _MEMORY / f"twopc-{name}"
         self.sockets = _socket_parent() / f"twopc-{name}"
         lock = FileLock.try_take(runs / f"{name}.lock")
         if lock is None:
             raise ServerError(f"run directory {self.path} is in use: try again")
         self._lock = lock
         # Written before anything exists, so that a sweep finds all of it.
-        os.write(lock.fd, os.fsencode(self.sockets))
+        os.write(lock.fd, os.fsencode(f"{self.path}\0{self.sockets}"))
         try:
             for directory in (self.path, self.sockets):
                 directory.mkdir(mode=0o700)
@@ -73,6 +81,11 @@ class RunDirectory:
     def logfile(self) -> Path:
         """Where the server writes what it has to say."""
         return self.path / "log"
+
+    @property
+    def lockfile(self) -> Path:
+        """Where it is recorded."""
+        return self._lock.path
 
     @property
     def supervisor_pid(self) -> int:
@@ -145,18 +158,28 @@ def sweep() -> list[Leftover]:
         lock = FileLock.try_take(path, create=False)
         if lock is None:
             continue
-        directory = path.with_suffix("")
         try:
-            recorded = os.fsdecode(os.read(lock.fd, 4096))
-            # Nothing recorded: its owner died before it had made anything.
-            pids = clear(directory, Path(recorded)) if recorded else ()
+            recorded = os.fsdecode(os.read(lock.fd, 8192))
+            if recorded:  # else its owner died before it had made anything
+                directory, sockets = map(Path, recorded.split("\0"))
+                pids = clear(directory, sockets)
+                logger.info("leftover removed", directory=str(directory), pids=pids)
+                swept.append(Leftover(directory=directory, pids=pids))
         except BaseException:
             lock.release()  # the file stays, for the next sweep
             raise
         lock.release(remove=True)
-        logger.info("leftover removed", directory=str(directory), pids=pids)
-        swept.append(Leftover(directory=directory, pids=pids))
     return swept
+
+
+def _has_room(place: Path) -> bool:
+    try:
+        free = shutil.disk_usage(place).free
+    except OSError:
+        return False
+    return free >= _MEMORY_BYTES_MIN and bool(
+        psutil.virtual_memory().available >= _MEMORY_BYTES_MIN
+    )
 
 
 def _socket_parent() -> Path:

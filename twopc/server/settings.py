@@ -47,7 +47,8 @@ BASE: dict[str, str] = {
     "log_min_error_statement": "fatal",
 }
 
-_QUICK = {"fsync": "off", "full_page_writes": "off"}
+#: The data directory may be in memory: WAL that no slot needs is given back soon.
+_QUICK = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
 _DURABLE = {"fsync": "on", "full_page_writes": "on"}
 
 
