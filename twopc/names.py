@@ -5,7 +5,8 @@ A global transaction is ``twopc:<coordinator>:<epoch>:<sequence>``; each of its 
 199 bytes, unique in a whole cluster, not only in a database.
 
 Object names follow the original (``sp_mssync_ins_<table>``); a name over 63 bytes is cut and its
-tail replaced by a hash, because the server would cut it silently.
+tail replaced by a hash, because the server would cut it silently. Two tables never share an object:
+see `table_part`.
 """
 
 from __future__ import annotations
@@ -119,8 +120,20 @@ def bounded(name: str, bytes_max: int = NAME_BYTES_MAX) -> str:
 
 
 def table_part(schema: str, table: str) -> str:
-    """How a table is named inside an object's name: the schema is left out for ``public``."""
-    return table if schema == "public" else f"{schema}_{table}"
+    """How a table is named inside an object's name: ``orders``, or ``sales__orders`` outside ``public``.
+
+    Names that could be read in two ways carry a hash of schema and table, so that no two tables
+    ever share an object; both ends work it out from the table's name alone.
+    """
+    plain = table if schema == "public" else f"{schema}__{table}"
+    if schema == "public":
+        ambiguous = "__" in table
+    else:
+        ambiguous = plain.count("__") > 1 or schema.endswith("_") or table.startswith("_")
+    if not ambiguous:
+        return plain
+    digest = hashlib.sha256(f"{schema}\0{table}".encode()).hexdigest()
+    return f"{plain}__{digest[:8]}"
 
 
 def sync_procedure(operation: str, schema: str, table: str) -> str:
