@@ -230,6 +230,7 @@ class _Show:
                 failure.message,
             )
         if self._options.timeline or verdict.failures:
+            terminal.remark(self._console, order.about)
             draw(timeline_of(records), self._console)
         if verdict.failures:
             directory = str(self._files.directory)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,13 +15,33 @@ if TYPE_CHECKING:
 WIDTH = 100
 
 
+class _Trimmed(io.TextIOBase):
+    """Passes text on without the spaces with which rich fills its lines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._line = ""
+
+    def write(self, text: str) -> int:
+        *whole, self._line = (self._line + text).split("\n")
+        for line in whole:
+            self._stream.write(line.rstrip() + "\n")
+        return len(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
 def console(file: TextIO | None = None) -> Console:
     """A console for standard output: colours on a terminal, plain text elsewhere or by NO_COLOR."""
     from rich.console import Console
 
     stream = file or sys.stdout
-    width = None if stream.isatty() or "COLUMNS" in os.environ else WIDTH
-    return Console(file=stream, width=width, highlight=False, soft_wrap=False)
+    if stream.isatty():
+        return Console(file=stream, highlight=False)
+    width = None if "COLUMNS" in os.environ else WIDTH
+    trimmed = cast("TextIO", _Trimmed(stream))
+    return Console(file=trimmed, width=width, highlight=False, color_system=None)
 
 
 def head(out: Console, path: str, about: str, nodes: Sequence[str]) -> None:
@@ -49,6 +70,15 @@ def order_line(
     line.add_column(justify="right", style="dim", no_wrap=True)
     line.add_row(Text(mark, style=style), Text(name), Text(notes), f"{elapsed_us / 1000:.0f} ms")
     out.print(line)
+
+
+def remark(out: Console, text: str) -> None:
+    """What an order is about, under its line."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    if text:
+        out.print(Padding(Text(" ".join(text.split()), style="dim"), (0, 0, 0, 4)))
 
 
 def failure(out: Console, where: str, excerpt: Sequence[str], message: str) -> None:

@@ -14,9 +14,10 @@ from sim.report.words import because, holder, refusal, result_text, row_text
 from twopc.names import BranchId
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
+_WORDS = ("begin", "commit", "rollback")
 #: Rows of a table that are shown after the last step.
 _ROWS_SHOWN = 4
 
@@ -62,6 +63,11 @@ class _Drawing:
         ]
         started = (record.t_us for record in self._records if record.kind == "invoke")
         self._start_us = next(started, 0)
+        self._names = {
+            (record.session, record.step): record.sql if record.sql in _WORDS else record.step
+            for record in records
+            if record.kind == "invoke"
+        }
         self._nodes_of: dict[str, list[str]] = {}
         for record in records:
             for marker in (record.data or {}).get("markers", ()):
@@ -81,7 +87,7 @@ class _Drawing:
             elif record.kind == "invoke":
                 yield self._entry(record, _call(record))
             elif record.kind in ENDS:
-                yield from self._end(record, "")
+                yield from self._end(record)
             else:
                 yield from self._other(record)
 
@@ -89,26 +95,24 @@ class _Drawing:
         """A step that ended before anything else happened."""
         if ended.kind == "explain":
             yield self._entry(invoked, f"» {ended.message}", "note")
+        elif ended.kind == "ok":
+            yield self._entry(
+                invoked, f"{_call(invoked)} {self._done(ended)}".strip(), _style(ended)
+            )
         else:
-            for place, entry in enumerate(self._end(ended, _call(invoked))):
-                yield Entry(
-                    t_us=invoked.t_us - self._start_us if place == 0 else entry.t_us,
-                    session=entry.session,
-                    text=entry.text,
-                    style=entry.style,
-                )
+            yield self._entry(invoked, _call(invoked))
+            yield self._more(ended, refusal(ended), _style(ended))
+            yield from self._why(ended)
 
-    def _end(self, record: Record, call: str) -> Iterator[Entry]:
-        if record.kind == "ok":
-            done = self._done(record)
-            text = f"{call} {done}".strip() if call else f"{record.step} {done}".strip()
-            yield self._entry(record, text, "good" if record.tag == "COMMIT" else "")
-            return
-        if call:
-            yield self._entry(record, call)
-        else:
-            yield self._entry(record, record.step)
-        yield self._more(record, refusal(record), "faint" if record.kind == "skipped" else "bad")
+    def _end(self, record: Record) -> Iterator[Entry]:
+        """The end of a step that something else came in between."""
+        name = self._names.get((record.session, record.step), record.step)
+        how = self._done(record) if record.kind == "ok" else refusal(record)
+        yield self._entry(record, f"{name} {how}".strip(), _style(record))
+        if record.kind != "ok":
+            yield from self._why(record)
+
+    def _why(self, record: Record) -> Iterator[Entry]:
         why = because(record) if record.kind in ("rejected", "error") else record.message
         if why:
             yield self._more(record, why, "faint")
@@ -141,7 +145,7 @@ class _Drawing:
         )
 
     def _more(self, record: Record, text: str, style: str) -> Entry:
-        return Entry(t_us=-1, session=record.session, text=f"  {text}", style=style)
+        return Entry(t_us=-1, session=record.session, text=text, style=style)
 
 
 def _ends(record: Record, invoked: Record) -> bool:
@@ -149,9 +153,15 @@ def _ends(record: Record, invoked: Record) -> bool:
     return same and record.kind in ENDS
 
 
+def _style(ended: Record) -> str:
+    if ended.kind == "ok":
+        return "good" if ended.tag == "COMMIT" else ""
+    return "faint" if ended.kind == "skipped" else "bad"
+
+
 def _call(invoked: Record) -> str:
     sql = " ".join(invoked.sql.split())
-    if not invoked.step or sql in ("begin", "commit", "rollback"):
+    if not invoked.step or sql in _WORDS:
         return sql
     return f"{invoked.step}: {sql}" if sql else invoked.step
 
@@ -193,6 +203,7 @@ def draw(drawn: Timeline, console: Console) -> None:
 
 def _table(drawn: Timeline) -> Table:
     from rich import box
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -202,8 +213,10 @@ def _table(drawn: Timeline) -> Table:
         table.add_column(Text(f"{name} at {node}"), ratio=1, overflow="fold")
     names = [name for name, _ in drawn.lanes]
     for entry in drawn.entries:
-        cells = [Text("") for _ in names]
+        cells: list[RenderableType] = [""] * len(names)
         if entry.session in names:
-            cells[names.index(entry.session)] = Text(entry.text, style=_STYLES[entry.style])
-        table.add_row(Text(f"{entry.t_us / 1000:.1f}" if entry.t_us >= 0 else ""), *cells)
+            indent = 0 if entry.t_us >= 0 else 2
+            text = Text(entry.text, style=_STYLES[entry.style])
+            cells[names.index(entry.session)] = Padding(text, (0, 0, 0, indent))
+        table.add_row(f"{entry.t_us / 1000:.1f}" if entry.t_us >= 0 else "", *cells)
     return table

@@ -39,6 +39,7 @@ class OrderVerdict:
     name: str
     failures: tuple[Failure, ...]
     elapsed_us: int
+    """From its first step to its last; setting up is not counted."""
     notes: tuple[str, ...] = ()
     """What was remarkable about it: waits and refusals."""
 
@@ -69,11 +70,11 @@ def judge(scenario: Scenario, order: Order, records: Sequence[Record]) -> OrderV
         *judging.tables(),
         *judging.invariants(),
     ]
-    elapsed = records[-1].t_us - records[0].t_us if records else 0
+    playing = [record.t_us for record in records if record.session]
     return OrderVerdict(
         name=order.name,
         failures=tuple(failures),
-        elapsed_us=elapsed,
+        elapsed_us=playing[-1] - playing[0] if playing else 0,
         notes=tuple(judging.notes()),
     )
 
