@@ -111,12 +111,14 @@ class Coordinator(Finishing, table=COORDINATOR):
 
     def _late_vote(self, event: _Vote, now: float) -> _Effects:
         """A vote that does not count any more: repeated, or overtaken by the decision."""
+        if self._resumed:
+            return NOTHING  # the log told less than the old machine knew
         branch = self._branches.get(event.participant)
-        if branch is Branch.WORKING or (branch is None and not self._resumed):
+        if branch is None or branch is Branch.WORKING:
             raise self._refusal(event, "is from nobody who was asked")
         vote = _VOTE_OF[type(event)]
         if {branch, vote} == {Branch.YES, Branch.NO} and self.outcome is None:
-            raise self._refusal(event, f"contradicts its earlier vote")
+            raise self._refusal(event, "contradicts its earlier vote")
         return NOTHING
 
     def _votes_overdue(self, event: e.TimerFired, now: float) -> _Effects:
@@ -135,14 +137,24 @@ class Coordinator(Finishing, table=COORDINATOR):
         return (send(agent, Message.DECIDE, self._prepared()), timer)
 
     def _agent_committed(self, event: e.BranchCommitted, now: float) -> _Effects:
-        self._check_agent(event)
-        self._branches[event.participant] = Branch.SETTLED
+        if not self._from_agent(event):
+            return NOTHING
         return (self._agent_timer(), *self._commit(self._prepared(), now))
 
     def _agent_aborted(self, event: e.BranchAborted, now: float) -> _Effects:
-        self._check_agent(event)
-        self._branches[event.participant] = Branch.SETTLED
+        if not self._from_agent(event):
+            return NOTHING
         return (self._agent_timer(), *self._abort(f"{event.participant}: rolled back", now))
+
+    def _from_agent(self, event: e.BranchCommitted | e.BranchAborted) -> bool:
+        """Settle the agent's branch if it is its answer."""
+        name = event.participant
+        if name == self._names[-1]:
+            self._branches[name] = Branch.SETTLED
+            return True
+        if self._resumed and name in self._branches:
+            return False  # acknowledges what it was told before the crash; the agent will say more
+        raise self._refusal(event, "is not from the last agent")
 
     def _agent_refused(self, event: e.VotedNo, now: float) -> _Effects:
         if event.participant != self._names[-1]:
@@ -168,10 +180,6 @@ class Coordinator(Finishing, table=COORDINATOR):
 
     def _agent_timer(self) -> x.CancelTimer:
         return _CANCEL_VOTE if self._state is _C.DELEGATING else _CANCEL_RESEND
-
-    def _check_agent(self, event: e.BranchCommitted | e.BranchAborted) -> None:
-        if event.participant != self._names[-1]:
-            raise self._refusal(event, "is not from the last agent")
 
     # -- the decision ------------------------------------------------------------------------------
 

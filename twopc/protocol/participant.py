@@ -182,9 +182,17 @@ class Participant(Machine, table=PARTICIPANT):
         self._move(_P.ENDED)
         return NOTHING if self._silent else (send(COORDINATOR, _ACK_OF[self.outcome]),)
 
+    def _not_ended(self, event: e.LogFailed, now: float) -> _Effects:
+        """As COMMIT PREPARED that fails: the branch is as prepared as before."""
+        self._check(event)
+        self.outcome = None
+        self._silent = False
+        self._move(_P.PREPARED)
+        return (self._inquiry_timer(now),)
+
     # -- told early, or again ----------------------------------------------------------------------
 
-    def _fence(self, event: e.AbortTold | e.FenceTold, now: float) -> _Effects:
+    def _fence(self, event: e.FenceTold, now: float) -> _Effects:
         self._fenced = True
         return NOTHING
 

@@ -119,8 +119,12 @@ COORDINATOR: Table = {
     (_C.DELEGATING, e.VotedNo): _row("agent_refused", _C.DELEGATING, _C.ABORTING, _C.ENDED),
     (_C.DELEGATING, e.VoteUnknown): _row("agent_lost", _C.DELEGATING, _C.RESOLVING),
     (_C.DELEGATING, e.TimerFired): _row("agent_overdue", _C.DELEGATING, _C.RESOLVING),
-    (_C.RESOLVING, e.BranchCommitted): _row("agent_committed", _C.COMMITTING, _C.ENDED),
-    (_C.RESOLVING, e.BranchAborted): _row("agent_aborted", _C.ABORTING, _C.ENDED),
+    (_C.RESOLVING, e.BranchCommitted): _row(
+        "agent_committed", _C.RESOLVING, _C.COMMITTING, _C.ENDED
+    ),
+    (_C.RESOLVING, e.BranchAborted): _row(
+        "agent_aborted", _C.RESOLVING, _C.ABORTING, _C.ENDED
+    ),
     (_C.RESOLVING, e.VotedNo): _row("agent_refused", _C.RESOLVING, _C.ABORTING, _C.ENDED),
     (_C.RESOLVING, e.TimerFired): _row("resolve_again", _C.RESOLVING),
     # The decision.
@@ -164,7 +168,7 @@ PARTICIPANT: Table = {
     (_P.NEW, e.PrepareAsked): _row("vote_no", _P.ENDED),
     (_P.WORKING, e.PrepareAsked): _row("prepare", _P.PREPARING, _P.ENDED),
     (_P.PREPARING, e.PrepareAsked): _row("ignore", _P.PREPARING),
-    (_P.PREPARING, e.Logged): _row("prepared", _P.PREPARED, _P.ABORTING, _P.ENDED),
+    (_P.PREPARING, e.Logged): _row("prepared", _P.PREPARED, _P.ABORTING),
     (_P.PREPARING, e.LogFailed): _row("not_prepared", _P.ENDED),
     (_P.PREPARED, e.PrepareAsked): _row("vote_yes", _P.PREPARED),
     (_P.COMMITTING, e.PrepareAsked): _row("ignore", _P.COMMITTING),
@@ -174,10 +178,12 @@ PARTICIPANT: Table = {
     (_P.PREPARED, e.TimerFired): _row("inquire", _P.PREPARED),
     (_P.PREPARED, e.CommitTold): _row("commit", _P.COMMITTING, _P.ENDED),
     (_P.PREPARED, e.AbortTold): _row("abort", _P.ABORTING, _P.ENDED),
-    (_P.PREPARED, e.FenceTold): _row("abort", _P.ABORTING, _P.ENDED),
+    (_P.PREPARED, e.FenceTold): _row("abort", _P.ABORTING),
     (_P.PREPARED, e.ResolvedByHand): _row("by_hand", _P.COMMITTING, _P.ABORTING),
     (_P.COMMITTING, e.Logged): _row("ended", _P.ENDED),
     (_P.ABORTING, e.Logged): _row("ended", _P.ENDED),
+    (_P.COMMITTING, e.LogFailed): _row("not_ended", _P.PREPARED),
+    (_P.ABORTING, e.LogFailed): _row("not_ended", _P.PREPARED),
     # Last agent.
     (_P.NEW, e.DecideAsked): _row("vote_no", _P.ENDED),
     (_P.WORKING, e.DecideAsked): _row("decide", _P.DECIDING, _P.ENDED),
@@ -186,10 +192,10 @@ PARTICIPANT: Table = {
     (_P.DECIDING, e.Logged): _row("ended", _P.ENDED),
     (_P.DECIDING, e.LogFailed): _row("not_prepared", _P.ENDED),
     (_P.ENDED, e.DecideAsked): _row("tell", _P.ENDED),
-    # Told before the branch is prepared: it never will be.
+    # Told before the branch is prepared: it never will be. A branch that may be preparing must be
+    # fenced: there is no row for a plain abort, which would find nothing and be overtaken.
     (_P.NEW, e.AbortTold): _row("roll_back", _P.ENDED),
     (_P.WORKING, e.AbortTold): _row("roll_back", _P.ENDED),
-    (_P.PREPARING, e.AbortTold): _row("fence", _P.PREPARING),
     (_P.NEW, e.FenceTold): _row("roll_back", _P.ENDED),
     (_P.WORKING, e.FenceTold): _row("roll_back", _P.ENDED),
     (_P.PREPARING, e.FenceTold): _row("fence", _P.PREPARING),
