@@ -19,6 +19,7 @@
         │   ├── DeadlockError         victim of a deadlock, possibly across servers
         │   └── VoteError             a participant could not prepare
         └── InDoubtError              may have happened, may not: ask later
+            └── HeuristicError        somebody finished a branch by hand: the sites differ
 
 An application needs two of them: `RejectedError` surely did not happen; `InDoubtError` may have.
 """
@@ -181,6 +182,11 @@ class InDoubtError(TransactionError):
     """The outcome is not known here and now; recovery will settle it at every site alike."""
 
     definite: ClassVar[bool] = False
+
+
+class HeuristicError(InDoubtError):
+    """A branch was finished by hand against the decision: it happened at one site and not at
+    another. It is recorded; recovery cannot mend it."""
 
 
 def conflict_facts(detail: str | None) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 PREFIX = "twopc"
@@ -107,6 +108,34 @@ class BranchId:
             sequence=int(found["sequence"]),
         )
         return cls(global_id=global_id, branch=found["branch"])
+
+
+class EpochIds:
+    """The ids of one epoch, checked once: a coordinator makes thousands of them a second."""
+
+    __slots__ = ("_prefix", "coordinator", "epoch")
+
+    def __init__(self, coordinator: str, epoch: int, branches: Iterable[str]) -> None:
+        longest = GlobalId(coordinator=coordinator, epoch=epoch, sequence=2**63 - 1)
+        for branch in branches:
+            longest.branch(branch)  # raises if its gid were no gid, or too long
+        self.coordinator = coordinator
+        self.epoch = epoch
+        self._prefix = f"{PREFIX}:{coordinator}:{epoch}:"
+
+    def text(self, sequence: int) -> str:
+        """What ``str(GlobalId(...))`` gives."""
+        return f"{self._prefix}{sequence}"
+
+
+def branch_gid(global_text: str, branch: str) -> str:
+    """The gid of a branch, from two texts that `EpochIds` has checked; it needs no quoting in SQL."""
+    return f"{global_text}:{branch}"
+
+
+def session_name(coordinator: str, epoch: int) -> str:
+    """The `application_name` of the sessions that a coordinator opens for applications."""
+    return bounded(f"{PREFIX} {epoch} {coordinator}")
 
 
 def bounded(name: str, bytes_max: int = NAME_BYTES_MAX) -> str:

@@ -1,0 +1,85 @@
+"""A connection to one database that is kept, and made again when it broke; one caller at a time.
+
+For what is not on the way of a transaction: recovery, looking, forgetting. Everything asked through it
+may be asked twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import AsyncConnection
+
+_CONNECT_TIMEOUT_S = 5
+
+
+class Database:
+    """One database, under one role.
+
+    Args:
+        node: its name in the topology.
+        dsn: connection string.
+        application_name: how its session is called at the server.
+    """
+
+    def __init__(self, node: str, dsn: str, application_name: str) -> None:
+        self.node = node
+        self._dsn = dsn
+        self._application_name = application_name
+        self._connection: AsyncConnection[Any] | None = None
+        self._turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def use(self) -> AsyncIterator[AsyncConnection[Any]]:
+        """The connection, in autocommit mode, for several statements in a row.
+
+        Raises:
+            psycopg.OperationalError: the server cannot be reached.
+        """
+        async with self._turn:
+            yield await self._connected()
+
+    async def fetch(self, query: LiteralString, params: Any = None) -> list[tuple[Any, ...]]:
+        """All rows of a query; asked a second time if the connection turns out to be stale.
+
+        Raises:
+            psycopg.Error: as the query does, or the server cannot be reached.
+        """
+        async with self._turn:
+            was_open = self._connection is not None
+            try:
+                return await _fetch(await self._connected(), query, params)
+            except psycopg.OperationalError:
+                if not was_open or (self._connection and not self._connection.closed):
+                    raise
+            return await _fetch(await self._connected(), query, params)
+
+    async def close(self) -> None:
+        """Close the connection; harmless twice."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def _connected(self) -> AsyncConnection[Any]:
+        if self._connection is not None and self._connection.closed:
+            await self.close()
+        if self._connection is None:
+            self._connection = await AsyncConnection.connect(
+                self._dsn,
+                autocommit=True,
+                application_name=self._application_name,
+                connect_timeout=_CONNECT_TIMEOUT_S,
+            )
+        return self._connection
+
+
+async def _fetch(
+    connection: AsyncConnection[Any], query: LiteralString, params: Any
+) -> list[tuple[Any, ...]]:
+    async with connection.cursor() as cursor:
+        await cursor.execute(query, params)
+        return await cursor.fetchall() if cursor.description else []

@@ -1,0 +1,301 @@
+"""The decision log: a table in the distribution database, written by one session, in groups.
+
+Decisions that arrive while an insert is under way go out together in the next one. The session holds
+the lock of every epoch that it writes for; whoever wants to fence an epoch needs that lock, so a
+decision of a fenced epoch cannot land.
+
+It must not know what a decision means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, pq, sql
+
+from twopc.drivers.database import Database
+from twopc.drivers.lean import Lean, report
+from twopc.log import get_logger
+from twopc.names import EpochIds
+from twopc.protocol.effects import Record, RecordKind, record_of
+
+_log = get_logger(__name__)
+
+_FORGET = """
+delete from msrepl.decision as d
+using unnest(%s::bigint[], %s::bigint[]) as f(epoch, sequence)
+where (d.epoch, d.sequence) = (f.epoch, f.sequence)
+"""
+_READ = "select kind, participants from msrepl.decision where (epoch, sequence) = (%s, %s)"
+_ME = """
+select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()
+"""
+
+
+class Entry:
+    """A record on its way to the log."""
+
+    __slots__ = ("_waiter", "epoch", "kind", "participants", "reason", "sequence", "state")
+
+    def __init__(self, epoch: int, sequence: int, record: Record) -> None:
+        self.epoch = epoch
+        self.sequence = sequence
+        self.kind = record.kind
+        self.participants = record.participants
+        self.state = ""
+        """``logged``, ``failed`` (surely not written) or ``unknown``; empty until then."""
+        self.reason = ""
+        self._waiter: asyncio.Future[None] | None = None
+
+    def settle(self, state: str, reason: str = "") -> None:
+        """Say what became of it."""
+        self.state = state
+        self.reason = reason
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Until `state` is known; not to be interrupted, as `Lean.answer`."""
+        while not self.state:
+            self._waiter = asyncio.get_running_loop().create_future()
+            with suppress(asyncio.CancelledError):
+                await self._waiter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A row of the decision log."""
+
+    epoch: int
+    sequence: int
+    record: Record
+
+
+class DecisionLog:
+    """The log of one coordinator process."""
+
+    def __init__(self, coordinator: str, dsn: str, branches: Iterable[str]) -> None:
+        self._coordinator = coordinator
+        self._dsn = dsn
+        self.database = Database("distribution", dsn, f"twopc ledger {coordinator}")
+        """For reading and forgetting, beside the session that writes."""
+        self._branches = tuple(branches)
+        self._lean: Lean | None = None
+        self._me: tuple[int, Any] | None = None
+        self._opening = asyncio.Lock()
+        self._queue: list[Entry] = []
+        self._flight: list[Entry] = []
+        self._reserved = False
+        self._forgotten: list[tuple[int, int]] = []
+        self.epochs: dict[str, EpochIds] = {}
+        """The epoch of each variant that was used, by the variant's name."""
+        self.own: set[int] = set()
+        """Every epoch that is this process's alone."""
+        self.fenced: set[int] = set()
+        """Epochs that another process has taken over; `epoch` gives new ones instead."""
+
+    async def open(self) -> None:
+        """Connect.
+
+        Raises:
+            psycopg.OperationalError: the distribution database cannot be reached.
+        """
+        async with self._opening:
+            await self._connect()
+
+    async def close(self) -> None:
+        """Let the epochs go; what is under way becomes unknown."""
+        lean, self._lean = self._lean, None
+        if lean is not None:
+            with suppress(psycopg.Error):  # recovery forgets what is left
+                await self.forget_now()
+            lean.on_answer = None
+            await lean.close()
+        self._break("the decision log was closed")
+        await self.database.close()
+
+    async def epoch(self, variant: str) -> EpochIds:
+        """The ids for transactions of a variant; opens an epoch at the first use."""
+        found = self.epochs.get(variant)
+        if found is not None and found.epoch not in self.fenced:
+            return found
+        async with self._opening:
+            await self._connect()
+            found = self.epochs.get(variant)
+            if found is None or found.epoch in self.fenced:
+                found = self.epochs[variant] = await self._open_epoch(variant)
+            return found
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def append(self, epoch: int, sequence: int, record: Record) -> Entry:
+        """Send a record on its way, with whatever else is waiting."""
+        entry = Entry(epoch, sequence, record)
+        lean = self._lean
+        if lean is None or lean.lost:
+            entry.settle("failed", lean.lost if lean is not None else "the decision log is closed")
+            return entry
+        self._queue.append(entry)
+        if not self._flight and not self._reserved:
+            self._send(lean)
+        return entry
+
+    def _send(self, lean: Lean) -> None:
+        self._flight, self._queue = self._queue, []
+        flight = self._flight
+        # Numbers, words of an enumeration and names from a checked alphabet: nothing to quote.
+        lean.send(
+            "call msrepl.log_decisions('{}','{{{}}}','{{{}}}','{{{}}}','{{{}}}')".format(
+                self._coordinator,
+                ",".join([str(entry.epoch) for entry in flight]),
+                ",".join([str(entry.sequence) for entry in flight]),
+                ",".join([entry.kind for entry in flight]),
+                ",".join(['"' + ",".join(entry.participants) + '"' for entry in flight]),
+            ).encode()
+        )
+
+    def _answered(self, results: Sequence[pq.abc.PGresult]) -> None:
+        lean, flight = self._lean, self._flight
+        if lean is None:
+            return
+        if lean.lost:
+            self._break(lean.lost)
+            return
+        refusal = next(filter(None, map(report, results)), None)
+        self._flight = []
+        if self._queue:
+            self._send(lean)
+        if refusal is None:
+            for entry in flight:
+                entry.settle("logged")
+            return
+        for entry in flight:
+            if refusal.sqlstate == "55000":
+                self._fence(entry.epoch)
+            entry.settle("failed", str(refusal))
+
+    def _break(self, why: str) -> None:
+        flight, self._flight = self._flight, []
+        queue, self._queue = self._queue, []
+        for entry in flight:
+            entry.settle("unknown", why)
+        for entry in queue:
+            entry.settle("failed", why)
+
+    def forget(self, epoch: int, sequence: int) -> None:
+        """Have a record deleted with the next batch; one that survives a crash is found again."""
+        self._forgotten.append((epoch, sequence))
+
+    async def forget_now(self) -> int:
+        """Delete what may be forgotten; returns how many. Nobody waits for the disk.
+
+        Raises:
+            psycopg.Error: nothing was deleted, and it will be tried again.
+        """
+        batch, self._forgotten = self._forgotten, []
+        if not batch:
+            return 0
+        try:
+            async with self.database.use() as connection, connection.transaction():
+                await connection.execute("set local synchronous_commit = off")
+                await connection.execute(_FORGET, ([e for e, _ in batch], [s for _, s in batch]))
+        except psycopg.Error:
+            self._forgotten.extend(batch)
+            raise
+        return len(batch)
+
+    # -- after a failure ---------------------------------------------------------------------------
+
+    async def ensure(self) -> None:
+        """Be connected, and sure that no earlier session of ours can still write.
+
+        Raises:
+            psycopg.Error: the distribution database does not answer, or an old session will not go.
+        """
+        async with self._opening:
+            await self._connect()
+
+    async def read_back(self, epoch: int, sequence: int) -> Record | None:
+        """The durable record of a transaction, or None if there is none and can be none any more.
+
+        Raises:
+            psycopg.Error: as `ensure`.
+            LookupError: there is none, but another process fenced the epoch and may have settled the
+                transaction and forgotten it.
+        """
+        await self.ensure()
+        rows = await self.database.fetch(_READ, (epoch, sequence))
+        if rows:
+            return record_of(RecordKind(rows[0][0]), tuple(rows[0][1]))
+        if epoch in self.fenced:
+            raise LookupError(f"epoch {epoch} was fenced by another process")
+        return None
+
+    async def _connect(self) -> None:
+        if self._lean is not None and not self._lean.lost:
+            return
+        if self._lean is not None:
+            await self._lean.close()
+        connection = await AsyncConnection.connect(
+            self._dsn, autocommit=True, application_name=f"twopc decisions {self._coordinator}"
+        )
+        try:
+            cursor = await connection.execute(_ME)
+            me = await cursor.fetchone()
+            assert me is not None
+            for ids in self.epochs.values():
+                if ids.epoch not in self.fenced:
+                    await self._resume(connection, ids)
+        except BaseException:
+            await connection.close()
+            raise
+        self._me = (me[0], me[1])
+        lean = Lean(connection, own=True)
+        lean.on_answer = self._answered
+        self._lean = lean
+
+    async def _resume(self, connection: AsyncConnection[Any], ids: EpochIds) -> None:
+        pid, since = self._me or (0, None)
+        cursor = await connection.execute(
+            "select msrepl.resume_epoch(%s, %s, %s)", (ids.epoch, pid, since)
+        )
+        row = await cursor.fetchone()
+        if row is None or not row[0]:
+            self._fence(ids.epoch)
+
+    def _fence(self, epoch: int) -> None:
+        if epoch not in self.fenced:
+            _log.warning("epoch fenced", coordinator=self._coordinator, epoch=epoch)
+        self.fenced.add(epoch)
+        self.own.discard(epoch)
+
+    async def _open_epoch(self, variant: str) -> EpochIds:
+        lean = self._lean
+        assert lean is not None
+        # The lock belongs to the session, so this goes through the session that writes: on its turn.
+        self._reserved = True
+        while self._flight:
+            await self._flight[0].wait()
+        lean.on_answer = None
+        results = await lean.run(
+            sql.SQL("select msrepl.open_epoch({}, {})")
+            .format(sql.Literal(self._coordinator), sql.Literal(variant))
+            .as_bytes(None)
+        )
+        lean.on_answer = self._answered
+        self._reserved = False
+        if lean.lost:
+            self._break(lean.lost)
+        elif self._queue:
+            self._send(lean)
+        refusal = next(filter(None, map(report, results)), None)
+        value = results[0].get_value(0, 0) if results and refusal is None else None
+        if value is None:
+            raise psycopg.OperationalError(str(refusal or lean.lost))
+        self.own.add(int(value))
+        return EpochIds(self._coordinator, int(value), self._branches)

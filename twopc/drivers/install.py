@@ -1,0 +1,53 @@
+"""What the coordinator needs in the databases: created by an administrator, used by its role.
+
+Knows neither articles nor links; the table of branch markers belongs to the ends and is there already
+at a participant.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from twopc import names
+from twopc.sql.render import render
+
+Connection = AsyncConnection[Any]
+
+_DECISION_LOG = (
+    "coordinator_epoch",
+    "decision",
+    "heuristic_outcome",
+)
+_DECISION_LOG_FUNCTIONS = ("open_epoch", "resume_epoch", "fence_epochs", "log_decisions")
+_PARTICIPANT = ("fence_branch", "forget_branches", "forget_epoch")
+
+
+async def install_decision_log(connection: Connection, coordinator_role: str) -> None:
+    """Create the decision log in the distribution database. Idempotent."""
+    coordinator = sql.Identifier(coordinator_role)
+    async with connection.transaction():
+        await connection.execute(
+            sql.SQL("create schema if not exists {}").format(sql.Identifier(names.SCHEMA))
+        )
+        for table in _DECISION_LOG:
+            await connection.execute(render("twopc", table).encode())
+        for function in _DECISION_LOG_FUNCTIONS:
+            await connection.execute(render("twopc", function, coordinator=coordinator).encode())
+        await connection.execute(
+            render("twopc", "decision_log_grants", coordinator=coordinator).encode()
+        )
+
+
+async def install_participant(
+    connection: Connection, owner_role: str, coordinator_role: str
+) -> None:
+    """Create what settles branches in a participant's database; the markers are there. Idempotent."""
+    owner, coordinator = sql.Identifier(owner_role), sql.Identifier(coordinator_role)
+    async with connection.transaction():
+        for function in _PARTICIPANT:
+            await connection.execute(render("twopc", function, owner=owner).encode())
+        await connection.execute(
+            render("twopc", "participant_grants", coordinator=coordinator).encode()
+        )

@@ -1,0 +1,242 @@
+"""Protocol commands over libpq without a cursor: one message out, all results back.
+
+psycopg's cursors spend most of a short command's time on what the protocol does not need. It is the
+same libpq connection; between two cursor calls of an application it may be used from here.
+
+It must not know what the commands mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection, pq
+
+_ERRORS: Final = frozenset((pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE))
+_FIELD = pq.DiagnosticField
+_T = TypeVar("_T")
+
+
+async def unbroken(work: Coroutine[Any, Any, _T]) -> _T:
+    """Await `work` to its end even if the task is cancelled meanwhile; see `Lean.answer`."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    return task.result()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A server's error report, or what psycopg said when no server answered."""
+
+    message: str
+    sqlstate: str = ""
+    detail: str = ""
+    hint: str = ""
+    context: str = ""
+
+    @property
+    def remote(self) -> bool:
+        """The error came over the link: another server raised it."""
+        return "dblink" in self.context
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.sqlstate})" if self.sqlstate else self.message
+
+
+def report_of(error: psycopg.Error) -> Report:
+    """The report that an exception of psycopg carries."""
+    diag = error.diag
+    return Report(
+        message=diag.message_primary or str(error),
+        sqlstate=error.sqlstate or "",
+        detail=diag.message_detail or "",
+        hint=diag.message_hint or "",
+        context=diag.context or "",
+    )
+
+
+def report(result: pq.abc.PGresult, encoding: str = "utf-8") -> Report | None:
+    """The error in a result; None if it is a success."""
+    if result.status not in _ERRORS:
+        return None
+
+    def field(which: pq.DiagnosticField) -> str:
+        value = result.error_field(which)
+        return value.decode(encoding, "replace") if value else ""
+
+    return Report(
+        message=field(_FIELD.MESSAGE_PRIMARY) or result.get_error_message(encoding),
+        sqlstate=field(_FIELD.SQLSTATE),
+        detail=field(_FIELD.MESSAGE_DETAIL),
+        hint=field(_FIELD.MESSAGE_HINT),
+        context=field(_FIELD.CONTEXT),
+    )
+
+
+class Lean:
+    """Sends command strings over one connection, one at a time.
+
+    Args:
+        connection: in autocommit mode.
+        own: nobody else will use it, so that the event loop can watch it all the time.
+    """
+
+    __slots__ = (
+        "_done", "_fd", "_loop", "_own", "_results", "_waiter", "_watched", "connection",
+        "lost", "on_answer", "pgconn", "sent_at", "unsynced",
+    )  # fmt: skip
+
+    def __init__(self, connection: AsyncConnection[Any], *, own: bool) -> None:
+        self.connection = connection
+        self.pgconn = connection.pgconn
+        self.lost = ""
+        """Why nothing can be sent any more; empty while the connection works."""
+        self.unsynced = False
+        """The wait for a synchronous standby was cut short: durable here, perhaps not there."""
+        self.sent_at = 0.0
+        """When the command that is running was sent, by the loop's clock; 0 if none is."""
+        self.on_answer: Callable[[list[pq.abc.PGresult]], None] | None = None
+        """Called with each answer (and with none when an idle connection is lost), for a user that
+        has no task of its own."""
+        self._own = own
+        self._fd = self.pgconn.socket
+        self._loop = asyncio.get_running_loop()
+        self._results: list[pq.abc.PGresult] = []
+        self._done = True
+        self._waiter: asyncio.Future[None] | None = None
+        self._watched = False
+        connection.add_notice_handler(self._noticed)
+        if own:
+            self._watch()
+
+    async def run(self, command: bytes) -> list[pq.abc.PGresult]:
+        """Send a string of commands; the results that arrived, and `lost` if the rest never will."""
+        self.send(command)
+        return await self.answer()
+
+    def send(self, command: bytes) -> None:
+        """Send a string of commands without waiting."""
+        if not self._done:
+            raise RuntimeError("the previous command has not been answered")
+        self._results = []
+        self._done = False
+        self.unsynced = False
+        if self.lost:
+            self._finish()
+            return
+        self.sent_at = self._loop.time()
+        try:
+            self.pgconn.send_query(command)
+            unsent = self.pgconn.flush()
+        except psycopg.Error as error:
+            self._lose(str(error))
+            return
+        if not self._own:
+            self._watch()
+        if unsent:
+            self._loop.add_writer(self._fd, self._writable)
+
+    async def answer(self) -> list[pq.abc.PGresult]:
+        """The results of what was sent.
+
+        Not to be interrupted: who stopped waiting here would not know what happened. Whoever calls
+        this looks at `asyncio.Task.cancelling` afterwards.
+        """
+        while not self._done:
+            self._waiter = self._loop.create_future()
+            with suppress(asyncio.CancelledError):
+                await self._waiter
+        return self._results
+
+    def alive(self) -> bool:
+        """Whether an idle connection still works, as far as this side can see."""
+        if not self.lost:
+            try:
+                # The first reading may bring the server's parting words, the second the end.
+                self.pgconn.consume_input()
+                self.pgconn.is_busy()
+                self.pgconn.consume_input()
+            except psycopg.Error as error:
+                self._lose(str(error))
+        return not self.lost
+
+    def abort(self, why: str) -> None:
+        """Give the connection up; whoever waits gets what has arrived."""
+        if not self.lost:
+            self._lose(why)
+
+    def _watch(self) -> None:
+        self._loop.add_reader(self._fd, self._readable)
+        self._watched = True
+
+    def _unwatch(self) -> None:
+        if self._watched:
+            self._loop.remove_reader(self._fd)
+            self._watched = False
+
+    def _readable(self) -> None:
+        pgconn = self.pgconn
+        try:
+            pgconn.consume_input()
+            while not pgconn.is_busy():
+                result = pgconn.get_result()
+                if result is None:
+                    break
+                self._results.append(result)
+            else:
+                return
+        except psycopg.Error as error:
+            self._lose(str(error))
+            return
+        if pgconn.status != pq.ConnStatus.OK:
+            self._lose("the server closed the connection")
+        elif not self._done:
+            self._finish()
+
+    def _writable(self) -> None:
+        try:
+            if self.pgconn.flush():
+                return
+        except psycopg.Error as error:
+            self._lose(str(error))
+            return
+        self._loop.remove_writer(self._fd)
+
+    def _lose(self, why: str) -> None:
+        self.lost = " ".join(why.split()) or "the connection is lost"
+        self._unwatch()
+        self._loop.remove_writer(self._fd)
+        self.pgconn.finish()
+        self._finish()
+
+    def _finish(self) -> None:
+        self.sent_at = 0.0
+        self._done = True
+        if not self._own:
+            self._unwatch()
+        waiter = self._waiter
+        if waiter is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
+        if self.on_answer is not None:
+            self.on_answer(self._results)
+
+    def _noticed(self, diagnostic: psycopg.errors.Diagnostic) -> None:
+        # Neither the text (it is translated) nor the SQLSTATE tells this warning from others.
+        if diagnostic.source_function == "SyncRepWaitForLSN":
+            self.unsynced = True
+
+    async def close(self) -> None:
+        """Close the connection; harmless twice."""
+        self._unwatch()
+        if not self.lost:
+            self.lost = "the connection was closed"
+        await self.connection.close()

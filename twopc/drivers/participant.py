@@ -1,0 +1,155 @@
+"""A participant's database as the coordinator's role sees it: what is prepared, how it ended, finish it.
+
+The slow way, which gets an answer after anything has gone wrong. It must not decide anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from psycopg import errors as pg
+from psycopg import sql
+
+from twopc.drivers.database import Database
+from twopc.protocol.effects import Outcome
+from twopc.waits import link_name
+
+_PREPARED = """
+select gid, owner, extract(epoch from prepared)::float8
+from pg_prepared_xacts
+where database = current_database() and starts_with(gid, %s)
+order by prepared, gid
+"""
+_OWNER = "select owner from pg_prepared_xacts where gid = %s and database = current_database()"
+_END_SESSIONS = """
+select pid, pg_terminate_backend(pid, 2000)
+from pg_stat_activity
+where datname = current_database() and application_name = any(%s) and pid <> pg_backend_pid()
+"""
+_END_SESSION = """
+select pg_terminate_backend(pid, 2000)
+from pg_stat_activity
+where pid = %s and backend_start = %s::timestamptz and pid <> pg_backend_pid()
+"""
+_MARKERS = "select gid, fence from msrepl.branch_marker where gid = any(%s)"
+#: How long to wait before a branch that somebody else is finishing is looked at again.
+_BUSY_S = 0.02
+_TRIES = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParticipantAddress:
+    """How to reach a participant."""
+
+    name: str
+    """Its name in the topology: the branch of its part of a global transaction."""
+    dsn: str = field(repr=False)
+    """For the coordinator's role, which is a member of every role that prepares branches here."""
+    application_dsn: str = field(default="", repr=False)
+    """For applications; of Subscribers only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedBranch:
+    """A row of ``pg_prepared_xacts``."""
+
+    gid: str
+    owner: str
+    """The role that prepared it; only that role or a superuser may finish it."""
+    prepared_at: float
+    """Seconds since 1970, by the server's clock."""
+
+
+class Participant:
+    """One participant."""
+
+    def __init__(self, address: ParticipantAddress, coordinator: str) -> None:
+        self.name = address.name
+        self.database = Database(address.name, address.dsn, f"twopc recovery {coordinator}")
+
+    async def prepared(self, prefix: str) -> dict[str, PreparedBranch]:
+        """The branches prepared here whose gid starts with `prefix`, oldest first."""
+        rows = await self.database.fetch(_PREPARED, (prefix,))
+        return {
+            gid: PreparedBranch(gid=gid, owner=owner, prepared_at=at) for gid, owner, at in rows
+        }
+
+    async def owner_of(self, gid: str) -> str | None:
+        """The role that prepared a branch; None if it is not prepared."""
+        rows = await self.database.fetch(_OWNER, (gid,))
+        return str(rows[0][0]) if rows else None
+
+    async def markers(self, gids: list[str]) -> dict[str, bool]:
+        """Those of `gids` that have a marker here; True for a fence."""
+        return dict(await self.database.fetch(_MARKERS, (gids,)))
+
+    async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
+        """Bring a branch to an outcome if it has none, and tell which it has.
+
+        Whatever the answer is, it is final: a branch that was never prepared is fenced.
+
+        Args:
+            gid: of the branch.
+            outcome: COMMITTED or ABORTED.
+            sites: the other participants, recorded with a fence.
+
+        Raises:
+            psycopg.Error: it is not known, because the server does not answer or the branch is still
+                under way; ask again.
+        """
+        for _ in range(_TRIES):
+            owner = await self.owner_of(gid)
+            if owner is not None and await self._finish(gid, owner, outcome):
+                return outcome
+            found = await self.fence(gid, sites)
+            if found is not None:
+                return found
+            await asyncio.sleep(_BUSY_S)  # somebody else is finishing it: the server tells no end
+        raise pg.ObjectInUse(f"branch {gid} at {self.name} is being finished by another session")
+
+    async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
+        """How a branch ended, and can no longer help having ended; None if it is prepared.
+
+        Raises:
+            psycopg.errors.LockNotAvailable: it is still under way.
+            psycopg.Error: the server does not answer.
+        """
+        rows = await self.database.fetch("select msrepl.fence_branch(%s, %s)", (gid, sites))
+        return _OUTCOME_OF[rows[0][0]]
+
+    async def end_sessions(self, names: list[str]) -> list[int]:
+        """End the sessions of these application names, and wait until they are gone."""
+        return [pid for pid, _ in await self.database.fetch(_END_SESSIONS, (names,))]
+
+    async def end_session(self, pid: int, started: str) -> None:
+        """End one session, if it is still the one that started then, and wait until it is gone."""
+        await self.database.fetch(_END_SESSION, (pid, started))
+
+    async def end_links(self, subscriber: str, pids: list[int]) -> list[int]:
+        """At the Publisher: end the links that sessions of a Subscriber have."""
+        return await self.end_sessions([link_name(subscriber, pid) for pid in pids])
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self.database.close()
+
+    async def _finish(self, gid: str, owner: str, outcome: Outcome) -> bool:
+        verb = "commit prepared {}" if outcome is Outcome.COMMITTED else "rollback prepared {}"
+        async with self.database.use() as connection:
+            await connection.execute(sql.SQL("set role {}").format(sql.Identifier(owner)))
+            try:
+                await connection.execute(sql.SQL(verb).format(sql.Literal(gid)))
+            except (pg.UndefinedObject, pg.ObjectNotInPrerequisiteState):
+                return False  # finished or being finished by somebody else: look again
+            finally:
+                if not connection.closed:
+                    await connection.execute("reset role")
+        return True
+
+
+_OUTCOME_OF: dict[str, Outcome | None] = {
+    "prepared": None,
+    "committed": Outcome.COMMITTED,
+    "fenced": Outcome.ABORTED,
+}

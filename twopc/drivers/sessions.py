@@ -1,0 +1,238 @@
+"""Sessions at the participants that transactions take and give back.
+
+`Sessions` are an application's, at a Subscriber; `Finishers` belong to the coordinator and carry the
+second phase to the Publisher. It must not know how a transaction goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, pq, sql
+
+from twopc.drivers.lean import Lean, Report, report, report_of, unbroken
+from twopc.errors import RejectedError
+
+_IDLE_MAX = 32
+_STARTED = b"select backend_start::text from pg_stat_activity where pid = pg_backend_pid(); "
+_CONNECT_TIMEOUT_S = 5
+
+
+def refusal(results: list[pq.abc.PGresult], lean: Lean) -> Report | None:
+    """The first error among the results, or the loss of the connection."""
+    for result in results:
+        found = report(result)
+        if found is not None:
+            return found
+    return Report(message=lean.lost, sqlstate="08006") if lean.lost else None
+
+
+class Session:
+    """An application's session at a Subscriber, with the link that hangs on it."""
+
+    __slots__ = (
+        "connection",
+        "dirty",
+        "lean",
+        "pid",
+        "role",
+        "started",
+        "statements",
+        "subscriber",
+    )
+
+    def __init__(self, subscriber: str, role: str, connection: AsyncConnection[Any]) -> None:
+        self.subscriber = subscriber
+        self.role = role
+        self.connection = connection
+        self.lean = Lean(connection, own=False)
+        self.pid = connection.info.backend_pid
+        self.started = ""
+        """When the server says that it began; with the pid it names the session for ever."""
+        self.statements: dict[str, str] = {}
+        """Names of the statements that were prepared with PREPARE, by their text."""
+        self.dirty = False
+        """Settings of the session were changed."""
+
+
+class Sessions:
+    """The application's sessions at one Subscriber, under one role.
+
+    There is no limit: a server that has enough says so better than a queue that never moves.
+    """
+
+    def __init__(
+        self, subscriber: str, dsn: str, role: str, *, application_name: str, lock_timeout_ms: int
+    ) -> None:
+        self._subscriber = subscriber
+        self._dsn = dsn
+        self._role = role
+        self._application_name = application_name
+        self._lock_timeout_ms = lock_timeout_ms
+        self._idle: list[Session] = []
+
+    async def take(self, begin: bytes) -> Session:
+        """A session in which `begin` has succeeded.
+
+        Raises:
+            RejectedError: the Subscriber cannot be reached, or refuses; nothing was begun.
+        """
+        session = await self.take_idle()
+        found = refusal(await session.lean.run(begin), session.lean)
+        if found is not None:
+            await session.lean.close()
+            raise self._rejected(found)
+        return session
+
+    async def take_idle(self) -> Session:
+        """A session in which nothing was begun.
+
+        Raises:
+            RejectedError: as `take`.
+        """
+        while self._idle:
+            session = self._idle.pop()
+            if session.lean.alive():
+                return session
+            await session.lean.close()
+        return await self._connect()
+
+    async def give_back(self, session: Session) -> None:
+        """Take a session back; one that is broken, or in a transaction, is closed."""
+        lean = session.lean
+        if session.dirty and not lean.lost:
+            await lean.run(b"reset all; " + self._settings())
+            session.dirty = False
+        usable = not lean.lost and session.connection.pgconn.transaction_status == _IDLE
+        if usable and len(self._idle) < _IDLE_MAX:
+            self._idle.append(session)
+        else:
+            await lean.close()
+
+    async def close(self) -> None:
+        """Close the idle sessions."""
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*(session.lean.close() for session in idle))
+
+    async def _connect(self) -> Session:
+        try:
+            connection = await AsyncConnection.connect(
+                self._dsn,
+                autocommit=True,
+                application_name=self._application_name,
+                connect_timeout=_CONNECT_TIMEOUT_S,
+            )
+        except psycopg.OperationalError as error:
+            raise self._rejected(report_of(error)) from error
+        session = Session(self._subscriber, self._role, connection)
+        results = await session.lean.run(_STARTED + self._settings())
+        found = refusal(results, session.lean)
+        if found is not None:
+            await session.lean.close()
+            raise self._rejected(found)
+        session.started = (results[0].get_value(0, 0) or b"").decode()
+        return session
+
+    def _settings(self) -> bytes:
+        text = sql.SQL("set lock_timeout = {}").format(sql.Literal(self._lock_timeout_ms))
+        if self._role:
+            text += sql.SQL("; set role {}").format(sql.Identifier(self._role))
+        return text.as_bytes(None)
+
+    def _rejected(self, found: Report) -> RejectedError:
+        return RejectedError(
+            f"Subscriber {self._subscriber}: {found.message}",
+            node=self._subscriber,
+            sqlstate=found.sqlstate or "08001",
+            detail=found.detail,
+            hint=found.hint,
+        )
+
+
+_IDLE = pq.TransactionStatus.IDLE
+
+
+class Finishers:
+    """The coordinator's connections to a participant for COMMIT PREPARED, a few for each role.
+
+    A branch may be finished by the role that prepared it; a connection keeps that role.
+    """
+
+    def __init__(self, dsn: str, application_name: str, connections_max: int = 16) -> None:
+        self._dsn = dsn
+        self._application_name = application_name
+        self._max = connections_max
+        self._idle: dict[str, list[Lean]] = {}
+        self._open: dict[str, int] = {}
+        self._turns: dict[str, deque[asyncio.Future[None]]] = {}
+        self._closed = False
+
+    async def finish(self, command: bytes, tag: bytes, owner: str) -> bool:
+        """Run COMMIT PREPARED or ROLLBACK PREPARED; True if the answer was exactly `tag`.
+
+        False says nothing: look at the branch. So does True after a synchronous standby was not
+        waited for, which is therefore never given.
+        """
+        idle = self._idle.get(owner)
+        try:
+            lean = idle.pop() if idle else await unbroken(self._take(owner))
+        except psycopg.Error:
+            return False
+        results = await lean.run(command)
+        done = len(results) == 1 and results[0].command_status == tag and not lean.unsynced
+        if lean.lost or self._closed:
+            self._open[owner] -= 1
+            await lean.close()
+        else:
+            self._idle[owner].append(lean)
+        self._next(owner)
+        return done
+
+    async def close(self) -> None:
+        """Close the idle connections, and those in use when they come back."""
+        self._closed = True
+        idle = [lean for leans in self._idle.values() for lean in leans]
+        self._idle.clear()
+        await asyncio.gather(*(lean.close() for lean in idle))
+
+    async def _take(self, owner: str) -> Lean:
+        idle = self._idle.setdefault(owner, [])
+        while self._open.get(owner, 0) >= self._max:
+            turn = asyncio.get_running_loop().create_future()
+            self._turns.setdefault(owner, deque()).append(turn)
+            await turn
+            if idle:
+                return idle.pop()
+        self._open[owner] = self._open.get(owner, 0) + 1
+        try:
+            return await self._connect(owner)
+        except BaseException:
+            self._open[owner] -= 1
+            self._next(owner)
+            raise
+
+    def _next(self, owner: str) -> None:
+        turns = self._turns.get(owner)
+        while turns:
+            turn = turns.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    async def _connect(self, owner: str) -> Lean:
+        connection = await AsyncConnection.connect(
+            self._dsn,
+            autocommit=True,
+            application_name=self._application_name,
+            connect_timeout=_CONNECT_TIMEOUT_S,
+        )
+        try:
+            if owner:
+                await connection.execute(sql.SQL("set role {}").format(sql.Identifier(owner)))
+        except BaseException:
+            await connection.close()
+            raise
+        return Lean(connection, own=True)

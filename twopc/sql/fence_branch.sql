@@ -1,0 +1,43 @@
+-- msrepl.fence_branch: tells how a branch ended, and makes sure that it can end in no other way.
+-- called by: the coordinator and recovery, when an answer was lost
+-- tables:    msrepl.branch_marker
+-- holes:     owner
+--
+-- A branch that commits leaves its marker row. This inserts the same gid: it waits for a branch that is
+-- under way, and a later one fails with 23505. So "there is no such prepared transaction" (42704), which
+-- means five different things, becomes one of these:
+--
+-- prepared   it is prepared now: finish it
+-- committed  its marker is there
+-- fenced     it did not commit and never can
+-- 55P03 (lock_not_available) is raised while it is still under way: ask again
+--
+-- The row found is locked, so that this transaction has something to commit: where a synchronous standby
+-- is named, the answer then comes only once the standby has what is answered.
+create or replace function msrepl.fence_branch(gid text, participants text[]) returns text
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '1s'
+as $msrepl$
+#variable_conflict use_column
+declare
+    is_fence boolean;
+begin
+    if exists (
+        select from pg_prepared_xacts as p where p.gid = $1 and p.database = current_database()
+    ) then
+        return 'prepared';
+    end if;
+    insert into msrepl.branch_marker as m (gid, xid, participants, fence)
+    values ($1, pg_current_xact_id(), $2, true)
+    on conflict (gid) do nothing;
+    if found then
+        return 'fenced';
+    end if;
+    select m.fence into strict is_fence from msrepl.branch_marker as m where m.gid = $1 for share;
+    return case when is_fence then 'fenced' else 'committed' end;
+end
+$msrepl$;
+alter function msrepl.fence_branch(text, text[]) owner to {owner};
+revoke all on function msrepl.fence_branch(text, text[]) from public;
+comment on function msrepl.fence_branch(text, text[]) is 'How a branch ended; it can end in no other way afterwards';

@@ -1,0 +1,9 @@
+-- What the coordinator's role may do in a participant's database: settle and forget branches, and look.
+-- called by: twopc.drivers.install
+-- tables:    msrepl.branch_marker
+-- holes:     coordinator
+grant usage on schema msrepl to {coordinator};
+grant select on msrepl.branch_marker to {coordinator};
+grant execute on function msrepl.fence_branch(text, text[]) to {coordinator};
+grant execute on function msrepl.forget_branches(text[]) to {coordinator};
+grant execute on function msrepl.forget_epoch(text, integer) to {coordinator};
