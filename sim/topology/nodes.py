@@ -166,9 +166,12 @@ class Nodes:
             shared = started[0]
         else:
             by_name = {}
+        existing: dict[str, ExternalServer] = {}
         for node in self._kinds:
             if node in self._dsns:
-                found[node] = (ExternalServer.from_dsn(self._dsns[node]), False)
+                # roles belong to a server, so nodes on the same one must share its value
+                external = ExternalServer.from_dsn(self._dsns[node])
+                found[node] = (existing.setdefault(external.where, external), False)
             else:
                 assert shared is not None
                 found[node] = (by_name.get(node, shared), True)
