@@ -25,8 +25,12 @@ class Column:
     """The default can be evaluated at the Publisher only: a sequence, or a function of the user's."""
     comparable: bool = True
     """Its type has an equality that tells values apart (json and point have none)."""
+    equality: str = "="
+    """The operator by which keys of this type are equal; with its schema unless that is pg_catalog."""
     collation: str | None = None
     """Quoted name of a collation other than the type's own."""
+    generated_from: tuple[str, ...] = ()
+    """The columns that its generation expression uses."""
 
     @property
     def takes_values(self) -> bool:
@@ -63,6 +67,32 @@ class ForeignKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A CHECK constraint of a table."""
+
+    name: str
+    definition: str
+    """``CHECK (...)``, every name in it written with its schema."""
+    columns: tuple[str, ...]
+    portable: bool
+    """It stands on built-in functions only and holds for every row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserType:
+    """A type that a column needs and that no server has from the start."""
+
+    schema: str
+    name: str
+    """Quoted, with its schema."""
+    definition: str | None
+    """The statement that creates it; None for a type that came with an extension or in C."""
+    extension: str | None
+    columns: tuple[str, ...]
+    """The columns that need it, directly or through other types."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UserTrigger:
     """A trigger of the user's on a published table."""
 
@@ -90,12 +120,18 @@ class Table:
     persistence: str = "p"
     partitions: tuple[tuple[str, str], ...] = ()
     is_partition: bool = False
+    inherits: bool = False
+    """It has children, or a parent, by INHERITS."""
+    has_rules: bool = False
     row_security: bool = False
     triggers: tuple[UserTrigger, ...] = ()
     references: tuple[ForeignKey, ...] = ()
     """Foreign keys of this table."""
     referenced_by: tuple[ForeignKey, ...] = ()
     """Foreign keys that point here."""
+    checks: tuple[Check, ...] = ()
+    types: tuple[UserType, ...] = ()
+    """What its columns need, in the order of creation."""
 
     def column(self, name: str) -> Column:
         """The column of that name (KeyError if there is none)."""
@@ -123,6 +159,10 @@ class Article:
     """Foreign keys with referential actions that point here."""
     references: tuple[ForeignKey, ...] = ()
     """Foreign keys of this table."""
+    checks: tuple[Check, ...] = ()
+    """CHECK constraints that hold at a Subscriber as well."""
+    types: tuple[UserType, ...] = ()
+    """What the published columns need, in the order of creation."""
 
     @property
     def name(self) -> str:

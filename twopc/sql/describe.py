@@ -8,31 +8,45 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row, tuple_row
 
-from twopc.articles import Column, ForeignKey, Table, UserTrigger
+from twopc.articles import Check, Column, ForeignKey, Table, UserTrigger
 from twopc.errors import ArticleError
+from twopc.sql.user_types import types_of_table
 
 # `regular` is the type behind a domain; an array is as comparable as its elements. Geometric types
 # have an operator named = that compares areas or nothing at all, so what counts is an operator class.
+# IS NOT DISTINCT FROM finds its operator by search path, which in our procedures is pg_catalog: types
+# whose operator is elsewhere are compared by text, and as keys by the operator's full name.
 _COLUMNS = """
-with recursive regular(attnum, typ) as (
-    select a.attnum, a.atttypid
+with recursive regular(attnum, typ, depth) as (
+    select a.attnum, a.atttypid, 0
     from pg_attribute a
     where a.attrelid = %(relid)s and a.attnum > 0 and not a.attisdropped
   union all
-    select r.attnum, case when t.typtype = 'd' then t.typbasetype else t.typelem end
+    select r.attnum, case when t.typtype = 'd' then t.typbasetype else t.typelem end, r.depth + 1
     from regular r
     join pg_type t on t.oid = r.typ
     where t.typtype = 'd' or (t.typcategory = 'A' and t.typelem <> 0)
+), equality as (
+    select r.attnum, r.typ, o.oprname, n.nspname
+    from regular r
+    join pg_opclass c on c.opcintype = r.typ and c.opcdefault
+    join pg_am m on m.oid = c.opcmethod and m.amname = 'btree'
+    join pg_amop p on p.amopfamily = c.opcfamily and p.amopstrategy = 3
+        and p.amoplefttype = r.typ and p.amoprighttype = r.typ
+    join pg_operator o on o.oid = p.amopopr
+    join pg_namespace n on n.oid = o.oprnamespace
+    where n.nspname <> 'pg_catalog'
 ), comparable as (
     select r.attnum, bool_and(
         t.typtype in ('d', 'e', 'r', 'm') or t.typcategory = 'A'
-        or exists (
+        or (exists (
             select from pg_opclass o
             join pg_am m on m.oid = o.opcmethod and m.amname in ('btree', 'hash')
             where o.opcdefault and (o.opcintype = t.oid or exists (
                 select from pg_cast c
                 where c.castsource = t.oid and c.casttarget = o.opcintype and c.castmethod = 'b'))
-        )) as yes
+            ) and not exists (select from equality e where e.attnum = r.attnum and e.typ = r.typ))
+        ) as yes
     from regular r
     join pg_type t on t.oid = r.typ
     group by r.attnum
@@ -51,8 +65,22 @@ select a.attname as name,
                   or p.refclassid = 'pg_proc'::regclass)
        ) as default_at_publisher,
        c.yes as comparable,
+       coalesce((
+           select format('operator(%%I.%%s)', e.nspname, e.oprname) from equality e
+           join regular r on r.attnum = e.attnum and r.typ = e.typ
+           where e.attnum = a.attnum
+             and not exists (select from regular s join pg_type x on x.oid = s.typ
+                             where s.attnum = r.attnum and s.depth < r.depth and x.typcategory = 'A')
+       ), '=') as equality,
        case when a.attcollation <> t.typcollation
-            then format('%%I.%%I', n.nspname, l.collname) end as collation
+            then format('%%I.%%I', n.nspname, l.collname) end as collation,
+       case when a.attgenerated <> '' then array(
+           select b.attname::text from pg_depend p
+           join pg_attribute b on b.attrelid = p.refobjid and b.attnum = p.refobjsubid
+           where p.classid = 'pg_attrdef'::regclass and p.objid = d.oid
+             and p.refclassid = 'pg_class'::regclass and p.refobjid = a.attrelid and p.deptype = 'n'
+           order by b.attnum
+       ) else array[]::text[] end as generated_from
 from pg_attribute a
 join pg_type t on t.oid = a.atttypid
 join comparable c on c.attnum = a.attnum
@@ -63,8 +91,25 @@ where a.attrelid = %(relid)s and a.attnum > 0 and not a.attisdropped
 order by a.attnum
 """
 
+# A constraint that uses a function or operator of the user's could mean something else elsewhere.
+_CHECKS = """
+select c.conname::text as name,
+       pg_get_constraintdef(c.oid) as definition,
+       array(select a.attname::text from pg_attribute a
+             where a.attrelid = c.conrelid and a.attnum = any (c.conkey) order by a.attnum) as columns,
+       c.convalidated and coalesce(to_jsonb(c) ->> 'conenforced', 'true') = 'true'
+         and not exists (
+           select from pg_depend p
+           where p.classid = 'pg_constraint'::regclass and p.objid = c.oid
+             and p.refclassid in ('pg_proc'::regclass, 'pg_operator'::regclass)
+       ) as portable
+from pg_constraint c
+where c.conrelid = %(relid)s and c.contype = 'c'
+order by c.conname
+"""
+
 _UNIQUES = """
-select i.relname,
+select i.relname::text,
        array(select a.attname::text
              from unnest(x.indkey::int2[]) with ordinality as k(attnum, place)
              join pg_attribute a on a.attrelid = x.indrelid and a.attnum = k.attnum
@@ -79,7 +124,7 @@ order by x.indisprimary desc, i.relname
 """
 
 _TRIGGERS = """
-select t.tgname,
+select t.tgname::text,
        t.tgtype & 2 <> 0, t.tgtype & 1 <> 0, t.tgtype & 4 <> 0, t.tgtype & 16 <> 0, t.tgtype & 8 <> 0
 from pg_trigger t
 join pg_proc p on p.oid = t.tgfoid
@@ -110,8 +155,12 @@ order by n.nspname, r.relname, c.conname
 """
 
 _RELATION = """
-select c.oid, c.relkind::text, c.relpersistence::text, c.relispartition,
-       c.relrowsecurity or c.relforcerowsecurity
+select c.oid, c.relkind::text as kind, c.relpersistence::text as persistence,
+       c.relispartition as is_partition,
+       c.relrowsecurity or c.relforcerowsecurity as row_security,
+       c.relkind = 'r' and not c.relispartition and exists (
+           select from pg_inherits i where c.oid in (i.inhrelid, i.inhparent)) as inherits,
+       exists (select from pg_rewrite r where r.ev_class = c.oid) as has_rules
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
 where n.nspname = %s and c.relname = %s
@@ -159,36 +208,43 @@ async def _rows(
 
 
 async def _describe(connection: AsyncConnection[Any], schema: str, table: str) -> Table:
-    found = await _rows(connection, _RELATION, (schema, table))
-    if not found:
-        raise ArticleError(await _no_such_table(connection, schema, table))
-    relid, kind, persistence, is_partition, row_security = found[0]
-    at = {"relid": relid}
-    uniques = await _rows(connection, _UNIQUES, at)
-    triggers = await _rows(connection, _TRIGGERS, at)
-    partitions = await _rows(connection, _PARTITIONS, (relid,)) if kind == "p" else []
     async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(_RELATION, (schema, table))
+        relation = await cursor.fetchone()
+        if relation is None:
+            raise ArticleError(await _no_such_table(connection, schema, table))
+        relid = relation.pop("oid")
+        at = {"relid": relid}
         await cursor.execute(_COLUMNS, at)
-        columns = tuple(Column(**row) for row in await cursor.fetchall())
+        columns = tuple(
+            Column(**{**row, "generated_from": tuple(row["generated_from"])})
+            for row in await cursor.fetchall()
+        )
         await cursor.execute(_FOREIGN_KEYS, at)
         keys = await cursor.fetchall()
+        await cursor.execute(_CHECKS, at)
+        checks = tuple(
+            Check(**{**row, "columns": tuple(row["columns"])}) for row in await cursor.fetchall()
+        )
+    uniques = await _rows(connection, _UNIQUES, at)
+    triggers = await _rows(connection, _TRIGGERS, at)
+    partitions = await _rows(connection, _PARTITIONS, (relid,)) if relation["kind"] == "p" else []
     return Table(
         schema=schema,
         name=table,
         columns=columns,
         key=next((tuple(names) for _, names, primary in uniques if primary), ()),
         uniques=tuple((name, tuple(names)) for name, names, _ in uniques),
-        kind=kind,
-        persistence=persistence,
         partitions=tuple((row[0], row[1]) for row in partitions),
-        is_partition=is_partition,
-        row_security=row_security,
         triggers=tuple(
             UserTrigger(name=n, before=b, row=r, insert=i, update=u, delete=d)
             for n, b, r, i, u, d in triggers
         ),
         references=tuple(_foreign_key(row) for row in keys if row["outgoing"]),
         referenced_by=tuple(_foreign_key(row) for row in keys if row["incoming"]),
+        checks=checks,
+        types=await types_of_table(connection, relid),
+        **relation,
     )
 
 
