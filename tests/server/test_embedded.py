@@ -15,7 +15,7 @@ from tests.fix_server import Database
 from tests.server.conftest import is_alive
 from twopc.errors import ConfigurationError, ServerError
 from twopc.server import Prepared, Server, embedded
-from twopc.server.processes import processes_of
+from twopc.server.supervisor import processes_of
 from twopc.server.waiting import wait_for
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,7 @@ import pytest
 
 from tests.server.conftest import OWNER, ROOT, MakeChild, is_alive, wait_until_gone
 from twopc.errors import ServerError
-from twopc.server import Server, run_directory, sweep
+from twopc.server import Server, run_directory, supervisor, sweep
 from twopc.server.cache import CACHE_VARIABLE
 from twopc.server.waiting import wait_for
 
@@ -120,6 +121,18 @@ def test_sweep_kills_nobody_elses_process(make_child: MakeChild, own_cache: Path
         bystander.wait()
 
 
+def test_supervisor_needs_none_of_our_modules(tmp_path: Path) -> None:
+    """They may be edited or uninstalled while it waits."""
+    script = Path(supervisor.__file__)
+    assert "twopc." not in re.sub(r"`[^`]*`", "", script.read_text())
+    (tmp_path / "run" / "data").mkdir(parents=True)
+    (tmp_path / "lock").touch()
+    command: list[str | Path] = [sys.executable, "-P", script]
+    command += [tmp_path / "run", tmp_path / "lock", tmp_path / "no"]
+    subprocess.run(command, stdin=subprocess.DEVNULL, check=True, cwd="/", env={})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_sweep_of_an_owner_that_died_before_it_made_anything(own_cache: Path) -> None:
     sweep()
     (own_cache / "runs" / "0123456789.lock").touch()
@@ -147,6 +160,17 @@ def test_forked_child_neither_keeps_nor_ends_the_server(make_child: MakeChild) -
         wait_until_gone(said)  # although the child lives
     finally:
         os.killpg(owner.process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_removed_cache_does_not_save_a_server(
+    make_child: MakeChild, empty_cache: Path, durable: bool
+) -> None:
+    owner = make_child(OWNER.replace("start()", f"start(durable={durable})"))
+    said = owner.said()
+    shutil.rmtree(empty_cache)
+    owner.kill()
+    wait_until_gone(said)
 
 
 @pytest.mark.parametrize("durable", [False, True])

@@ -35,9 +35,9 @@ from twopc.server.cluster import (
     copy_cluster,
 )
 from twopc.server.databases import Answer, create_database, drop_database
-from twopc.server.processes import kill_processes
 from twopc.server.run_directory import RunDirectory, sweep
 from twopc.server.settings import configuration
+from twopc.server.supervisor import kill_processes
 
 logger = get_logger(__name__)
 
@@ -323,7 +323,10 @@ class Server:
             self._kill_all()
 
     def _kill_all(self) -> None:
-        kill_processes(self._run.data)
+        try:
+            kill_processes(self._run.data)
+        except TimeoutError as error:
+            raise ServerError(f"{error}: see why they hang in the kernel") from error
         if self._process is not None:
             self._process.wait(_STOP_TIMEOUT_S)
 

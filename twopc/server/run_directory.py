@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,6 @@ from twopc.log import get_logger
 from twopc.server import supervisor
 from twopc.server.binaries import ServerUser
 from twopc.server.cache import FileLock, cache_directory
-from twopc.server.processes import end_processes, remove_shared_memory
 
 logger = get_logger(__name__)
 
@@ -68,7 +68,7 @@ class RunDirectory:
                     os.chown(directory, user.uid, user.gid)
             self._supervisor, self._pipe = self._supervise()
         except BaseException:
-            clear(self.path, self.sockets)
+            _clear(self.path, self.sockets)
             lock.release(remove=True)
             raise
 
@@ -94,8 +94,10 @@ class RunDirectory:
 
     def remove(self) -> None:
         """End what still runs here and remove it all."""
-        clear(self.path, self.sockets)
+        _clear(self.path, self.sockets)
         self._lock.path.unlink(missing_ok=True)
+        with suppress(BrokenPipeError):  # somebody has killed it
+            os.write(self._pipe, b".")
         self.let_go()
         try:
             self._supervisor.wait(timeout=_SUPERVISOR_TIMEOUT_S)
@@ -137,15 +139,14 @@ class RunDirectory:
         return process, writing
 
 
-def clear(directory: Path, sockets: Path) -> tuple[int, ...]:
-    """End the server in a run directory, if one runs, and remove all of it; returns its pids."""
-    data = directory / "data"
-    pids = end_processes(data)
-    remove_shared_memory(data)
-    for path in (directory, sockets):
-        if path.exists():
-            shutil.rmtree(path)
-    return pids
+def _clear(directory: Path, sockets: Path) -> tuple[int, ...]:
+    try:
+        return supervisor.clear(directory, sockets)
+    except TimeoutError as error:
+        raise ServerError(
+            f"{error}: they hang in the kernel, mostly on a disk that does not answer;"
+            " see to it, then run `twopc clean`"
+        ) from error
 
 
 def sweep() -> list[Leftover]:
@@ -162,7 +163,7 @@ def sweep() -> list[Leftover]:
             recorded = os.fsdecode(os.read(lock.fd, 8192))
             if recorded:  # else its owner died before it had made anything
                 directory, sockets = map(Path, recorded.split("\0"))
-                pids = clear(directory, sockets)
+                pids = _clear(directory, sockets)
                 logger.info("leftover removed", directory=str(directory), pids=pids)
                 swept.append(Leftover(directory=directory, pids=pids))
         except BaseException:

@@ -1,16 +1,135 @@
-"""The process that outlives its parent by a moment and clears a run directory away.
+"""Ends a server and removes all that it has left; also as a process that outlives its parent.
 
-Started as a script by `run_directory`: its standard input is a pipe that only the parent can write,
-so end of file means that the parent is gone, however it went. It inherits the directory's lock, so
-that no sweep comes between. It imports next to nothing while it waits and must not know anything of
-servers: `run_directory.clear` does the work.
+`run_directory` calls this when a server is stopped, and starts it as a script beside every server:
+its standard input is then a pipe that only the parent can write. End of file means that the parent
+is gone, however it went; anything before it, that the parent has cleared up itself. The process
+inherits the directory's lock, so that no sweep comes between.
+
+A process belongs to a data directory if it is called postgres and works there, as every server
+process does, or was started on it and has not entered it yet. A pid read from a file is never
+enough to send a signal. This module must not import any of ours: it has to do its work even if they
+are being changed or removed meanwhile.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shutil
 import signal
 import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+_QUIT_TIMEOUT_S = 6.0  # the postmaster itself kills its children after five
+_KILL_TIMEOUT_S = 10.0
+_LOOK_EVERY_S = 0.002
+_IPC_RMID = 0
+
+
+def clear(directory: Path, sockets: Path) -> tuple[int, ...]:
+    """End the server in a run directory, if one runs, and remove all of it; returns its pids.
+
+    Raises TimeoutError if processes survive SIGKILL; nothing is removed then.
+    """
+    data = directory / "data"
+    pids = end_processes(data)
+    remove_shared_memory(data)
+    for path in (directory, sockets):
+        with suppress(FileNotFoundError):
+            shutil.rmtree(path)
+    return pids
+
+
+def processes_of(data: Path) -> list[psutil.Process]:
+    """Every living process of the server on `data`; zombies do not count."""
+    place = os.path.realpath(data)
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.name() == "postgres" and (
+                process.cwd() == place or str(data) in process.cmdline()
+            ):
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue  # gone meanwhile, a zombie, or somebody else's
+    return found
+
+
+def end_processes(data: Path) -> tuple[int, ...]:
+    """Stop the server on `data` at once (immediate shutdown), by force if that does not help.
+
+    Returns the pids that were found; raises TimeoutError if some survive SIGKILL.
+    """
+    found = processes_of(data)
+    postmaster = [process for process in found if process.pid == _postmaster_pid(data)]
+    for process in postmaster:
+        _send(process, signal.SIGQUIT)
+    if postmaster:
+        _becomes_true(lambda: not processes_of(data), _QUIT_TIMEOUT_S)
+    kill_processes(data)
+    return tuple(process.pid for process in found)
+
+
+def kill_processes(data: Path) -> None:
+    """SIGKILL the postmaster on `data` and all its children; they are gone on return.
+
+    Raises TimeoutError if some are not.
+    """
+
+    def killed_all() -> bool:
+        # Again until none is left: the postmaster may have forked between look and kill.
+        left = processes_of(data)
+        for process in left:
+            _send(process, signal.SIGKILL)
+        return not left
+
+    if not _becomes_true(killed_all, _KILL_TIMEOUT_S):
+        pids = ", ".join(str(process.pid) for process in processes_of(data))
+        raise TimeoutError(f"processes {pids} of the server on {data} survive SIGKILL")
+
+
+def remove_shared_memory(data: Path) -> None:
+    """Remove the System V segment that a killed postmaster on `data` has left.
+
+    An orderly postmaster removes it and its `postmaster.pid`; after SIGKILL both stay, and a
+    machine has only 4096 such segments. No process of that server may be alive.
+    """
+    try:
+        key, segment = map(int, (data / "postmaster.pid").read_text().splitlines()[6].split())
+    except (OSError, ValueError, IndexError):
+        return  # stopped in order, or killed before it had a segment
+    libc = ctypes.CDLL(None)
+    if libc.shmget(ctypes.c_int(key), 0, 0) == segment:
+        libc.shmctl(segment, _IPC_RMID, None)
+
+
+def _postmaster_pid(data: Path) -> int:
+    try:
+        return int((data / "postmaster.pid").read_text().split("\n", 1)[0])
+    except (OSError, ValueError):
+        return 0
+
+
+def _send(process: psutil.Process, number: signal.Signals) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(number)  # psutil looks at the start time first
+
+
+def _becomes_true(look: Callable[[], bool], timeout_s: float) -> bool:
+    """As `waiting.wait_for`, which may not be there."""
+    never_set = threading.Event()
+    end = time.monotonic() + timeout_s
+    while not look():
+        if time.monotonic() >= end:
+            return False
+        never_set.wait(_LOOK_EVERY_S)
+    return True
 
 
 def main(directory: str, lock: str, sockets: str) -> None:
@@ -18,16 +137,10 @@ def main(directory: str, lock: str, sockets: str) -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         # These are for the parent; its end is what counts here.
         signal.signal(number, signal.SIG_IGN)
-    while os.read(0, 4096):
-        pass
-    if not os.path.exists(lock):
-        return  # the parent has cleared up itself
-    from pathlib import Path
-
-    from twopc.server.run_directory import clear
-
+    if os.read(0, 1):
+        return
     clear(Path(directory), Path(sockets))
-    os.unlink(lock)
+    Path(lock).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
