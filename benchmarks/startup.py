@@ -23,7 +23,7 @@ ROUNDS = 7
 
 def run_warm() -> list[float]:
     """Seconds per `twopc run`, after one that fills the caches."""
-    command = [sys.executable, "-m", "sim.cli", "run", str(SCENARIO)]
+    command = [sys.executable, "-m", "sim", "run", str(SCENARIO)]
     seconds = []
     for _ in range(ROUNDS + 1):
         began = time.perf_counter()

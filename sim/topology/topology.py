@@ -13,6 +13,7 @@ from sim.topology.nodes import Node, Nodes, fresh_name, grant_tables
 from subscriber import subscription, tables
 from subscriber.triggers import Sites
 from twopc.articles import Article
+from twopc.drivers.install import install_decision_log, install_participant
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.names import BranchId
 from twopc.server import Server
@@ -31,6 +32,8 @@ class Topology:
             without one are embedded.
         server: an embedded server to put the databases on, instead of starting one.
         durable: embedded servers flush to disk.
+        shipping: ``eager`` sends each statement's call at once, ``lazy`` sends them at commit.
+        commit: ``presumed_abort``, ``presumed_commit``, ``presumed_nothing`` or ``last_agent``.
         lock_timeout_ms: how long a change may wait for a row at the Publisher.
         name: of the topology, and in the names of its databases and roles; None: a fresh one.
         keep: leave databases and servers behind at the end.
@@ -48,6 +51,8 @@ class Topology:
         dsns: Mapping[str, str] | None = None,
         server: Server | None = None,
         durable: bool = False,
+        shipping: str = "eager",
+        commit: str = "presumed_abort",
         lock_timeout_ms: int = 5000,
         name: str | None = None,
         keep: bool = False,
@@ -63,6 +68,8 @@ class Topology:
         self.publisher = publisher
         self.subscribers = tuple(subscribers)
         self.name = name or fresh_name()
+        self.shipping = shipping
+        self.commit = commit
         self.lock_timeout_ms = lock_timeout_ms
         self._keep = keep
         self._nodes = Nodes(
@@ -84,11 +91,21 @@ class Topology:
     async def __aenter__(self) -> Self:
         try:
             await self._nodes.create()
-            await publication.install(await self.admin(self.publisher))
+            await self._install()
         except BaseException:
             await self.close()
             raise
         return self
+
+    async def _install(self) -> None:
+        """What Publisher and distribution database need before anything is published."""
+        publisher, distribution = self.node(self.publisher), self.node("distribution")
+        here = await self.admin(self.publisher)
+        await publication.install(here)
+        await install_participant(
+            here, publication.owner_role(publisher.database), publisher.coordinator_role
+        )
+        await install_decision_log(await self.admin("distribution"), distribution.coordinator_role)
 
     async def __aexit__(
         self,
@@ -199,6 +216,9 @@ class Topology:
                 for article in articles:
                     await subscription.subscribe(here, article, sites)
                 await subscription.register_role(here, node.app_role, node.coordinator_role)
+                await install_participant(
+                    here, subscription.owner_role(node.database), node.coordinator_role
+                )
         except BaseException:
             await publication.drop_subscription(publisher, subscriber)
             raise
