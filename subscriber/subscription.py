@@ -101,8 +101,11 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
             server=sql.Literal(SERVER),
             application_name=application_name,
         ),
+        render("subscriber", "link_is_lost", owner=owner, link=link),
         render("subscriber", "drain_link", owner=owner, link=link),
+        render("subscriber", "explain_failure", owner=owner, link=link),
         render("subscriber", "ship_again", owner=owner, link=link),
+        render("subscriber", "prepare_again", owner=owner, link=link),
         render("subscriber", "flush", owner=owner, link=link),
         render("subscriber", "reset_link", owner=owner, link=link),
         render("subscriber", "fetch_generated", owner=owner, link=link),
@@ -113,7 +116,6 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
             link=link,
             own_branch=sites.own_branch,
             publisher_branch=sites.publisher_branch,
-            sites=sites.array,
         ),
     ]
 

@@ -99,6 +99,7 @@ class TriggerTexts:
             "    transaction text;\n"
             "    call text;\n"
             "    detail text;\n"
+            "    context text;\n"
             "    marker tid;"
         )
 

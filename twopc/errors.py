@@ -39,6 +39,7 @@ KINDS: dict[str, tuple[str, int]] = {
     "multiple_unique": ("23505", 20515),
     "fk_violation": ("23503", 20515),
     "not_in_partition": ("23514", 21034),
+    "suppressed": ("09000", 20515),
     "serialization_failure": ("40001", 0),
     "deadlock": ("40P01", 0),
     "lock_timeout": ("55P03", 0),
@@ -222,6 +223,8 @@ def from_sqlstate(
         number = int(facts.get("number") or KINDS.get(kind, ("", 0))[1])
         if kind == "publisher_unreachable":
             return PublisherUnreachableError(message, number=number, **rest)
+        if kind == "lock_timeout":
+            return LockTimeoutError(message, number=number, **rest)
         if kind in KINDS:
             return ConflictError(message, facts=facts, number=number, **rest)
         return RejectedError(message, number=number, **rest)

@@ -224,15 +224,18 @@ class Nodes:
                 }
         admin = await AsyncConnection.connect(server.superuser_dsn(maintenance), autocommit=True)
         async with admin:
-            for role in sorted(roles):
-                name = sql.Identifier(role)
-                found = await admin.execute("select from pg_roles where rolname = %s", (role,))
-                if not found.rowcount:
-                    continue
-                for node in mine:
-                    if not node.embedded:
-                        await admin.execute(sql.SQL("drop owned by {} cascade").format(name))
-                await admin.execute(sql.SQL("drop role {}").format(name))
+            found = await admin.execute(
+                "select rolname from pg_roles where rolname = any (%s) order by 1", (list(roles),)
+            )
+            left = [sql.Identifier(role) for (role,) in await found.fetchall()]
+            for node in mine:
+                if not node.embedded:
+                    # what a role owns and may do is known to each database alone
+                    async with await node.connect() as here:
+                        for role in left:
+                            await here.execute(sql.SQL("drop owned by {} cascade").format(role))
+            for role in left:
+                await admin.execute(sql.SQL("drop role {}").format(role))
 
 
 async def grant_tables(

@@ -14,30 +14,34 @@ declare
     sent integer;
     command text;
     made text;
+    detail text;
+    context text;
 begin
     select m.calls into sent
     from msrepl.branch_marker as m
     where m.ctid = nullif(current_setting('msrepl.marker', true), '')::tid
       and m.xid = pg_current_xact_id_if_assigned();
-    command := case when coalesce(sent, 0) = 0 then 'rollback' else 'rollback to s' || sent end
+    sent := coalesce(sent, 0);
+    command := case when sent = 0 then 'rollback' else 'rollback to s' || sent end
         || ';select ' || generator || '(' || size || ')::text';
-    if not {link} = any (coalesce(msrepl_link.dblink_get_connections(), array[]::text[])) then
-        perform msrepl.open_link();
-    end if;
-    begin
-        select t.made into made from msrepl_link.dblink({link}, command) as t(made text);
-    exception
-        when query_canceled then
-            perform msrepl.drain_link();
-            raise;
-        when connection_exception or connection_does_not_exist or connection_failure or admin_shutdown
-            or crash_shutdown or cannot_connect_now or idle_in_transaction_session_timeout then
-            if coalesce(sent, 0) > 0 then
-                raise;
-            end if;
-            perform msrepl.open_link();
+    for attempt in 1 .. 2 loop
+        begin
             select t.made into made from msrepl_link.dblink({link}, command) as t(made text);
-    end;
+            exit;
+        exception
+            when query_canceled then
+                perform msrepl.drain_link();
+                raise;
+            when others then
+                -- as in ship_again: only what nothing depends on yet is asked for again
+                if sent > 0 or attempt = 2 or not msrepl.link_is_lost(sqlstate) then
+                    get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+                    perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
+                    raise;
+                end if;
+        end;
+        perform msrepl.open_link();
+    end loop;
     return jsonb_build_object('size', size, 'rows', made::jsonb);
 end
 $msrepl$;

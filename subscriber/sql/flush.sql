@@ -12,6 +12,7 @@ declare
     queued text;
     command text;
     detail text;
+    context text;
 begin
     select m.calls + 1, m.pending into sent, queued
     from msrepl.branch_marker as m
@@ -33,8 +34,8 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sent = 1, command) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sent = 1, command, context) then
                 raise;
             end if;
     end;

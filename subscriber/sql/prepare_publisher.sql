@@ -1,11 +1,12 @@
 -- msrepl.prepare_publisher: sends what waits and prepares the Publisher's branch.
 -- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
 -- tables:    msrepl.branch_marker
--- holes:     owner, link, own_branch, publisher_branch, sites
+-- holes:     owner, link, own_branch, publisher_branch
 --
 -- calls is 0 on return if nothing was sent in this transaction: then there is no branch at the Publisher.
 -- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
--- tag ROLLBACK, and NULL must not pass for yes.
+-- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
+-- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
 create or replace procedure msrepl.prepare_publisher(gid text, inout calls integer)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -20,20 +21,32 @@ declare
     command text;
     tag text;
     detail text;
+    context text;
 begin
     select m.gid, m.calls, m.pending into marked, sent, queued
     from msrepl.branch_marker as m
     where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned();
+    if $1 is null then
+        raise exception 'prepare_publisher: the id of the global transaction is missing'
+            using errcode = 'null_value_not_allowed';
+    end if;
     if marked is null then
         perform msrepl.reset_link();
         if pg_current_xact_id_if_assigned() is not null then
-            insert into msrepl.branch_marker (gid, xid, participants)
-            values ($1 || {own_branch}, pg_current_xact_id(), array[]::text[]);
+            begin
+                insert into msrepl.branch_marker (gid, xid, participants)
+                values ($1 || {own_branch}, pg_current_xact_id(), array[]::text[]);
+            exception when unique_violation then
+                raise exception 'this transaction was prepared at the Publisher already, or its settings msrepl.* were changed'
+                    using errcode = 'invalid_transaction_state',
+                          detail = sqlerrm,
+                          hint = 'Roll back and try again.';
+            end;
         end if;
         $2 := 0;
         return;
     end if;
-    if marked is distinct from $1 || {own_branch} then
+    if marked <> $1 || {own_branch} then
         raise exception 'this transaction captured changes as %, not as %', marked, $1 || {own_branch}
             using errcode = 'invalid_transaction_state',
                   hint = 'msrepl.gid was changed within the transaction: roll back and try again.';
@@ -50,18 +63,20 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            -- only an unopened or broken link before anything was sent may be tried again: PREPARE
-            -- itself may have arrived, and a second one would fail as a duplicate, which is a no
-            get stacked diagnostics detail = pg_exception_detail;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sent = 0, command) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+            if msrepl.link_is_lost(sqlstate) then
+                tag := msrepl.prepare_again($1 || {publisher_branch}, sent = 0, sqlerrm, command);
+            else
+                perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
                 raise;
             end if;
-            tag := 'PREPARE TRANSACTION';
     end;
     if tag is distinct from 'PREPARE TRANSACTION' then
         raise exception 'the Publisher did not prepare: its answer was %', coalesce(tag, 'nothing')
             using errcode = 'transaction_rollback';
     end if;
+    -- no row is there: whatever this transaction still changes can no longer be sent, and is refused
+    perform set_config('msrepl.marker', '(0,0)', true);
     $2 := greatest(sent, 1);
 end
 $msrepl$;

@@ -2,6 +2,9 @@
 -- called by: the coordinator after a local ROLLBACK; prepare_publisher when nothing is to be prepared
 -- tables:    none
 -- holes:     owner, link
+--
+-- The one function besides prepare_publisher that an application role may execute. Called at the wrong
+-- time it makes the next statement or the vote fail: both name a savepoint that is gone.
 create or replace function msrepl.reset_link() returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -10,9 +13,13 @@ begin
     if {link} = any (msrepl_link.dblink_get_connections()) then
         perform msrepl_link.dblink_exec({link}, 'rollback');
     end if;
-exception when others then
-    -- a link that cannot even roll back is closed: its transaction ends with it
-    perform msrepl_link.dblink_disconnect({link});
+exception
+    when query_canceled then
+        perform msrepl.drain_link();
+        raise;
+    when others then
+        -- a link that cannot even roll back is closed: its transaction ends with it
+        perform msrepl_link.dblink_disconnect({link});
 end
 $msrepl$;
 alter function msrepl.reset_link() owner to {owner};

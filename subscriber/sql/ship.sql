@@ -54,8 +54,8 @@
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context) then
                 raise;
             end if;
     end;

@@ -1,0 +1,75 @@
+-- msrepl.explain_failure: says what the failure of a message means, where the Publisher's own words do not.
+-- called by: ship_again, prepare_publisher, prepare_again, fetch_generated
+-- tables:    at the Publisher: pg_locks, pg_prepared_xacts
+-- holes:     owner, link
+--
+-- Raises an error in better words, or returns, and the caller raises its own.
+create or replace function msrepl.explain_failure(state text, message text, detail text, context text, command text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    -- back to where the message began, so that the link can be asked
+    retreat constant text := substring(command from '^rollback(?: to s[0-9]+)?');
+    relation constant text := substring(context from 'relation "([^"]+)"');
+    held record;
+begin
+    if msrepl.link_is_lost(state) then
+        raise exception 'the link to the Publisher broke within the transaction: %', message
+            using errcode = 'connection_failure',
+                  detail = json_build_object('kind', 'publisher_unreachable', 'number', 21054)::text,
+                  hint = 'Nothing is committed at either site: roll back and try again.';
+    elsif state = '23505' and message ~ '"branch_marker_pkey"' then
+        raise exception 'this transaction was given up by recovery, or its id was used before'
+            using errcode = 'transaction_rollback',
+                  detail = json_build_object('kind', 'fenced', 'number', 0)::text,
+                  hint = 'Roll back and begin another global transaction.';
+    elsif state = '23505' and not starts_with(coalesce(detail, ''), chr(123)) then
+        perform msrepl.raise_conflict('update_exists', '23505', 20515, null, null, null, null, null, message);
+    elsif state in ('25P01', '3B001') and starts_with(command, 'rollback to') then
+        raise exception 'the transaction at the Publisher that belongs to this one has ended'
+            using errcode = 'invalid_transaction_state',
+                  detail = message,
+                  hint = 'Its branch was prepared already, or reset_link was called: roll back and try again.';
+    elsif state = '55P03' and relation is not null then
+        begin
+            select t.* into held
+            from msrepl_link.dblink({link}, retreat || format($query$;
+                select current_setting('lock_timeout'),
+                       coalesce(min(l.article), %1$L),
+                       coalesce(json_agg(distinct l.holder) filter (where l.holder is not null), '[]')
+                from (
+                    select n.nspname || '.' || c.relname,
+                           coalesce('prepared branch ' || p.gid,
+                                    'session ' || l.pid || coalesce(' (' || nullif(a.application_name, '') || ')', ''))
+                    from pg_locks as l
+                    join pg_class as c on c.oid = l.relation
+                    join pg_namespace as n on n.oid = c.relnamespace
+                    left join pg_prepared_xacts as p on l.virtualtransaction = '-1/' || p.transaction
+                    left join pg_stat_activity as a on a.pid = l.pid
+                    where l.granted and l.mode <> 'AccessShareLock' and l.locktype = 'relation'
+                      and l.database = (select oid from pg_database where datname = current_database())
+                      and l.pid is distinct from pg_backend_pid() and c.relname = %1$L
+                ) as l(article, holder)$query$, relation)) as t(waited text, article text, holders json);
+        exception
+            when query_canceled then
+                perform msrepl.drain_link();
+                raise;
+            when others then
+                return; -- the Publisher's own words then
+        end;
+        raise exception 'a lock on % at the Publisher was not granted within %: %', held.article, held.waited,
+                coalesce((select string_agg(h, ', ') || ' holds locks on it'
+                          from json_array_elements_text(held.holders) as h), 'its holder has ended meanwhile')
+            using errcode = 'lock_not_available',
+                  detail = json_build_object('kind', 'lock_timeout', 'number', 0, 'article', held.article,
+                                             'holders', held.holders)::text,
+                  hint = 'Roll back to a savepoint or altogether, and try again. '
+                      || 'A prepared branch holds its locks until its coordinator or recovery finishes it.';
+    end if;
+end
+$msrepl$;
+alter function msrepl.explain_failure(text, text, text, text, text) owner to {owner};
+revoke all on function msrepl.explain_failure(text, text, text, text, text) from public;
+comment on function msrepl.explain_failure(text, text, text, text, text) is 'Says what the failure of a message to the Publisher means';

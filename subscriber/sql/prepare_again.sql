@@ -1,0 +1,43 @@
+-- msrepl.prepare_again: finds out over a new connection what became of a PREPARE whose answer is missing.
+-- called by: prepare_publisher, when the link was lost
+-- tables:    at the Publisher: pg_prepared_xacts
+-- holes:     owner, link
+--
+-- If the branch is prepared, PREPARE has arrived: a yes. If not and the whole branch is in the message (lazy
+-- shipping), it is sent again: should the first one still be on its way, the branch marker lets only one of
+-- them in. Returns the command tag.
+create or replace function msrepl.prepare_again(gid text, whole boolean, message text, command text) returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    arrived boolean;
+    detail text;
+    context text;
+begin
+    perform msrepl.open_link();
+    begin
+        select t.arrived into arrived
+        from msrepl_link.dblink({link}, format('select exists (select from pg_prepared_xacts where gid = %L)', gid))
+            as t(arrived boolean);
+        if arrived then
+            return 'PREPARE TRANSACTION';
+        elsif whole then
+            return msrepl_link.dblink_exec({link}, command);
+        end if;
+    exception
+        when query_canceled then
+            perform msrepl.drain_link();
+            raise;
+        when others then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+            perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
+            raise;
+    end;
+    perform msrepl.explain_failure('08006', message, null, null, command);
+    return null;
+end
+$msrepl$;
+alter function msrepl.prepare_again(text, boolean, text, text) owner to {owner};
+revoke all on function msrepl.prepare_again(text, boolean, text, text) from public;
+comment on function msrepl.prepare_again(text, boolean, text, text) is 'Finds out what became of a PREPARE whose answer is missing';
