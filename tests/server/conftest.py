@@ -109,7 +109,10 @@ def make_child() -> Iterator[MakeChild]:
     def make(code: str = OWNER, python: str = sys.executable, **rest: Any) -> Child:
         options: dict[str, Any] = {
             "cwd": ROOT,
-            "env": {**os.environ, "PYTHONPATH": str(ROOT)},
+            "env": {
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
+            },
             **rest,
         }
         process = subprocess.Popen(

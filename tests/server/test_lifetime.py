@@ -129,7 +129,8 @@ def test_supervisor_needs_none_of_our_modules(tmp_path: Path) -> None:
     (tmp_path / "lock").touch()
     command: list[str | Path] = [sys.executable, "-P", script]
     command += [tmp_path / "run", tmp_path / "lock", tmp_path / "no"]
-    subprocess.run(command, stdin=subprocess.DEVNULL, check=True, cwd="/", env={})
+    site = os.pathsep.join(path for path in sys.path if path and Path(path) != ROOT)
+    subprocess.run(command, stdin=subprocess.DEVNULL, check=True, cwd="/", env={"PYTHONPATH": site})
     assert list(tmp_path.iterdir()) == []
 
 

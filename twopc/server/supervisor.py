@@ -71,7 +71,7 @@ def end_processes(data: Path) -> tuple[int, ...]:
     for process in postmaster:
         _send(process, signal.SIGQUIT)
     if postmaster:
-        _becomes_true(lambda: not processes_of(data), _QUIT_TIMEOUT_S)
+        _becomes_true(lambda: not any(map(_is_alive, found)), _QUIT_TIMEOUT_S)
     kill_processes(data)
     return tuple(process.pid for process in found)
 
@@ -82,15 +82,19 @@ def kill_processes(data: Path) -> None:
     Raises TimeoutError if some are not.
     """
 
-    def killed_all() -> bool:
-        # Again until none is left: the postmaster may have forked between look and kill.
+    killed: set[psutil.Process] = set()
+
+    def all_gone() -> bool:
+        # Looked for again until none is left: the postmaster may have forked between look and kill.
         left = processes_of(data)
         for process in left:
             _send(process, signal.SIGKILL)
-        return not left
+        # And waited for: one that is dying has no working directory by which to find it.
+        killed.update(left)
+        return not left and not any(map(_is_alive, killed))
 
-    if not _becomes_true(killed_all, _KILL_TIMEOUT_S):
-        pids = ", ".join(str(process.pid) for process in processes_of(data))
+    if not _becomes_true(all_gone, _KILL_TIMEOUT_S):
+        pids = ", ".join(str(process.pid) for process in killed if _is_alive(process))
         raise TimeoutError(f"processes {pids} of the server on {data} survive SIGKILL")
 
 
@@ -114,6 +118,13 @@ def _postmaster_pid(data: Path) -> int:
         return int((data / "postmaster.pid").read_text().split("\n", 1)[0])
     except (OSError, ValueError):
         return 0
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _send(process: psutil.Process, number: signal.Signals) -> None:
