@@ -1,22 +1,27 @@
-"""Declare, install and drop a publication: what this database publishes, and to whom.
+"""Declare, install and drop a publication: what this database publishes.
 
-Knows nothing of Subscribers but their names. Every function here takes an administrator's connection
-(a superuser's: event triggers and roles need it) and does its work in one transaction.
+Knows nothing of Subscribers but that there are some. Every function here takes an administrator's
+connection (a superuser's: event triggers and roles need it) and does its work in one transaction.
 """
 
 from __future__ import annotations
 
-import secrets
+import dataclasses
 from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from publisher.procedures import ProcedureTexts
+from publisher.catalog import StoredArticle, find_article, get_article, stored_articles
+from publisher.procedures import OPERATIONS, ProcedureTexts, drop_texts
+from publisher.rights import Need, grant_links, grant_owner, needs_of_table, revoke_owner
+from publisher.row_filter import read_filter
+from publisher.selection import article_of
 from twopc import names
-from twopc.articles import Article, Column, ForeignKey, Subscription, Table
-from twopc.errors import ArticleError, SubscriptionError
+from twopc.articles import Article, ForeignKey, Table
+from twopc.errors import ArticleError
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
+from twopc.sql.printing import full_names
 from twopc.sql.render import render
 
 Connection = AsyncConnection[Any]
@@ -30,23 +35,29 @@ def owner_role(database: str) -> str:
 async def install(connection: Connection) -> None:
     """Create what a Publisher needs before its first article. Idempotent."""
     async with connection.transaction():
-        owner = await create_owner(connection)
-        await connection.execute(render("publisher", "catalog", owner=owner))
-        for text in (
-            render("twopc", "branch_marker", owner=owner),
-            render("twopc", "raise_conflict", owner=owner),
-            render("twopc", "raise_stale", owner=owner),
-            render("twopc", "table_structure", owner=owner),
-            render("twopc", "refuse_truncate_function"),
-            render("publisher", "version_trigger_function"),
-            render("publisher", "ddl_guard_function", owner=owner),
-            render("twopc", "ddl_guard_triggers"),
-        ):
+        owner = await _create_owner(connection)
+        for text in shared_objects(owner):
             await connection.execute(text)
 
 
-async def create_owner(connection: Connection) -> sql.Identifier:
-    """Schema ``msrepl`` and the role that owns it, in this database."""
+def shared_objects(owner: sql.Identifier) -> list[str]:
+    """Everything at a Publisher that does not depend on an article."""
+    return [
+        render("publisher", "catalog", owner=owner),
+        render("twopc", "branch_marker", owner=owner),
+        render("twopc", "raise_conflict", owner=owner),
+        render("twopc", "raise_stale", owner=owner),
+        render("twopc", "table_structure", owner=owner),
+        render("twopc", "refuse_truncate_function", owner=owner),
+        render("publisher", "raise_refused", owner=owner),
+        render("publisher", "version_trigger_function", owner=owner),
+        render("publisher", "ddl_guard_function", owner=owner),
+        render("twopc", "ddl_guard_triggers"),
+    ]
+
+
+async def _create_owner(connection: Connection) -> sql.Identifier:
+    """Schema ``msrepl`` and the role that owns what is in it."""
     role = owner_role(connection.info.dbname)
     name = sql.Identifier(role)
     found = await connection.execute("select from pg_roles where rolname = %s", (role,))
@@ -61,89 +72,6 @@ async def create_owner(connection: Connection) -> sql.Identifier:
 # -- articles -------------------------------------------------------------------------------------
 
 
-def article_of(
-    table: Table,
-    *,
-    columns: tuple[str, ...] | None = None,
-    row_filter: str | None = None,
-) -> Article:
-    """The article that publishes `table`, or the columns of it that are named.
-
-    Raises:
-        ArticleError: the table cannot be published so; the message names object and remedy.
-    """
-    where = f"table {table.schema}.{table.name}"
-    _check_table(table, where)
-    chosen = _chosen_columns(table, columns, where)
-    kept = {column.name for column in chosen}
-    before = any(t.before and t.row and (t.insert or t.update) for t in table.triggers)
-    return Article(
-        schema=table.schema,
-        table=table.name,
-        columns=chosen,
-        key=table.key,
-        row_filter=row_filter,
-        uniques=tuple((name, cols) for name, cols in table.uniques if set(cols) <= kept),
-        writes_back=before,
-        referenced_by=tuple(key for key in table.referenced_by if key.acts),
-        references=table.references,
-    )
-
-
-def _check_table(table: Table, where: str) -> None:
-    if table.kind not in ("r", "p"):
-        raise ArticleError(f"{where} is not a table: only tables can be published")
-    if table.persistence != "p":
-        raise ArticleError(f"{where} is temporary or unlogged: ALTER TABLE ... SET LOGGED first")
-    if table.is_partition:
-        raise ArticleError(f"{where} is a partition: publish its parent instead")
-    if not table.key:
-        raise ArticleError(
-            f"{where} has no primary key, by which rows are found at the other end: "
-            f"ALTER TABLE {table.schema}.{table.name} ADD PRIMARY KEY (...)"
-        )
-    if table.row_security:
-        raise ArticleError(
-            f"{where} has row security, which would hide rows from the sync procedures: "
-            "publish a row filter instead and DISABLE ROW LEVEL SECURITY"
-        )
-    for column in table.columns:
-        if column.name == names.VERSION_COLUMN and (column.type != "uuid" or not column.not_null):
-            raise ArticleError(
-                f"{where}: column {names.VERSION_COLUMN} is {column.type}, it must be "
-                "uuid NOT NULL (the original's 21192)"
-            )
-
-
-def _chosen_columns(table: Table, wanted: tuple[str, ...] | None, where: str) -> tuple[Column, ...]:
-    if wanted is None:
-        return table.columns
-    known = {column.name for column in table.columns}
-    missing = [name for name in wanted if name not in known]
-    if missing:
-        raise ArticleError(
-            f"{where} has no column {missing[0]!r}; it has {', '.join(sorted(known))}"
-        )
-    kept = set(wanted) | {names.VERSION_COLUMN}
-    for name in table.key:
-        if name not in kept:
-            raise ArticleError(f"{where}: key column {name!r} must be published (21250)")
-    for column in table.columns:
-        filled = column.default or column.identity or column.generated
-        if column.name not in kept and column.not_null and not filled:
-            raise ArticleError(
-                f"{where}: column {column.name!r} is NOT NULL without a default, so it must be "
-                "published (21164)"
-            )
-    for name, columns in table.uniques:
-        left_out = [c for c in columns if c not in kept]
-        if left_out:
-            raise ArticleError(
-                f"{where}: column {left_out[0]!r} of unique index {name!r} must be published (21347)"
-            )
-    return tuple(column for column in table.columns if column.name in kept)
-
-
 async def publish(
     connection: Connection,
     schema: str,
@@ -155,8 +83,10 @@ async def publish(
     """Make a table an article: row version, its trigger, and the sync procedures.
 
     Args:
-        columns: what to publish; the key and the row version belong to it in any case. None: all.
-        row_filter: SQL over the table's columns; functions of the user's are written with schema.
+        columns: what to publish, the key among it; the row version belongs to it in any case.
+            None: all columns, later ones too.
+        row_filter: a condition over the table's columns; only rows that fulfil it belong to the
+            article, and a Subscriber may write no others.
 
     Raises:
         ArticleError: the table cannot be published so, or is published already. Nothing is changed.
@@ -164,11 +94,18 @@ async def publish(
     async with connection.transaction():
         described = await describe(connection, schema, table)
         article_of(described, columns=columns, row_filter=row_filter)  # refuse before changing
-        if await _article_row(connection, schema, table):
+        taken = await find_article(connection, schema, table)
+        if taken is not None:
+            if taken.table is None:
+                raise ArticleError(
+                    f"table {schema}.{table} was dropped while it was published: unpublish it first"
+                )
             raise ArticleError(
                 f"table {schema}.{table} is published already: unpublish it first, or use "
                 "`twopc regenerate` after an ALTER TABLE"
             )
+        if row_filter is not None:
+            row_filter = (await read_filter(connection, described, row_filter)).text
         added = all(column.name != names.VERSION_COLUMN for column in described.columns)
         where = qualified(schema, table)
         if added:
@@ -176,225 +113,245 @@ async def publish(
                 sql.SQL("alter table {} add column {} uuid not null default gen_random_uuid()")
                 .format(where, sql.Identifier(names.VERSION_COLUMN))
             )  # fmt: skip
-        if row_filter is not None:
-            await _try_filter(connection, where, row_filter)
         await connection.execute(
             """
             insert into msrepl.sysarticles
                 (objid, source_schema, source_object, columns, filter_clause, replica_identity,
                  added_version, structure)
-            select c.oid, %(schema)s, %(table)s, %(columns)s, %(filter)s, c.relreplident, %(added)s, ''
+            select c.oid, %(schema)s, %(table)s,
+                   case when %(columns)s::text[] is not null then array(
+                       select a.attnum from pg_attribute a
+                       where a.attrelid = c.oid and a.attname = any (%(columns)s::text[])) end,
+                   %(filter)s, c.relreplident, %(added)s, ''
             from pg_class c where c.oid = %(name)s::text::regclass
             """,
             {
                 "schema": schema,
                 "table": table,
-                "columns": list(columns) if columns is not None else [],
+                "columns": list(columns) if columns is not None else None,
                 "filter": row_filter,
                 "added": added,
                 "name": where.as_string(connection),
             },
         )
-        return await _generate(connection, schema, table)
-
-
-async def _try_filter(connection: Connection, where: sql.Identifier, row_filter: str) -> None:
-    try:
-        async with connection.transaction():
-            await connection.execute(
-                sql.SQL("select from {} where ({}) limit 0").format(where, sql.SQL(row_filter))
-            )
-    except Exception as error:
-        raise ArticleError(
-            f"row filter of {where.as_string(connection)} is not a condition over its columns: "
-            f"{error}"
-        ) from error
-
-
-async def _article_row(connection: Connection, schema: str, table: str) -> tuple[Any, ...] | None:
-    cursor = await connection.execute(
-        """
-        select columns, filter_clause, replica_identity::text, added_version, objid, procedures
-        from msrepl.sysarticles where source_schema = %s and source_object = %s
-        """,
-        (schema, table),
-    )
-    row = await cursor.fetchone()
-    return tuple(row) if row is not None else None
-
-
-async def _generate(connection: Connection, schema: str, table: str) -> Article:
-    """(Re)create procedures, types, triggers and rights of an article that is in sysarticles."""
-    row = await _article_row(connection, schema, table)
-    if row is None:
-        raise ArticleError(f"table {schema}.{table} is not published")
-    article = article_of(
-        await describe(connection, schema, table),
-        columns=tuple(row[0]) or None,
-        row_filter=row[1],
-    )
-    owner = owner_role(connection.info.dbname)
-    texts = ProcedureTexts(article, owner)
-    await _drop_procedures(connection, texts)
-    where = qualified(schema, table)
-    owner_name = sql.Identifier(owner)
-    await connection.execute(
-        sql.SQL("grant select, insert, update, delete on {} to {}").format(where, owner_name)
-    )
-    await connection.execute(
-        sql.SQL("grant usage on schema {} to {}").format(sql.Identifier(schema), owner_name)
-    )
-    for text in texts.all(await _generators(connection, article, owner_name)):
-        await connection.execute(text)
-    await connection.execute(
-        render(
-            "publisher",
-            "version_trigger",
-            trigger=sql.Identifier(names.version_trigger(schema, table)),
-            table=where,
-        )
-    )
-    await connection.execute(
-        render(
-            "twopc",
-            "refuse_truncate_trigger",
-            trigger=sql.Identifier(names.truncate_trigger(schema, table)),
-            table=where,
-        )
-    )
-    await _grant_links(connection, texts)
-    await connection.execute(
-        """
-        update msrepl.sysarticles
-        set stale = null, structure = msrepl.table_structure(objid), procedures = array(
-            select p.oid from pg_proc p
-            where p.pronamespace = 'msrepl'::regnamespace and p.prokind = 'p'
-              and p.proname::text = any (%s))
-        where source_schema = %s and source_object = %s
-        """,
-        ([names.sync_procedure(o, schema, table) for o in ("ins", "upd", "del")], schema, table),
-    )
-    return article
-
-
-async def _generators(
-    connection: Connection, article: Article, owner: sql.Identifier
-) -> dict[str, str]:
-    """Per column that the Publisher makes: the expression that makes a value."""
-    expressions: dict[str, str] = {}
-    for column in article.made_by_publisher:
-        cursor = await connection.execute(
-            "select pg_get_serial_sequence(%s, %s)",
-            (qualified(article.schema, article.table).as_string(connection), column.name),
-        )
-        found = await cursor.fetchone()
-        sequence = found[0] if found is not None else None
-        if sequence is not None:
-            await connection.execute(
-                sql.SQL("grant usage on sequence {} to {}").format(sql.SQL(sequence), owner)
-            )
-        if column.identity:
-            literal = sql.Literal(sequence).as_string(connection)
-            expressions[column.name] = f"nextval({literal}::regclass)"
-        else:
-            expressions[column.name] = str(column.default)
-            await _grant_default_sequences(connection, article, column, owner)
-    return expressions
-
-
-async def _grant_default_sequences(
-    connection: Connection, article: Article, column: Column, owner: sql.Identifier
-) -> None:
-    """A default may use sequences that the column does not own."""
-    cursor = await connection.execute(
-        """
-        select format('%%I.%%I', n.nspname, s.relname)
-        from pg_attrdef d
-        join pg_attribute a on a.attrelid = d.adrelid and a.attnum = d.adnum
-        join pg_depend p on p.classid = 'pg_attrdef'::regclass and p.objid = d.oid
-        join pg_class s on p.refclassid = 'pg_class'::regclass and s.oid = p.refobjid and s.relkind = 'S'
-        join pg_namespace n on n.oid = s.relnamespace
-        where d.adrelid = %s::text::regclass and a.attname = %s
-        """,
-        (qualified(article.schema, article.table).as_string(connection), column.name),
-    )
-    for (sequence,) in await cursor.fetchall():
-        await connection.execute(
-            sql.SQL("grant usage on sequence {} to {}").format(sql.SQL(sequence), owner)
-        )
-
-
-async def _drop_procedures(connection: Connection, texts: ProcedureTexts) -> None:
-    for operation in ("ins", "upd", "del", "gen"):
-        await connection.execute(
-            sql.SQL("drop routine if exists {}").format(texts.procedure(operation))
-        )
-    for what in ("ins", "old", "del"):
-        await connection.execute(sql.SQL("drop type if exists {}").format(texts.row_type(what)))
+        return await _generate(connection, await get_article(connection, schema, table))
 
 
 async def regenerate(connection: Connection, schema: str, table: str) -> Article:
     """Make procedures and triggers fit the table again, after an ALTER TABLE.
 
+    A table that was renamed goes by its new name.
+
     Raises:
         ArticleError: the table is not published, or can no longer be published so.
     """
     async with connection.transaction():
-        return await _generate(connection, schema, table)
+        stored = await get_article(connection, schema, table)
+        if stored.table is None:
+            raise ArticleError(f"table {schema}.{table} was dropped: unpublish it")
+        if (stored.schema, stored.table) != (schema, table):
+            raise ArticleError(
+                f"table {schema}.{table} is {stored.schema}.{stored.table} now: regenerate that"
+            )
+        return await _generate(connection, stored)
+
+
+async def _describe(connection: Connection, stored: StoredArticle) -> tuple[Table, Article]:
+    """The table of an article and the article, both as they are now."""
+    where = f"table {stored.source_schema}.{stored.source_object}"
+    if stored.schema is None or stored.table is None:
+        raise ArticleError(f"{where} was dropped while it was published: unpublish it")
+    if stored.lost_columns:
+        raise ArticleError(
+            f"{where}: a column that was chosen for publication was dropped: "
+            "unpublish the table and publish it again with the columns that are left"
+        )
+    described = await describe(connection, stored.schema, stored.table)
+    if all(column.name != names.VERSION_COLUMN for column in described.columns):
+        raise ArticleError(
+            f"{where} has lost its column {names.VERSION_COLUMN} (21080): "
+            "unpublish the table and publish it again"
+        )
+    article = article_of(described, columns=stored.columns, row_filter=stored.filter_clause)
+    return described, article
+
+
+async def _generate(connection: Connection, stored: StoredArticle) -> Article:
+    """(Re)create procedures, types, triggers and rights of an article that is in sysarticles."""
+    # an article without a structure is left alone by the guard that watches DDL
+    await connection.execute(
+        "update msrepl.sysarticles set structure = '' where article_id = %s", (stored.article_id,)
+    )
+    described, article = await _describe(connection, stored)
+    await _drop_objects(connection, stored)
+    await _grant(connection, stored, described, article)
+    texts = ProcedureTexts(article, owner_role(connection.info.dbname))
+    for text in (
+        *texts.all(await _generators(connection, article)),
+        *_trigger_texts(described),
+    ):
+        await connection.execute(text)
+    await grant_links(connection, texts)
+    await connection.execute(
+        """
+        update msrepl.sysarticles
+        set source_schema = %(schema)s, source_object = %(table)s, stale = null,
+            structure = msrepl.table_structure(objid),
+            procedures = array(
+                select p.oid from pg_proc p
+                where p.pronamespace = 'msrepl'::regnamespace and p.prokind = 'p'
+                  and p.proname::text = any (%(procedures)s))
+        where article_id = %(article)s
+        """,
+        {
+            "schema": article.schema,
+            "table": article.table,
+            "article": stored.article_id,
+            "procedures": [
+                names.sync_procedure(operation, article.schema, article.table)
+                for operation in OPERATIONS
+            ],
+        },
+    )
+    return article
+
+
+def _trigger_texts(table: Table) -> list[str]:
+    """The Publisher's triggers: row versions on the table, TRUNCATE on each partition as well."""
+    truncate = sql.Identifier(names.truncate_trigger(table.schema, table.name))
+    return [
+        render(
+            "publisher",
+            "version_trigger",
+            trigger=sql.Identifier(names.version_trigger(table.schema, table.name)),
+            table=qualified(table.schema, table.name),
+        ),
+        *(
+            render(
+                "twopc", "refuse_truncate_trigger", trigger=truncate, table=qualified(schema, name)
+            )
+            for schema, name in ((table.schema, table.name), *table.partitions)
+        ),
+    ]
+
+
+async def _grant(
+    connection: Connection, stored: StoredArticle, table: Table, article: Article
+) -> None:
+    """Give the owner role what the procedures of an article need."""
+    needed = list(await needs_of_table(connection, stored.objid))
+    filter_columns: tuple[str, ...] = ()
+    if article.row_filter is not None:
+        row_filter = await read_filter(connection, table, article.row_filter)
+        filter_columns = row_filter.columns
+        needed += row_filter.needs
+    for sequence in (await _identity_sequences(connection, article)).values():
+        needed.append(Need(privilege="usage", kind="sequence", name=sequence))
+    owner = owner_role(connection.info.dbname)
+    await grant_owner(
+        connection, article, owner, filter_columns=filter_columns, needed=dict.fromkeys(needed)
+    )
+
+
+async def _generators(connection: Connection, article: Article) -> dict[str, str]:
+    """Per column that the Publisher makes: the expression that makes a value."""
+    sequences = await _identity_sequences(connection, article)
+    return {
+        column.name: f"nextval({sql.Literal(sequences[column.name]).as_string(None)}::regclass)"
+        if column.identity
+        else str(column.default)
+        for column in article.made_by_publisher
+    }
+
+
+async def _identity_sequences(connection: Connection, article: Article) -> dict[str, str]:
+    """Per identity column: the sequence behind it, quoted, with its schema."""
+    table = qualified(article.schema, article.table).as_string(connection)
+    async with full_names(connection):
+        cursor = await connection.execute(
+            """
+            select c.name, pg_get_serial_sequence(%s, c.name) from unnest(%s::text[]) as c(name)
+            """,
+            (table, [column.name for column in article.columns if column.identity]),
+        )
+        return dict(await cursor.fetchall())
+
+
+async def _drop_objects(connection: Connection, stored: StoredArticle) -> None:
+    """Drop what was made for an article, under the names that its table had then."""
+    for text in drop_texts(stored.source_schema, stored.source_object):
+        await connection.execute(text.encode())
+    if stored.schema is None or stored.table is None:
+        return
+    described = await describe(connection, stored.schema, stored.table)
+    version = names.version_trigger(stored.source_schema, stored.source_object)
+    truncate = names.truncate_trigger(stored.source_schema, stored.source_object)
+    tables = ((described.schema, described.name), *described.partitions)
+    for trigger, schema, table in (
+        (version, described.schema, described.name),
+        *((truncate, *name) for name in tables),
+    ):
+        await connection.execute(
+            sql.SQL("drop trigger if exists {} on {}").format(
+                sql.Identifier(trigger), qualified(schema, table)
+            )
+        )
 
 
 async def unpublish(connection: Connection, schema: str, table: str) -> None:
-    """Take an article back: the table is left as it was before, with its rows."""
+    """Take an article back: the table is left as it was before, with its rows.
+
+    Raises:
+        ArticleError: it is not published, or there are subscriptions: their triggers would call
+            procedures that are gone, so they go first.
+    """
     async with connection.transaction():
-        row = await _article_row(connection, schema, table)
-        if row is None:
-            raise ArticleError(f"table {schema}.{table} is not published")
-        added_version, objid = row[3], row[4]
-        await connection.execute(
-            "delete from msrepl.sysarticles where source_schema = %s and source_object = %s",
-            (schema, table),
+        stored = await get_article(connection, schema, table)
+        cursor = await connection.execute(
+            "select subscriber from msrepl.syssubscriptions order by subscriber"
         )
-        texts = ProcedureTexts(
-            Article(schema=schema, table=table, columns=(), key=()),
-            owner_role(connection.info.dbname),
-        )
-        await _drop_procedures(connection, texts)
-        exists = await connection.execute("select from pg_class where oid = %s", (objid,))
-        if exists.rowcount == 0:
-            return
-        where = qualified(schema, table)
-        for trigger in (
-            names.version_trigger(schema, table),
-            names.truncate_trigger(schema, table),
-        ):
-            await connection.execute(
-                sql.SQL("drop trigger if exists {} on {}").format(sql.Identifier(trigger), where)
+        subscribers = [name for (name,) in await cursor.fetchall()]
+        if subscribers:
+            raise ArticleError(
+                f"table {schema}.{table} has subscriptions (14046): "
+                f"unsubscribe {', '.join(subscribers)} first"
             )
         await connection.execute(
-            sql.SQL("revoke all on {} from {}").format(
-                where, sql.Identifier(owner_role(connection.info.dbname))
-            )
+            "delete from msrepl.sysarticles where article_id = %s", (stored.article_id,)
         )
-        if added_version:
+        await _drop_objects(connection, stored)
+        await _grant_again(connection)
+        if stored.added_version and stored.schema is not None and stored.table is not None:
             await connection.execute(
-                sql.SQL("alter table {} drop column {}").format(
-                    where, sql.Identifier(names.VERSION_COLUMN)
+                sql.SQL("alter table {} drop column if exists {}").format(
+                    qualified(stored.schema, stored.table), sql.Identifier(names.VERSION_COLUMN)
                 )
             )
 
 
+async def _grant_again(connection: Connection) -> None:
+    """Leave the owner role no more rights than the articles that are left need."""
+    owner = owner_role(connection.info.dbname)
+    await revoke_owner(connection, owner)
+    for stored in await stored_articles(connection, "where a.stale is null order by a.article_id"):
+        await _grant(connection, stored, *await _describe(connection, stored))
+
+
 async def articles(connection: Connection) -> tuple[Article, ...]:
-    """Every article of this database, as its table is now."""
-    cursor = await connection.execute(
-        """
-        select source_schema, source_object, columns, filter_clause
-        from msrepl.sysarticles order by article_id
-        """
-    )
+    """Every article of this database, as its table is now.
+
+    Raises:
+        ArticleError: the procedures of one no longer fit its table.
+    """
     found = []
-    for schema, table, columns, row_filter in await cursor.fetchall():
-        described = await describe(connection, schema, table)
-        found.append(article_of(described, columns=tuple(columns) or None, row_filter=row_filter))
+    for stored in await stored_articles(connection, "order by a.article_id"):
+        if stored.stale is not None:
+            where = names.article_name(stored.source_schema, stored.source_object)
+            raise ArticleError(
+                f"table {where} cannot be subscribed to: {stored.stale}; "
+                "`twopc regenerate` or unpublish it first"
+            )
+        found.append((await _describe(connection, stored))[1])
     published = {(article.schema, article.table) for article in found}
     return tuple(_known_references(article, published) for article in found)
 
@@ -402,130 +359,40 @@ async def articles(connection: Connection) -> tuple[Article, ...]:
 def _known_references(article: Article, published: set[tuple[str, str]]) -> Article:
     """Only foreign keys between published tables matter to a Subscriber."""
 
-    def known(keys: tuple[ForeignKey, ...], end: str) -> tuple[ForeignKey, ...]:
-        if end == "child":
-            return tuple(k for k in keys if (k.schema, k.table) in published)
-        return tuple(k for k in keys if (k.target_schema, k.target_table) in published)
-
-    import dataclasses
+    def known(keys: tuple[ForeignKey, ...], *, child: bool) -> tuple[ForeignKey, ...]:
+        return tuple(
+            key
+            for key in keys
+            if ((key.schema, key.table) if child else (key.target_schema, key.target_table))
+            in published
+        )
 
     return dataclasses.replace(
         article,
-        referenced_by=known(article.referenced_by, "child"),
-        references=known(article.references, "parent"),
+        referenced_by=known(article.referenced_by, child=True),
+        references=known(article.references, child=False),
     )
 
 
-# -- subscriptions --------------------------------------------------------------------------------
-
-
-async def add_subscription(connection: Connection, subscriber: str) -> tuple[Subscription, str]:
-    """Register a Subscriber: a link role that may call the sync procedures and nothing else.
-
-    Returns:
-        The subscription and the link role's password, which is stored at the Subscriber only.
+async def uninstall(connection: Connection) -> None:
+    """Remove everything of ours from a database that publishes nothing any more.
 
     Raises:
-        SubscriptionError: the Subscriber has a subscription already.
-    """
-    database = connection.info.dbname
-    role = names.role("link", database, subscriber)
-    password = secrets.token_urlsafe(24)
-    async with connection.transaction():
-        taken = await connection.execute(
-            "select from msrepl.syssubscriptions where subscriber = %s", (subscriber,)
-        )
-        if taken.rowcount:
-            raise SubscriptionError(
-                f"{subscriber!r} subscribes to {database!r} already (21058): unsubscribe first"
-            )
-        found = await connection.execute("select from pg_roles where rolname = %s", (role,))
-        verb = "alter" if found.rowcount else "create"
-        name = sql.Identifier(role)
-        await connection.execute(
-            sql.SQL(verb + " role {} login noinherit password {}").format(
-                name, sql.Literal(password)
-            )
-        )
-        # Each transaction on the link begins with a ROLLBACK, mostly of nothing: not worth a line in
-        # the server's log.
-        await connection.execute(
-            sql.SQL("alter role {} set log_min_messages = 'error'").format(name)
-        )
-        await connection.execute(
-            sql.SQL("grant connect on database {} to {}").format(sql.Identifier(database), name)
-        )
-        await connection.execute(
-            sql.SQL("grant usage on schema {} to {}").format(sql.Identifier(names.SCHEMA), name)
-        )
-        await connection.execute(
-            "insert into msrepl.syssubscriptions (subscriber, link_role) values (%s, %s)",
-            (subscriber, role),
-        )
-        for article in await articles(connection):
-            await _grant_links(connection, ProcedureTexts(article, owner_role(database)))
-    return Subscription(subscriber=subscriber, link_role=role), password
-
-
-async def _grant_links(connection: Connection, texts: ProcedureTexts) -> None:
-    """Every link role may execute the article's procedures."""
-    cursor = await connection.execute("select link_role from msrepl.syssubscriptions")
-    for (role,) in await cursor.fetchall():
-        for operation in ("ins", "upd", "del"):
-            await connection.execute(
-                sql.SQL("grant execute on procedure {} to {}").format(
-                    texts.procedure(operation), sql.Identifier(role)
-                )
-            )
-        if texts.article.made_by_publisher:
-            await connection.execute(
-                sql.SQL("grant execute on function {} to {}").format(
-                    texts.procedure("gen"), sql.Identifier(role)
-                )
-            )
-        for what in ("ins", "old", "del"):
-            await connection.execute(
-                sql.SQL("grant usage on type {} to {}").format(
-                    texts.row_type(what), sql.Identifier(role)
-                )
-            )
-
-
-async def drop_subscription(connection: Connection, subscriber: str) -> None:
-    """Forget a Subscriber and drop its link role; its branches must be settled.
-
-    Raises:
-        SubscriptionError: a branch of it is still prepared.
+        ArticleError: a table is still published.
     """
     async with connection.transaction():
-        cursor = await connection.execute(
-            "delete from msrepl.syssubscriptions where subscriber = %s returning link_role",
-            (subscriber,),
-        )
-        row = await cursor.fetchone()
-        if row is None:
-            return
-        held = await connection.execute(
-            "select gid from pg_prepared_xacts where owner = %s and database = current_database()",
-            (row[0],),
-        )
-        gids = [gid for (gid,) in await held.fetchall()]
-        if gids:
-            raise SubscriptionError(
-                f"subscription of {subscriber!r} still has prepared branches ({gids[0]}): "
-                "run `twopc recover` first"
+        left = await stored_articles(connection, "order by a.article_id")
+        if left:
+            raise ArticleError(
+                f"table {left[0].source_schema}.{left[0].source_object} is still published: "
+                "unpublish it first"
             )
-        name = sql.Identifier(row[0])
-        await connection.execute(sql.SQL("drop owned by {}").format(name))
-        await connection.execute(sql.SQL("drop role {}").format(name))
-
-
-async def subscriptions(connection: Connection) -> tuple[Subscription, ...]:
-    """Every subscription of this database."""
-    cursor = await connection.execute(
-        "select subscriber, link_role, status from msrepl.syssubscriptions order by subscriber"
-    )
-    return tuple(
-        Subscription(subscriber=subscriber, link_role=role, active=status == "active")
-        for subscriber, role, status in await cursor.fetchall()
-    )
+        owner = sql.Identifier(owner_role(connection.info.dbname))
+        for statement in (
+            sql.SQL("drop event trigger if exists msrepl_ddl_guard"),
+            sql.SQL("drop event trigger if exists msrepl_drop_guard"),
+            sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(names.SCHEMA)),
+            sql.SQL("drop owned by {}").format(owner),
+            sql.SQL("drop role {}").format(owner),
+        ):
+            await connection.execute(statement)

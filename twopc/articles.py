@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twopc.names import VERSION_COLUMN
+from twopc.names import VERSION_COLUMN, article_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +167,7 @@ class Article:
     @property
     def name(self) -> str:
         """``table``, or ``schema.table`` outside ``public``."""
-        return self.table if self.schema == "public" else f"{self.schema}.{self.table}"
+        return article_name(self.schema, self.table)
 
     @property
     def key_columns(self) -> tuple[Column, ...]:

@@ -1,13 +1,16 @@
 -- msrepl.sysarticles, msrepl.syssubscriptions: what this database publishes, and to whom.
--- called by: publisher.publication
+-- called by: publisher.publication, publisher.subscriptions, ddl_guard
 -- tables:    themselves
 -- holes:     owner
+--
+-- columns are the numbers of those chosen, which a rename leaves alone; NULL means all. structure is empty
+-- while the procedures are being made.
 create table if not exists msrepl.sysarticles (
     article_id integer generated always as identity primary key,
     objid oid not null unique,
     source_schema text not null,
     source_object text not null,
-    columns text[] not null,
+    columns int2[],
     filter_clause text,
     replica_identity "char" not null,
     altered_keys text[] not null default array[]::text[],

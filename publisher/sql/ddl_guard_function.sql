@@ -1,10 +1,11 @@
 -- msrepl.ddl_guard: after DDL, replaces the sync procedures of an article that no longer fits its table by
--- ones that say so.
+-- ones that say so, and refuses DDL that takes row versions away.
 -- called by: event triggers of this database (ddl_guard_triggers.sql)
--- tables:    msrepl.sysarticles
+-- tables:    msrepl.sysarticles; catalogs
 -- holes:     owner
 --
--- The check costs nothing at run time: a stale article simply has other procedures.
+-- The check costs nothing at run time: a stale article simply has other procedures, in the transaction of
+-- the DDL itself, so they come and go with it. An article without a structure is being worked on.
 create or replace function msrepl.ddl_guard() returns event_trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -13,15 +14,37 @@ declare
     article record;
     routine record;
 begin
+    if to_regclass('msrepl.sysarticles') is null then
+        return;
+    end if;
     for article in
-        select a.article_id, a.source_schema, a.source_object, a.procedures, c.oid is null as dropped
+        select a.article_id, a.objid, a.source_schema, a.source_object, a.procedures, c.oid is null as dropped
         from msrepl.sysarticles a
         left join pg_class c on c.oid = a.objid
-        where a.stale is null and msrepl.table_structure(a.objid) is distinct from a.structure
+        where a.structure <> '' and msrepl.table_structure(a.objid) is distinct from a.structure
     loop
+        if not article.dropped and not exists (
+            select from pg_attribute a
+            where a.attrelid = article.objid and a.attname = 'msrepl_tran_version' and not a.attisdropped
+              and a.attnotnull and a.atttypid = 'uuid'::regtype
+        ) then
+            raise exception 'column msrepl_tran_version of published table %.% cannot be changed or dropped (21080)',
+                article.source_schema, article.source_object
+                using errcode = 'dependent_objects_still_exist', hint = 'Unpublish the table first.';
+        end if;
+        if not article.dropped and not exists (
+            select from pg_trigger t
+            where t.tgrelid = article.objid and t.tgfoid = 'msrepl.sp_mssync_upd_trig'::regproc
+              and t.tgenabled in ('O', 'A')
+        ) then
+            raise exception 'the trigger that renews row versions of published table %.% cannot be disabled or dropped',
+                article.source_schema, article.source_object
+                using errcode = 'dependent_objects_still_exist', hint = 'Unpublish the table first.';
+        end if;
         update msrepl.sysarticles a
         set stale = case when article.dropped then 'the table was dropped' else 'the table was altered' end
-        where a.article_id = article.article_id;
+        where a.article_id = article.article_id and a.stale is null;
+        continue when not found;
         for routine in
             select p.proname, pg_get_function_arguments(p.oid) as arguments
             from pg_proc p

@@ -2,7 +2,7 @@
 -- called by: the DELETE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
 -- holes:     procedure, parameters, signature, owner, table, article, old_names, key_match, same, old_version,
---            key_json, row_json, alias, partition, before, comment
+--            held, held_match, held_version, inside, key_json, row_json, only_key, before, comment
 --
 -- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
 -- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
@@ -16,6 +16,8 @@ declare
     sent constant integer := cardinality($3);
     done integer;
     again integer;
+    violated text;
+    detail text;
     bad record;
 begin
     if $1 is not null then
@@ -23,36 +25,50 @@ begin
         values ($1, pg_current_xact_id(), $2, session_user);
     end if;
     {before}
-    delete from {table} as t
-    using unnest($3) as r({old_names})
-    where {key_match} and {same};
-    get diagnostics done = row_count;
-    if done <> sent then
-        perform 1
-        from unnest($3) as r({old_names})
-        join {table} as t on {key_match}
-        for update of t;
+    begin
         delete from {table} as t
         using unnest($3) as r({old_names})
         where {key_match} and {same};
-        get diagnostics again = row_count;
-        if done + again <> sent then
-            -- a row still there is stale; without one, and with several rows sent, which one was
-            -- missing cannot be told from those that this call deleted
-            select case when t.msrepl_tran_version is null then 'row_missing' else 'delete_stale' end as kind,
-                   {key_json} as key, r.{old_version}::text as sent_version,
-                   t.msrepl_tran_version::text as held_version, {row_json} as held
-            into bad
+        get diagnostics done = row_count;
+        if done <> sent then
+            perform 1
             from unnest($3) as r({old_names})
-            left join (select * from {table} as {alias} where {partition}) as t on {key_match}
-            where t.msrepl_tran_version is not null or sync.sent = 1
-            limit 1;
-            perform msrepl.raise_conflict(
-                coalesce(bad.kind, 'row_missing'), '40001', 20515, {article}, bad.key,
-                bad.sent_version, bad.held_version, bad.held,
-                format('rows of %s do not match between Publisher and Subscriber: %s of %s rows of the DELETE were refused',
-                       {article}, sent - done - again, sent));
+            join {table} as t on {key_match}
+            for update of t;
+            delete from {table} as t
+            using unnest($3) as r({old_names})
+            where {key_match} and {same};
+            get diagnostics again = row_count;
+            done := done + again;
         end if;
+    exception
+        when foreign_key_violation or lock_not_available then
+            get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
+            perform msrepl.raise_refused(sqlstate, sqlerrm, detail, violated, {article}, {only_key});
+    end;
+    if done <> sent then
+        -- a row still there is stale; without one, and with several rows sent, which one was missing
+        -- cannot be told from those that this call deleted
+        select {key_json} as key, r.{old_version}::text as sent_version,
+               t.{held_version}::text as held_version, {row_json} as image
+        into bad
+        from unnest($3) as r({old_names})
+        left join {held} on t.{inside} and {held_match}
+        where t.{held_version} is not null or sync.sent = 1
+        limit 1;
+        if exists (
+            select from unnest($3) as r({old_names}) join {table} as t on {key_match} and {same}
+        ) then
+            perform msrepl.raise_conflict(
+                'suppressed', '09000', 20515, {article}, bad.key, bad.sent_version, bad.held_version, bad.image,
+                format('a trigger of the Publisher kept %s of %s rows of %s from being deleted',
+                       sent - done, sent, {article}));
+        end if;
+        perform msrepl.raise_conflict(
+            case when bad.held_version is null then 'row_missing' else 'delete_stale' end,
+            '40001', 20515, {article}, bad.key, bad.sent_version, bad.held_version, bad.image,
+            format('rows of %s do not match between Publisher and Subscriber: %s of %s rows of the DELETE were refused',
+                   {article}, sent - done, sent));
     end if;
 end
 $msrepl$;

@@ -2,8 +2,8 @@
 -- called by: the UPDATE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
 -- holes:     procedure, parameters, signature, owner, table, article, old_names, new_names, assignments,
---            key_match, new_key_match, old_version, new_version, key_json, row_json, alias, partition,
---            before, after, comment
+--            key_match, new_key_match, old_version, new_version, held, held_match, held_version, inside,
+--            key_json, row_json, clashes, only_key, before, after, comment
 --
 -- The old and the new rows pair by position. Behind a branch that is committed at the Subscriber but still
 -- prepared here the first UPDATE does not wait: the version in its snapshot is filtered out before any
@@ -18,6 +18,8 @@ declare
     sent constant integer := cardinality($3);
     done integer;
     again integer;
+    violated text;
+    detail text;
     bad record;
 begin
     if $1 is not null then
@@ -25,38 +27,68 @@ begin
         values ($1, pg_current_xact_id(), $2, session_user);
     end if;
     {before}
-    update {table} as t
-    set {assignments}
-    from rows from (unnest($3), unnest($4)) as r({old_names}, {new_names})
-    where {key_match} and t.msrepl_tran_version = r.{old_version};
-    get diagnostics done = row_count;
-    if done <> sent then
-        perform 1
-        from rows from (unnest($3), unnest($4)) as r({old_names}, {new_names})
-        join {table} as t on {key_match}
-        for update of t;
+    begin
         update {table} as t
         set {assignments}
         from rows from (unnest($3), unnest($4)) as r({old_names}, {new_names})
         where {key_match} and t.msrepl_tran_version = r.{old_version};
-        get diagnostics again = row_count;
-        if done + again <> sent then
-            select case when t.msrepl_tran_version is null then 'row_missing' else 'version_mismatch' end as kind,
-                   {key_json} as key, r.{old_version}::text as sent_version,
-                   t.msrepl_tran_version::text as held_version, {row_json} as held
-            into bad
+        get diagnostics done = row_count;
+        if done <> sent then
+            perform 1
             from rows from (unnest($3), unnest($4)) as r({old_names}, {new_names})
-            left join (select * from {table} as {alias} where {partition}) as t on {key_match}
-            where not exists (
-                select from {table} as u
-                where {new_key_match} and u.msrepl_tran_version = r.{new_version})
+            join {table} as t on {key_match}
+            for update of t;
+            update {table} as t
+            set {assignments}
+            from rows from (unnest($3), unnest($4)) as r({old_names}, {new_names})
+            where {key_match} and t.msrepl_tran_version = r.{old_version};
+            get diagnostics again = row_count;
+            done := done + again;
+        end if;
+    exception
+        when unique_violation or exclusion_violation then
+            get stacked diagnostics violated = constraint_name;
+            select array_agg(distinct c.name) as names,
+                   (array_agg(c.key))[1] as key, (array_agg(c.sent))[1] as sent,
+                   (array_agg(c.held))[1] as held, (array_agg(c.image))[1] as image
+            into bad
+            from (
+                {clashes}
+            ) as c(name, key, sent, held, image)
+            group by c.key
+            order by count(distinct c.name) desc
             limit 1;
             perform msrepl.raise_conflict(
-                coalesce(bad.kind, 'version_mismatch'), '40001', 20515, {article}, bad.key,
-                bad.sent_version, bad.held_version, bad.held,
-                format('rows of %s do not match between Publisher and Subscriber: %s of %s rows of the UPDATE were refused',
-                       {article}, sent - done - again, sent));
+                case when cardinality(bad.names) > 1 then 'multiple_unique' else 'update_exists' end,
+                '23505', 20515, {article}, coalesce(bad.key, {only_key}), bad.sent, bad.held, bad.image,
+                format('the UPDATE gives a row of %s a key that is taken at the Publisher (%s)',
+                       {article}, array_to_string(coalesce(bad.names, array[violated]), ', ')),
+                coalesce(bad.names, array[violated]));
+        when foreign_key_violation or lock_not_available then
+            get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
+            perform msrepl.raise_refused(sqlstate, sqlerrm, detail, violated, {article}, {only_key});
+    end;
+    if done <> sent then
+        select {key_json} as key, r.{old_version}::text as sent_version,
+               t.{held_version}::text as held_version, {row_json} as image
+        into bad
+        from rows from (unnest($3), unnest($4)) as r({old_names}, {new_names})
+        left join {held} on t.{inside} and {held_match}
+        where not exists (
+            select from {table} as u
+            where {new_key_match} and u.msrepl_tran_version = r.{new_version})
+        limit 1;
+        if bad.sent_version = bad.held_version then
+            perform msrepl.raise_conflict(
+                'suppressed', '09000', 20515, {article}, bad.key, bad.sent_version, bad.held_version, bad.image,
+                format('a trigger of the Publisher kept %s of %s rows of %s from being updated',
+                       sent - done, sent, {article}));
         end if;
+        perform msrepl.raise_conflict(
+            case when bad.held_version is null then 'row_missing' else 'version_mismatch' end,
+            '40001', 20515, {article}, bad.key, bad.sent_version, bad.held_version, bad.image,
+            format('rows of %s do not match between Publisher and Subscriber: %s of %s rows of the UPDATE were refused',
+                   {article}, sent - done, sent));
     end if;
     {after}
 end

@@ -1,7 +1,7 @@
 -- msrepl.sp_mssync_upd_trig: renews the row version when the statement itself did not set it.
 -- called by: BEFORE UPDATE row trigger of every published table
 -- tables:    the row in hand only
--- holes:     none
+-- holes:     owner
 --
 -- "An update trigger at the Publisher updates the MSrepl_tran_version column for the updated rows when
 -- needed" (seed 002). A sync procedure brings the Subscriber's version along, so it stands aside there.
@@ -17,4 +17,6 @@ begin
     return new;
 end
 $msrepl$;
+alter function msrepl.sp_mssync_upd_trig() owner to {owner};
+revoke all on function msrepl.sp_mssync_upd_trig() from public;
 comment on function msrepl.sp_mssync_upd_trig() is 'Renews the row version unless the statement set it';

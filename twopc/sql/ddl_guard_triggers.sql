@@ -2,11 +2,16 @@
 -- called by: DDL in this database
 -- tables:    none
 -- holes:     none
+--
+-- ENABLE ALWAYS: the guard holds in sessions with session_replication_role = replica too.
 drop event trigger if exists msrepl_ddl_guard;
 drop event trigger if exists msrepl_drop_guard;
 create event trigger msrepl_ddl_guard on ddl_command_end
-    when tag in ('ALTER TABLE', 'CREATE TRIGGER', 'ALTER TRIGGER', 'CREATE INDEX', 'CREATE TABLE')
+    when tag in ('ALTER TABLE', 'CREATE TABLE', 'CREATE TRIGGER', 'ALTER TRIGGER', 'CREATE INDEX', 'ALTER INDEX',
+                 'CREATE RULE', 'ALTER RULE', 'ALTER SCHEMA', 'ALTER SEQUENCE', 'ALTER TYPE', 'ALTER DOMAIN',
+                 'ALTER FUNCTION', 'ALTER COLLATION')
     execute function msrepl.ddl_guard();
 create event trigger msrepl_drop_guard on sql_drop
-    when tag in ('ALTER TABLE', 'DROP TABLE', 'DROP TRIGGER', 'DROP INDEX', 'DROP SCHEMA', 'DROP TYPE', 'DROP DOMAIN', 'DROP OWNED', 'DROP EXTENSION')
     execute function msrepl.ddl_guard();
+alter event trigger msrepl_ddl_guard enable always;
+alter event trigger msrepl_drop_guard enable always;

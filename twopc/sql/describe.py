@@ -10,6 +10,7 @@ from psycopg.rows import dict_row, tuple_row
 
 from twopc.articles import Check, Column, ForeignKey, Table, UserTrigger
 from twopc.errors import ArticleError
+from twopc.sql.printing import full_names
 from twopc.sql.user_types import types_of_table
 
 # `regular` is the type behind a domain; an array is as comparable as its elements. Geometric types
@@ -190,13 +191,8 @@ async def describe(connection: AsyncConnection[Any], schema: str, table: str) ->
     Raises:
         ArticleError: there is no such table; the message lists similar ones.
     """
-    async with connection.transaction():
-        # With an empty search path every type, function and sequence is printed with its schema.
-        before = await _rows(connection, "select current_setting('search_path')", {})
-        await connection.execute("set local search_path = ''")
-        described = await _describe(connection, schema, table)
-        await connection.execute("select set_config('search_path', %s, true)", before[0])
-    return described
+    async with full_names(connection):
+        return await _describe(connection, schema, table)
 
 
 async def _rows(

@@ -44,9 +44,9 @@ def raw(text: str) -> sql.SQL:
     return sql.SQL(text)
 
 
-def equal(left: sql.Composable, right: sql.Composable) -> sql.Composed:
-    """``left = right``: for keys, which are never NULL."""
-    return sql.SQL("{} = {}").format(left, right)
+def equal(left: sql.Composable, right: sql.Composable, operator: str = "=") -> sql.Composed:
+    """``left = right``: for keys, which are never NULL; see `Column.equality`."""
+    return sql.SQL("{} {} {}").format(left, raw(operator), right)
 
 
 def same_value(column: Column, left: sql.Composable, right: sql.Composable) -> sql.Composed:
@@ -57,13 +57,19 @@ def same_value(column: Column, left: sql.Composable, right: sql.Composable) -> s
 
 
 def pairs_equal(
-    left: str, left_names: Sequence[str], right: str, right_names: Sequence[str]
+    left: str,
+    left_names: Sequence[str],
+    right: str,
+    right_names: Sequence[str],
+    operators: Sequence[str] | None = None,
 ) -> sql.Composed:
-    """``left.a = right.x and left.b = right.y``."""
+    """``left.a = right.x and left.b = right.y``, with the operators named or ``=``."""
     return AND.join(
         [
-            equal(sql.Identifier(left, a), sql.Identifier(right, b))
-            for a, b in zip(left_names, right_names, strict=True)
+            equal(sql.Identifier(left, a), sql.Identifier(right, b), operator)
+            for a, b, operator in zip(
+                left_names, right_names, operators or ["="] * len(left_names), strict=True
+            )
         ]
     )
 

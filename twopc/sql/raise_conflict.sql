@@ -15,6 +15,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
+    if octet_length(publisher_row::text) > 65536 then
+        message := format('%s (the Publisher''s row has %s bytes and is not shown)',
+                          message, octet_length(publisher_row::text));
+        publisher_row := null;
+    end if;
     raise exception using
         errcode = state,
         message = message,
@@ -22,8 +27,11 @@ begin
             'kind', kind, 'number', number, 'article', article, 'key', key,
             'subscriber_version', subscriber_version, 'publisher_version', publisher_version,
             'publisher_row', publisher_row, 'constraints', constraints)::text,
-        hint = '20512: the transaction is rolled back at both sites. '
-            || 'Trying again helps only after the Subscriber has synchronised.';
+        hint = '20512: the transaction is rolled back at both sites.' || case
+            when kind = 'lock_timeout' then ' Try again.'
+            when state in ('40001', '23505')
+                then ' Trying again helps only after the Subscriber has synchronised.'
+            else '' end;
 end
 $msrepl$;
 alter function msrepl.raise_conflict(text, text, integer, text, jsonb, text, text, jsonb, text, text[]) owner to {owner};

@@ -1,7 +1,7 @@
 -- msrepl.refuse_truncate: TRUNCATE names no rows, so it can be neither compared nor replicated.
 -- called by: BEFORE TRUNCATE trigger of every published or subscribed table
 -- tables:    none
--- holes:     none
+-- holes:     owner
 create or replace function msrepl.refuse_truncate() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -12,4 +12,6 @@ begin
               hint = 'Use DELETE, or drop the article first.';
 end
 $msrepl$;
+alter function msrepl.refuse_truncate() owner to {owner};
+revoke all on function msrepl.refuse_truncate() from public;
 comment on function msrepl.refuse_truncate() is 'Refuses TRUNCATE of a replicated table';

@@ -1,14 +1,22 @@
 -- msrepl.table_structure: what procedures and triggers of a table were generated from, as a digest.
--- called by: publish/subscribe, and the event trigger that finds stale objects
--- tables:    pg_attribute, pg_attrdef, pg_trigger, pg_constraint, pg_index
+-- called by: publish/subscribe, and the event triggers that find stale objects (ddl_guard)
+-- tables:    catalogs
 -- holes:     owner
+--
+-- Names stand in it as they stand in generated text: a rename makes that stale. NULL for a table that is
+-- not there any more.
 create or replace function msrepl.table_structure(relid oid) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $msrepl$
     select md5(string_agg(part, ' ' order by part))
     from (
-        select format('column %s %s %s %s %s %s %s', a.attnum, a.attname, a.atttypid, a.atttypmod,
+        select format('table %I.%I %s %s', n.nspname, c.relname, c.relrowsecurity, c.relpersistence)
+        from pg_class c
+        join pg_namespace n on n.oid = c.relnamespace
+        where c.oid = $1
+      union all
+        select format('column %s %I %s %s %s %s', a.attnum, a.attname, format_type(a.atttypid, a.atttypmod),
                       a.attnotnull, a.attidentity, a.attgenerated)
         from pg_attribute a
         where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped
@@ -17,24 +25,30 @@ as $msrepl$
         from pg_attrdef d
         where d.adrelid = $1
       union all
-        select format('trigger %s %s %s', t.tgname, t.tgtype, t.tgenabled)
+        select format('identity %s %s', d.refobjsubid, d.objid::regclass)
+        from pg_depend d
+        where d.refclassid = 'pg_class'::regclass and d.refobjid = $1 and d.classid = 'pg_class'::regclass
+          and d.deptype = 'i' and d.refobjsubid > 0
+      union all
+        select format('trigger %I %s %s', t.tgname, t.tgtype, t.tgenabled)
         from pg_trigger t
-        join pg_proc p on p.oid = t.tgfoid
-        join pg_namespace n on n.oid = p.pronamespace
-        where t.tgrelid = $1 and not t.tgisinternal and n.nspname <> 'msrepl'
+        where t.tgrelid = $1 and not t.tgisinternal
       union all
-        select format('constraint %s %s %s %s %s %s', c.conname, c.contype, c.conkey, c.confkey,
-                      c.confdeltype, c.confupdtype)
+        select format('constraint %I %s %s', c.conname, c.conrelid::regclass, pg_get_constraintdef(c.oid))
         from pg_constraint c
-        where (c.conrelid = $1 or c.confrelid = $1) and c.contype in ('p', 'u', 'f') and c.conparentid = 0
+        where $1 in (c.conrelid, c.confrelid) and c.contype in ('p', 'u', 'f', 'x') and c.conparentid = 0
       union all
-        select format('unique %s %s', x.indexrelid, x.indkey)
+        select format('unique %s', pg_get_indexdef(x.indexrelid))
         from pg_index x
-        where x.indrelid = $1 and x.indisunique
+        where x.indrelid = $1 and x.indisunique and x.indisvalid
       union all
-        select format('table %s.%s', c.relnamespace, c.relname)
-        from pg_class c
-        where c.oid = $1
+        select format('rule %I', r.rulename)
+        from pg_rewrite r
+        where r.ev_class = $1
+      union all
+        select format('inherits %s %s', i.inhparent::regclass, i.inhrelid::regclass)
+        from pg_inherits i
+        where $1 in (i.inhparent, i.inhrelid)
     ) as parts(part)
 $msrepl$;
 alter function msrepl.table_structure(oid) owner to {owner};

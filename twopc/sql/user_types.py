@@ -13,6 +13,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
 from twopc.articles import UserType
+from twopc.sql.printing import full_names
 
 # Types of the server itself have numbers below 16384 (FirstNormalObjectId).
 # A type is needed by a column, or by a type that is needed: element, base, attribute, subtype.
@@ -118,22 +119,17 @@ _BY_NAME = """
 
 
 async def types_of_table(connection: AsyncConnection[Any], relid: int) -> tuple[UserType, ...]:
-    """What the columns of a table need; `columns` of each are the table's that need it.
-
-    Names are printed with their schema if the caller has emptied ``search_path``.
-    """
-    return await _types(connection, _OF_TABLE, relid)
+    """What the columns of a table need; `columns` of each are the table's that need it."""
+    async with full_names(connection):
+        return await _types(connection, _OF_TABLE, relid)
 
 
 async def types_by_name(
     connection: AsyncConnection[Any], names: Sequence[str]
 ) -> dict[str, UserType]:
     """Of the types named (quoted, with their schema) those that exist here, by name."""
-    async with connection.transaction():
-        before = await (await connection.execute("show search_path")).fetchone()
-        await connection.execute("set local search_path = ''")
+    async with full_names(connection):
         found = await _types(connection, _BY_NAME, list(names))
-        await connection.execute("select set_config('search_path', %s, true)", before)
     return {user_type.name: user_type for user_type in found}
 
 

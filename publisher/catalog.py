@@ -1,0 +1,87 @@
+"""What is stored about articles: the rows of ``msrepl.sysarticles``, read."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import class_row
+
+from twopc import names
+from twopc.errors import ArticleError
+
+Connection = AsyncConnection[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredArticle:
+    """A row of ``msrepl.sysarticles``, with what has become of its table."""
+
+    article_id: int
+    objid: int
+    source_schema: str
+    """Its name when the procedures were made."""
+    source_object: str
+    columns: tuple[str, ...] | None
+    """Those chosen, under their present names; None: all."""
+    lost_columns: bool
+    """A chosen column is gone."""
+    filter_clause: str | None
+    added_version: bool
+    stale: str | None
+    schema: str | None
+    """Its name now; None if the table was dropped."""
+    table: str | None
+
+
+_STORED = """
+select a.article_id, a.objid::bigint, a.source_schema, a.source_object, a.filter_clause,
+       a.added_version, a.stale, n.nspname::text as schema, c.relname::text as table,
+       case when a.columns is not null then coalesce(
+            (select array_agg(t.attname::text order by t.attnum) from pg_attribute t
+             where t.attrelid = a.objid and t.attnum = any (a.columns) and not t.attisdropped),
+            array[]::text[]) end as columns,
+       a.columns is not null and exists (
+            select from unnest(a.columns) as k(attnum)
+            left join pg_attribute t on t.attrelid = a.objid and t.attnum = k.attnum
+            where t.attnum is null or t.attisdropped) as lost_columns
+from msrepl.sysarticles a
+left join pg_class c on c.oid = a.objid
+left join pg_namespace n on n.oid = c.relnamespace
+"""
+
+
+async def stored_articles(
+    connection: Connection, condition: str, *arguments: Any
+) -> list[StoredArticle]:
+    async with connection.cursor(row_factory=class_row(StoredArticle)) as cursor:
+        await cursor.execute(f"{_STORED} {condition}".encode(), arguments or None)
+        rows = await cursor.fetchall()
+    return [
+        dataclasses.replace(row, columns=tuple(row.columns)) if row.columns is not None else row
+        for row in rows
+    ]
+
+
+async def find_article(connection: Connection, schema: str, table: str) -> StoredArticle | None:
+    """The article of that table: by its name now, or by the one under which it was published."""
+    found = await stored_articles(
+        connection,
+        "where (n.nspname, c.relname) = (%s, %s) or (a.source_schema, a.source_object) = (%s, %s) "
+        "order by (n.nspname, c.relname) = (%s, %s) desc nulls last",
+        *(schema, table) * 3,
+    )
+    return found[0] if found else None
+
+
+async def get_article(connection: Connection, schema: str, table: str) -> StoredArticle:
+    stored = await find_article(connection, schema, table)
+    if stored is None:
+        everything = await stored_articles(connection, "order by 3, 4")
+        known = [names.article_name(a.source_schema, a.source_object) for a in everything]
+        raise ArticleError(
+            f"table {schema}.{table} is not published; published are: {', '.join(known) or 'none'}"
+        )
+    return stored

@@ -1,0 +1,191 @@
+"""What our roles may do at the Publisher: the owner of the sync procedures, and each Subscriber's link.
+
+The owner reads and writes published columns and nothing else, so that not even an error's DETAIL can
+show a column that is not published. A link role executes sync procedures and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+from psycopg.rows import class_row
+
+from publisher.procedures import OPERATIONS, ROW_TYPES, ProcedureTexts
+from twopc import names
+from twopc.articles import Article
+from twopc.sql import fragments as f
+from twopc.sql.fragments import qualified
+from twopc.sql.printing import full_names
+
+Connection = AsyncConnection[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """An object that the owner role must be able to use."""
+
+    privilege: str
+    kind: str
+    """``function``, ``sequence`` or ``schema``."""
+    name: str
+    """Quoted, with its schema and arguments."""
+
+
+# An expression is evaluated, and printed into a procedure, with the owner's rights.
+_NEEDS = """
+with used as (
+    select p.refclassid, p.refobjid
+    from pg_depend p
+    where p.classid = %(class)s::regclass and p.objid = any (%(objects)s)
+), functions as (
+    select u.refobjid as oid from used u where u.refclassid = 'pg_proc'::regclass
+  union
+    select o.oprcode::oid from used u
+    join pg_operator o on u.refclassid = 'pg_operator'::regclass and o.oid = u.refobjid
+), schemas as (
+    select p.pronamespace as oid from functions x join pg_proc p on p.oid = x.oid
+  union
+    select o.oprnamespace from used u
+    join pg_operator o on u.refclassid = 'pg_operator'::regclass and o.oid = u.refobjid
+  union
+    select t.typnamespace from used u
+    join pg_type t on u.refclassid = 'pg_type'::regclass and t.oid = u.refobjid
+  union
+    select c.relnamespace from used u
+    join pg_class c on u.refclassid = 'pg_class'::regclass and c.oid = u.refobjid
+  union
+    select l.collnamespace from used u
+    join pg_collation l on u.refclassid = 'pg_collation'::regclass and l.oid = u.refobjid
+)
+select 'execute' as privilege, 'function' as kind, x.oid::regprocedure::text as name
+from functions x where x.oid >= 16384
+union all
+select 'usage', 'sequence', c.oid::regclass::text
+from used u
+join pg_class c on u.refclassid = 'pg_class'::regclass and c.oid = u.refobjid and c.relkind = 'S'
+union all
+select 'usage', 'schema', quote_ident(n.nspname)
+from schemas s join pg_namespace n on n.oid = s.oid
+where n.nspname <> 'pg_catalog'
+order by 2, 3
+"""
+
+_GRANTED = """
+select distinct
+       case when d.classid = 'pg_namespace'::regclass then 'schema'
+            when d.classid = 'pg_proc'::regclass then 'function'
+            when c.relkind = 'S' then 'sequence' else 'table' end as kind,
+       coalesce(quote_ident(n.nspname), c.oid::regclass::text, p.oid::regprocedure::text) as name
+from pg_shdepend d
+left join pg_class c on d.classid = 'pg_class'::regclass and c.oid = d.objid
+left join pg_proc p on d.classid = 'pg_proc'::regclass and p.oid = d.objid
+left join pg_namespace n on d.classid = 'pg_namespace'::regclass and n.oid = d.objid
+where d.dbid = (select oid from pg_database where datname = current_database())
+  and d.refclassid = 'pg_authid'::regclass and d.deptype = 'a'
+  and d.refobjid = (select oid from pg_roles where rolname = %(role)s)
+  and d.classid in ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_namespace'::regclass)
+  and %(schema)s::regnamespace not in (coalesce(n.oid, 0), coalesce(c.relnamespace, 0),
+                                       coalesce(p.pronamespace, 0))
+"""
+
+_EXPRESSIONS = """
+select 'pg_attrdef', array(select oid from pg_attrdef where adrelid = %(relid)s)
+union all
+select 'pg_constraint', array(select oid from pg_constraint where conrelid = %(relid)s and contype = 'c')
+"""
+
+
+async def needs(connection: Connection, catalog: str, objects: Sequence[int]) -> tuple[Need, ...]:
+    """What the expressions of these objects (rows of `catalog`) use that not everybody may."""
+    async with full_names(connection), connection.cursor(row_factory=class_row(Need)) as cursor:
+        await cursor.execute(_NEEDS, {"class": catalog, "objects": list(objects)})
+        return tuple(await cursor.fetchall())
+
+
+async def needs_of_table(connection: Connection, relid: int) -> tuple[Need, ...]:
+    """What the defaults, generated columns and CHECK constraints of a table use."""
+    cursor = await connection.execute(_EXPRESSIONS, {"relid": relid})
+    found: list[Need] = []
+    for catalog, objects in await cursor.fetchall():
+        found += await needs(connection, catalog, objects)
+    return tuple(dict.fromkeys(found))
+
+
+async def grant_owner(
+    connection: Connection,
+    article: Article,
+    owner: str,
+    *,
+    filter_columns: Iterable[str],
+    needed: Iterable[Need],
+) -> None:
+    """Let the sync procedures of an article do their work.
+
+    Args:
+        filter_columns: read by the row filter, published or not.
+    """
+    role = sql.Identifier(owner)
+    table = f.table_of(article)
+    read = dict.fromkeys([*(c.name for c in article.columns), *filter_columns])
+    written = f.identifiers(c.name for c in article.value_columns)
+    await connection.execute(
+        sql.SQL("grant select ({}), insert ({}), update ({}), delete on {} to {}").format(
+            f.identifiers(read), written, written, table, role
+        )
+    )
+    schemas = {article.schema}
+    for key in article.referenced_by:
+        # children that the Subscriber does not hold are looked for
+        schemas.add(key.schema)
+        await connection.execute(
+            sql.SQL("grant select ({}) on {} to {}").format(
+                f.identifiers(key.columns), qualified(key.schema, key.table), role
+            )
+        )
+    for schema in sorted(schemas):
+        await connection.execute(
+            sql.SQL("grant usage on schema {} to {}").format(sql.Identifier(schema), role)
+        )
+    for need in needed:
+        await connection.execute(
+            sql.SQL("grant {} on {} {} to {}").format(
+                f.raw(need.privilege), f.raw(need.kind), f.raw(need.name), role
+            )
+        )
+
+
+async def revoke_owner(connection: Connection, owner: str) -> None:
+    """Take back whatever was granted to the owner role outside our own schema."""
+    async with full_names(connection), connection.cursor() as cursor:
+        await cursor.execute(_GRANTED, {"role": owner, "schema": names.SCHEMA})
+        granted = await cursor.fetchall()
+    for kind, name in granted:
+        await connection.execute(
+            sql.SQL("revoke all on {} {} from {}").format(
+                f.raw(kind), f.raw(name), sql.Identifier(owner)
+            )
+        )
+
+
+async def grant_links(connection: Connection, texts: ProcedureTexts) -> None:
+    """Let every link role execute the article's procedures."""
+    cursor = await connection.execute("select link_role from msrepl.syssubscriptions")
+    for (role,) in await cursor.fetchall():
+        to = sql.Identifier(role)
+        for operation in OPERATIONS:
+            await connection.execute(
+                sql.SQL("grant execute on procedure {} to {}").format(
+                    texts.procedure(operation), to
+                )
+            )
+        if texts.article.made_by_publisher:
+            await connection.execute(
+                sql.SQL("grant execute on function {} to {}").format(texts.procedure("gen"), to)
+            )
+        for what in ROW_TYPES:
+            await connection.execute(
+                sql.SQL("grant usage on type {} to {}").format(texts.row_type(what), to)
+            )

@@ -1,0 +1,86 @@
+"""A row filter: which rows of a table belong to its article, as a condition over its columns.
+
+The server itself reads the condition, as that of a policy which exists for a moment only: it checks the
+text, writes every name in it with its schema, and says which columns and functions it uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from publisher.rights import Need, needs
+from twopc.articles import Table
+from twopc.errors import ArticleError
+from twopc.sql.fragments import qualified
+from twopc.sql.printing import full_names
+
+Connection = AsyncConnection[Any]
+
+_POLICY = sql.Identifier("msrepl_row_filter")
+
+_USED = """
+select array(select a.attname::text
+             from pg_depend d
+             join pg_attribute a on a.attrelid = d.refobjid and a.attnum = d.refobjsubid
+             where d.classid = 'pg_policy'::regclass and d.objid = p.oid
+               and d.refclassid = 'pg_class'::regclass and d.refobjid = p.polrelid
+             order by a.attnum),
+       array(select distinct c.oid::regclass::text
+             from pg_depend d
+             join pg_class c on c.oid = d.refobjid
+             where d.classid = 'pg_policy'::regclass and d.objid = p.oid
+               and d.refclassid = 'pg_class'::regclass and d.refobjid <> p.polrelid),
+       pg_get_expr(p.polqual, p.polrelid), p.oid
+from pg_policy p
+where p.polrelid = %(table)s::text::regclass and p.polname = 'msrepl_row_filter'
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFilter:
+    """A condition that the server has accepted."""
+
+    text: str
+    """With every name written with its schema."""
+    columns: tuple[str, ...]
+    needs: tuple[Need, ...]
+    """What the owner of the sync procedures must be able to use for it."""
+
+
+async def read_filter(connection: Connection, table: Table, text: str) -> RowFilter:
+    """Have the server read a condition.
+
+    Raises:
+        ArticleError: it is none, or it looks at other tables. Nothing is changed in either case.
+    """
+    where = qualified(table.schema, table.name)
+    problem = f"row filter {text!r} of table {table.schema}.{table.name}"
+    try:
+        async with connection.transaction():
+            await connection.execute(
+                # on lines of its own, or a comment at the end of the text would hide the bracket
+                sql.SQL("create policy {} on {} using (\n{}\n)").format(
+                    _POLICY, where, sql.SQL(text)
+                )
+            )
+            async with full_names(connection):
+                cursor = await connection.execute(_USED, {"table": where.as_string(connection)})
+                row = await cursor.fetchone()
+            assert row is not None
+            columns, others, qualified_text, oid = row
+            used = await needs(connection, "pg_policy", [oid])
+            await connection.execute(sql.SQL("drop policy {} on {}").format(_POLICY, where))
+    except psycopg.Error as error:
+        raise ArticleError(
+            f"{problem} is not a condition over its columns: {error.diag.message_primary or error}"
+        ) from error
+    if others:
+        raise ArticleError(
+            f"{problem} looks at {', '.join(others)}, whose changes would move rows in and out "
+            "unseen: use columns of the table only"
+        )
+    return RowFilter(text=qualified_text, columns=tuple(columns), needs=used)

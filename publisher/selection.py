@@ -1,0 +1,185 @@
+"""What of a table is published: from a `Table` to an `Article`, or the reason why not.
+
+Pure. The numbers in messages are those of the original.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from twopc import names
+from twopc.articles import Article, Check, Column, Table
+from twopc.errors import ArticleError
+from twopc.sql.render import BODY_TAG
+
+_KINDS = {
+    "v": "a view",
+    "m": "a materialized view",
+    "f": "a foreign table",
+    "S": "a sequence",
+    "i": "an index",
+    "I": "an index",
+    "c": "a composite type",
+    "t": "a TOAST table",
+}
+_PERSISTENCE = {
+    "t": "is temporary, so no other session sees it: publish an ordinary table",
+    "u": "is unlogged, so its rows do not outlive a crash: ALTER TABLE {table} SET LOGGED first",
+}
+
+
+def article_of(
+    table: Table,
+    *,
+    columns: tuple[str, ...] | None = None,
+    row_filter: str | None = None,
+) -> Article:
+    """The article that publishes `table`, or the columns of it that are named.
+
+    The row version is among the columns from the moment the table has one.
+
+    Raises:
+        ArticleError: the table cannot be published so; the message names object and remedy.
+    """
+    _check_table(table, row_filter)
+    chosen = _chosen_columns(table, columns)
+    kept = {column.name for column in chosen}
+    before = any(t.before and t.row and (t.insert or t.update) for t in table.triggers)
+    return Article(
+        schema=table.schema,
+        table=table.name,
+        columns=chosen,
+        key=table.key,
+        row_filter=row_filter,
+        uniques=tuple((name, cols) for name, cols in table.uniques if set(cols) <= kept),
+        writes_back=before,
+        referenced_by=tuple(key for key in table.referenced_by if key.acts),
+        references=table.references,
+        checks=tuple(check for check in table.checks if _holds_at_subscriber(check, kept)),
+        types=tuple(t for t in table.types if not kept.isdisjoint(t.columns)),
+    )
+
+
+def _holds_at_subscriber(check: Check, kept: set[str]) -> bool:
+    """A constraint is copied if it means the same there: built-in functions, published columns."""
+    return check.portable and set(check.columns) <= kept
+
+
+def _where(table: Table) -> str:
+    return f"table {table.schema}.{table.name}"
+
+
+def _check_table(table: Table, row_filter: str | None) -> None:
+    where = _where(table)
+    if table.schema.startswith(("pg_", names.SCHEMA)) or table.schema == "information_schema":
+        raise ArticleError(f"{where} belongs to the system: publish a table of your own")
+    if table.kind not in ("r", "p"):
+        what = _KINDS.get(table.kind, "something else")
+        raise ArticleError(
+            f"{table.schema}.{table.name} is {what}, and only tables can be published: "
+            "publish the table behind it"
+        )
+    if table.persistence != "p":
+        problem = _PERSISTENCE[table.persistence]
+        raise ArticleError(f"{where} {problem.format(table=f'{table.schema}.{table.name}')}")
+    if table.is_partition:
+        raise ArticleError(f"{where} is a partition: publish its parent instead")
+    if table.inherits:
+        raise ArticleError(
+            f"{where} has a parent or children by INHERITS, which share no key: "
+            "use partitions, or ALTER TABLE ... NO INHERIT"
+        )
+    if table.has_rules:
+        raise ArticleError(
+            f"{where} has rules, which would rewrite what the sync procedures do: DROP RULE first"
+        )
+    if table.row_security:
+        raise ArticleError(
+            f"{where} has row security, which would hide rows from the sync procedures: "
+            "publish a row filter instead and DISABLE ROW LEVEL SECURITY"
+        )
+    for text in _texts(table, row_filter):
+        if BODY_TAG in text:
+            raise ArticleError(
+                f"{where}: {text!r} contains {BODY_TAG}, which ends the functions made here: rename it"
+            )
+    _check_key(table)
+    _check_version(table)
+
+
+def _texts(table: Table, row_filter: str | None) -> Iterator[str]:
+    """Everything of a table's that gets into a function."""
+    yield from (table.schema, table.name, row_filter or "")
+    for column in table.columns:
+        yield from (column.name, column.type, column.default or "", column.collation or "")
+    for name, _ in table.uniques:
+        yield name
+    for key in (*table.references, *table.referenced_by):
+        yield from (key.name, key.schema, key.table, *key.columns)
+
+
+def _check_key(table: Table) -> None:
+    where = _where(table)
+    if not table.key:
+        raise ArticleError(
+            f"{where} has no primary key, by which rows are found at the other end: "
+            f"ALTER TABLE {table.schema}.{table.name} ADD PRIMARY KEY (...)"
+        )
+    for name in table.key:
+        if table.column(name).generated:
+            raise ArticleError(
+                f"{where}: key column {name!r} is generated, so a Subscriber cannot send it: "
+                f"ALTER TABLE ... ALTER COLUMN {name} DROP EXPRESSION, or choose another key"
+            )
+
+
+def _check_version(table: Table) -> None:
+    """A row version that is there already is used if it can be (21192)."""
+    for column in table.columns:
+        if column.name != names.VERSION_COLUMN:
+            continue
+        where = f"{_where(table)}: column {names.VERSION_COLUMN}"
+        if column.type != "uuid" or not column.not_null or column.generated:
+            kind = f"{column.type}{' NOT NULL' if column.not_null else ''}"
+            raise ArticleError(f"{where} is {kind}, it must be uuid NOT NULL (21192)")
+        if column.default is None:
+            raise ArticleError(
+                f"{where} has no default, so rows inserted at the Publisher would get no version: "
+                "ALTER TABLE ... ALTER COLUMN ... SET DEFAULT gen_random_uuid()"
+            )
+
+
+def _chosen_columns(table: Table, wanted: tuple[str, ...] | None) -> tuple[Column, ...]:
+    if wanted is None:
+        return table.columns
+    where = _where(table)
+    known = {column.name for column in table.columns}
+    missing = [name for name in wanted if name not in known]
+    if missing:
+        raise ArticleError(
+            f"{where} has no column {missing[0]!r}; it has {', '.join(sorted(known))}"
+        )
+    kept = set(wanted) | {names.VERSION_COLUMN}
+    for name in table.key:
+        if name not in kept:
+            raise ArticleError(f"{where}: key column {name!r} must be published (21250)")
+    for column in table.columns:
+        filled = column.default or column.identity or column.generated
+        if column.name not in kept and column.not_null and not filled:
+            raise ArticleError(
+                f"{where}: column {column.name!r} is NOT NULL without a default, so it must be "
+                "published (21164)"
+            )
+        for source in column.generated_from if column.name in kept else ():
+            if source not in kept:
+                raise ArticleError(
+                    f"{where}: column {source!r} must be published, because {column.name!r} is "
+                    "generated from it (21283)"
+                )
+    for name, columns in table.uniques:
+        left_out = [c for c in columns if c not in kept]
+        if left_out:
+            raise ArticleError(
+                f"{where}: column {left_out[0]!r} of unique index {name!r} must be published (21347)"
+            )
+    return tuple(column for column in table.columns if column.name in kept)
