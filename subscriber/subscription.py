@@ -91,7 +91,7 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
         render("twopc", "raise_conflict", owner=owner),
         render("twopc", "raise_stale", owner=owner),
         render("twopc", "table_structure", owner=owner),
-        render("twopc", "refuse_truncate_function"),
+        render("twopc", "refuse_truncate_function", owner=owner),
         render("subscriber", "raise_uncoordinated", owner=owner),
         render(
             "subscriber",
