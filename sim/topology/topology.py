@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from psycopg import AsyncConnection, sql
 
-from publisher import publication
+from publisher import publication, subscriptions
 from sim.topology.nodes import Node, Nodes, fresh_name, grant_tables
 from subscriber import subscription, tables
 from subscriber.triggers import Sites
@@ -201,7 +201,7 @@ class Topology:
         articles = await publication.articles(publisher)
         if not articles:
             raise SubscriptionError("nothing is published yet: publish a table first")
-        registered, password = await publication.add_subscription(publisher, subscriber)
+        registered, password = await subscriptions.add_subscription(publisher, subscriber)
         sites = self.sites(subscriber)
         link = subscription.LinkAddress(
             options=self.node(self.publisher).link_options,
@@ -220,7 +220,7 @@ class Topology:
                     here, subscription.owner_role(node.database), node.coordinator_role
                 )
         except BaseException:
-            await publication.drop_subscription(publisher, subscriber)
+            await subscriptions.drop_subscription(publisher, subscriber)
             raise
         await publisher.execute(
             sql.SQL("grant {} to {}").format(
@@ -258,7 +258,7 @@ class Topology:
         async with here.transaction():
             for article in articles:
                 await subscription.unsubscribe(here, article, self.sites(subscriber))
-        await publication.drop_subscription(publisher, subscriber)
+        await subscriptions.drop_subscription(publisher, subscriber)
 
 
 async def _exists(connection: AsyncConnection[Any], article: Article) -> bool:
