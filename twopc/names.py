@@ -148,6 +148,11 @@ def bounded(name: str, bytes_max: int = NAME_BYTES_MAX) -> str:
     return f"{head}_{tail}"
 
 
+def article_name(schema: str, table: str) -> str:
+    """How messages call a table: ``orders``, or ``sales.orders`` outside ``public``."""
+    return table if schema == "public" else f"{schema}.{table}"
+
+
 def table_part(schema: str, table: str) -> str:
     """How a table is named inside an object's name: ``orders``, or ``sales__orders`` outside ``public``.
 
