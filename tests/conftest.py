@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-pytest_plugins = ["tests.fix_server", "tests.fix_topology"]
+pytest_plugins = ["tests.fix_server", "tests.fix_topology", "tests.fix_link"]
+
+_STARTS_SERVERS = {"server", "two_servers"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that need a PostgreSQL server: they ask for a fixture that starts one."""
     for item in items:
-        if "server" in getattr(item, "fixturenames", ()):
+        if _STARTS_SERVERS & set(getattr(item, "fixturenames", ())):
             item.add_marker("postgres")

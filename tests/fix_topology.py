@@ -89,6 +89,12 @@ class Pair:
             await self.rollback()
             raise
 
+    async def fails(self, statement: str, params: Any = None) -> psycopg.Error:
+        """One statement of the open transaction, which must fail; returns the error."""
+        with pytest.raises(psycopg.Error) as caught:
+            await self.app.execute(statement.encode(), params)
+        return caught.value
+
     async def refused(self, *statements: str, **options: Any) -> psycopg.Error:
         """One global transaction that must fail; returns the error."""
         with pytest.raises(psycopg.Error) as caught:

@@ -16,7 +16,7 @@ declare
     held record;
 begin
     if msrepl.link_is_lost(state) then
-        raise exception 'the link to the Publisher broke within the transaction: %', message
+        raise exception 'the link to the Publisher broke within the transaction: %', split_part(message, chr(10), 1)
             using errcode = 'connection_failure',
                   detail = json_build_object('kind', 'publisher_unreachable', 'number', 21054)::text,
                   hint = 'Nothing is committed at either site: roll back and try again.';

@@ -40,8 +40,8 @@ exception when others then
             'GRANT CONNECT ON DATABASE to the link role at the Publisher.'
         when reason ~ 'database .* does not exist' then
             'The Publisher''s database was dropped or renamed: ALTER SERVER ' || {server} || ' OPTIONS (SET dbname ...), or unsubscribe.'
-        when reason ~ 'no pg_hba.conf entry' then
-            'Add a line for the link role and this host to the Publisher''s pg_hba.conf, and reload it.'
+        when reason ~ 'pg_hba.conf' then
+            'Let the link role and this host in by a line of the Publisher''s pg_hba.conf, with scram-sha-256, and reload it.'
         when reason ~ 'could not translate host name' then
             'ALTER SERVER ' || {server} || ' OPTIONS (SET host ...) if the Publisher has moved.'
         when reason ~ 'too many|remaining connection slots' then

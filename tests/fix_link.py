@@ -1,0 +1,237 @@
+"""Fixtures for the link: a Publisher and a Subscriber on servers of their own, and eyes at both ends.
+
+The servers live as long as the tests of a module, because these crash, freeze and reconfigure them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import psycopg
+import pytest
+
+from sim.topology import Topology
+from tests.fix_topology import Pair
+from twopc.names import PREFIX
+from twopc.server import Server
+from twopc.server.waiting import wait_for
+from twopc.waits import link_name
+
+Seen = TypeVar("Seen")
+
+_count = itertools.count(1)
+
+_LINK = """
+select pid, state, wait_event_type = 'Lock' as waits, backend_xid is not null as writes
+from pg_stat_activity where application_name = %s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteBackend:
+    """The backend at the Publisher that serves a link."""
+
+    pid: int
+    state: str
+    waits: bool
+    """For a lock."""
+    writes: bool
+    """It has a transaction open that has changed something."""
+
+
+async def until(look: Callable[[], Seen], what: str, timeout_s: float = 10) -> Seen:
+    """Wait until `look`, which may block, returns something true; the event loop goes on meanwhile."""
+    return await asyncio.to_thread(wait_for, look, what=what, timeout_s=timeout_s)
+
+
+class Eyes:
+    """Looks at one end, on a connection of its own to the server's maintenance database."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._connection = psycopg.connect(dsn, autocommit=True)
+
+    def fetch(self, query: str, params: Any = None) -> list[tuple[Any, ...]]:
+        """Rows, over a new connection if the server has ended the old one."""
+        try:
+            return self._connection.execute(query.encode(), params).fetchall()
+        except psycopg.OperationalError:
+            self._connection.close()
+            self._connection = psycopg.connect(self._dsn, autocommit=True)
+            return self._connection.execute(query.encode(), params).fetchall()
+
+    def link(self, pair: Pair, pid: int | None = None) -> RemoteBackend | None:
+        """The backend of the link that the application's session has open; None if there is none."""
+        name = link_name(pair.subscriber, pid or pair.app.info.backend_pid)
+        rows = self.fetch(_LINK, (name,))
+        assert len(rows) <= 1, f"a session has several links: {rows}"
+        if not rows:
+            return None
+        pid_there, state, waits, writes = rows[0]
+        return RemoteBackend(pid=pid_there, state=state, waits=bool(waits), writes=writes)
+
+    async def waiting_link(self, pair: Pair) -> RemoteBackend:
+        """Wait until the link waits for a lock at the Publisher."""
+
+        def look() -> RemoteBackend | None:
+            found = self.link(pair)
+            return found if found is not None and found.waits else None
+
+        return await until(look, "the link to wait for a lock")
+
+    async def gone(self, pid: int, timeout_s: float = 10) -> None:
+        """Wait until a backend has ended."""
+        await until(
+            lambda: not self.fetch("select from pg_stat_activity where pid = %s", (pid,)),
+            f"backend {pid} to end",
+            timeout_s,
+        )
+
+    def prepared(self, database: str) -> list[str]:
+        """Gids of ours that are prepared in a database."""
+        rows = self.fetch(
+            "select gid from pg_prepared_xacts where database = %s order by gid", (database,)
+        )
+        return [gid for (gid,) in rows if gid.startswith(f"{PREFIX}:")]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class TwoServers:
+    """Servers that a module may crash."""
+
+    publisher: Server
+    subscriber: Server
+
+
+@pytest.fixture(scope="module")
+def two_servers() -> Iterator[TwoServers]:
+    """A server for Publishers and one for Subscribers; a test that crashes one restarts it."""
+    with Server.start() as publisher, Server.start() as subscriber:
+        yield TwoServers(publisher, subscriber)
+
+
+class ApartPair(Pair):
+    """A Publisher and a Subscriber on different servers."""
+
+    servers: TwoServers
+    eyes: Eyes
+    """At the Publisher."""
+
+    @property
+    def database(self) -> str:
+        """The Publisher's database."""
+        return self.topology.node(self.publisher).database
+
+    async def at_publisher(self, statement: str) -> list[tuple[Any, ...]]:
+        """SQL at the Publisher over a connection of its own: the server may have been restarted."""
+        async with await self.topology.node(self.publisher).connect() as connection:
+            cursor = await connection.execute(statement.encode())
+            return await cursor.fetchall() if cursor.description else []
+
+    async def restart_publisher(self, how: str) -> None:
+        """Restart the Publisher's server: ``fast``, ``immediate`` or ``kill`` (SIGKILL)."""
+        server = self.servers.publisher
+        if how != "fast":
+            await asyncio.to_thread(server.crash if how == "immediate" else server.kill)
+        await asyncio.to_thread(server.restart)
+        await self.forget_publisher()
+
+    async def forget_publisher(self) -> None:
+        """Close the administrator's connection, which a restart has cut."""
+        await (await self.topology.admin(self.publisher)).close()
+
+    async def reopen(self) -> None:
+        """A new session of the application, which has no link yet."""
+        await self.app.close()
+        await self.open()
+
+    async def set_link(self, **options: str) -> None:
+        """Change options of the link's server object; takes effect in new sessions."""
+        held = await self.topology.execute(
+            self.subscriber, "select srvoptions from pg_foreign_server"
+        )
+        present = {entry.partition("=")[0] for entry in held[0][0]}
+        changes = ", ".join(
+            f"{'set' if name in present else 'add'} {name} '{value}'"
+            for name, value in options.items()
+        )
+        await self.topology.execute(
+            self.subscriber, f"alter server msrepl_publisher options ({changes})"
+        )
+        await self.reopen()
+
+
+MakeApart = Callable[..., Awaitable[ApartPair]]
+
+
+@pytest.fixture
+async def make_apart(two_servers: TwoServers) -> AsyncIterator[MakeApart]:
+    """As `make_pair`, with the Publisher and the Subscriber on `two_servers`.
+
+    The test fails if it has left a prepared transaction of ours at either.
+    """
+    left: list[str] = []
+
+    async with AsyncExitStack() as stack:
+
+        async def make(*statements: str, publish: Sequence[str], **options: Any) -> ApartPair:
+            number = next(_count)
+            places = {
+                "pub": (two_servers.publisher, f"pub_{number}"),
+                "sub1": (two_servers.subscriber, f"sub_{number}"),
+                "distribution": (two_servers.publisher, f"dist_{number}"),
+            }
+            for server, database in places.values():
+                server.create_database(database)
+                stack.callback(server.drop_database, database, may_roll_back=_is_ours)
+            dsns = {node: server.dsn(database) for node, (server, database) in places.items()}
+            topology = await stack.enter_async_context(
+                Topology(subscribers=("sub1",), dsns=dsns, **options)
+            )
+            for statement in statements:
+                await topology.execute("pub", statement)
+            for table in publish:
+                await topology.publish(table)
+            await topology.subscribe("sub1")
+            pair = ApartPair(topology, "sub1")
+            pair.servers = two_servers
+            pair.eyes = Eyes(two_servers.publisher.superuser_dsn("postgres"))
+            stack.callback(pair.eyes.close)
+            stack.callback(lambda: left.extend(_swept(two_servers, places)))
+            await pair.open()
+            stack.push_async_callback(lambda: pair.app.close())  # whichever it then is
+            return pair
+
+        yield make
+    if left:
+        pytest.fail(f"the test left prepared transactions: {', '.join(left)}")
+
+
+def _is_ours(gid: str) -> bool:
+    return gid.startswith(f"{PREFIX}:")
+
+
+def _swept(servers: TwoServers, places: dict[str, tuple[Server, str]]) -> list[str]:
+    """Start what a failed test has left down, and roll back what it has left prepared."""
+    for server in (servers.publisher, servers.subscriber):
+        if not server.is_running():
+            server.restart()
+    left = []
+    for server, database in places.values():
+        with psycopg.connect(server.superuser_dsn(database), autocommit=True) as connection:
+            rows = connection.execute(
+                "select gid from pg_prepared_xacts where database = current_database()"
+            )
+            for (gid,) in rows.fetchall():
+                left.append(gid)
+                connection.execute(f"rollback prepared '{gid}'".encode())
+    return left
