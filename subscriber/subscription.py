@@ -7,16 +7,19 @@ does its work in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from psycopg import AsyncConnection, sql
 
+from subscriber.firing import OPERATIONS, Obstacle, obstacles
 from subscriber.triggers import LINK, Sites, TriggerTexts
 from twopc import names
 from twopc.articles import Article
 from twopc.errors import SubscriptionError
+from twopc.sql import fragments as f
+from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
 from twopc.sql.render import render
 
@@ -93,6 +96,8 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
         render("twopc", "table_structure", owner=owner),
         render("twopc", "refuse_truncate_function", owner=owner),
         render("subscriber", "raise_uncoordinated", owner=owner),
+        render("subscriber", "raise_inactive", owner=owner),
+        render("subscriber", "deactivate", owner=owner),
         render(
             "subscriber",
             "open_link",
@@ -109,15 +114,41 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
         render("subscriber", "flush", owner=owner, link=link),
         render("subscriber", "reset_link", owner=owner, link=link),
         render("subscriber", "fetch_generated", owner=owner, link=link),
+        render("subscriber", "fetch_stored", owner=owner, link=link),
+        render("subscriber", "renew_version", owner=owner),
+        render("subscriber", "held_row", owner=owner),
         render(
             "subscriber",
-            "prepare_publisher",
+            "send_held",
             owner=owner,
-            link=link,
             own_branch=sites.own_branch,
             publisher_branch=sites.publisher_branch,
+            sites=sites.array,
+            sites_text=sites.array_text,
         ),
+        render("subscriber", "enter_statement", owner=owner),
+        render("subscriber", "leave_statement", owner=owner),
+        render("subscriber", "release_held", owner=owner),
+        render("subscriber", "close_statement", owner=owner),
+        prepare_publisher(owner, sites, has_keys=False),
     ]
+
+
+def prepare_publisher(owner: sql.Identifier, sites: Sites, *, has_keys: bool) -> str:
+    """The procedure that prepares the Publisher's branch; with foreign keys, rows may still be held."""
+    held = (
+        "\n    perform msrepl.send_held();"
+        "\n    marker := nullif(current_setting('msrepl.marker', true), '')::tid;"
+    )
+    return render(
+        "subscriber",
+        "prepare_publisher",
+        owner=owner,
+        link=sql.Literal(LINK),
+        held=sql.SQL(held if has_keys else ""),
+        own_branch=sites.own_branch,
+        publisher_branch=sites.publisher_branch,
+    )
 
 
 async def _create_dblink(connection: Connection) -> None:
@@ -215,23 +246,182 @@ async def register_role(connection: Connection, role: str, coordinator: str | No
             )
 
 
-async def subscribe(connection: Connection, article: Article, sites: Sites) -> None:
-    """Install the triggers of one article; its table must be there already."""
-    texts = TriggerTexts(article, sites, owner_role(connection.info.dbname))
+async def subscribe(
+    connection: Connection,
+    article: Article,
+    sites: Sites,
+    *,
+    created_table: bool = False,
+    added_version: bool = False,
+) -> tuple[Obstacle, ...]:
+    """Install the triggers of one article, or fit them to its table again.
+
+    The tables that it refers to must be there already.
+
+    Args:
+        created_table: the subscription made the table, which existed at the Publisher only.
+        added_version: the subscription added the row version to an existing table.
+
+    Returns:
+        What keeps our triggers from firing first; then the subscription is inactive until `activate`.
+    """
+    local = await describe(connection, article.schema, article.table)
+    partitions = await _partitions(connection, article)
+    owner = owner_role(connection.info.dbname)
+    texts = TriggerTexts(article, sites, owner, local)
+    found = obstacles(
+        local,
+        [await describe(connection, *partition) for partition in partitions],
+        texts.trigger_name,
+    )
+    if found:
+        texts = TriggerTexts(article, sites, owner)
     async with connection.transaction():
-        for text in (*texts.functions(), *texts.triggers()):
-            await connection.execute(text)
+        await _grant_table(connection, texts)
+        await _drop_triggers(connection, article.schema, article.table)
+        for text in texts.functions():
+            await connection.execute(text.encode())
+        for text in texts.triggers([qualified(*partition) for partition in partitions]):
+            await connection.execute(text.encode())
+        await _register(connection, texts, created_table=created_table, added_version=added_version)
+        if texts.has_keys:
+            prepare = prepare_publisher(sql.Identifier(owner), sites, has_keys=True)
+            await connection.execute(prepare.encode())
+        for obstacle in found:
+            await connection.execute("select msrepl.deactivate(%s)", (str(obstacle),))
+    return found
+
+
+async def _partitions(connection: Connection, article: Article) -> list[tuple[str, str]]:
+    """Everything below a partitioned table, by schema and name."""
+    cursor = await connection.execute(
+        """
+        select n.nspname::text, c.relname::text
+        from pg_partition_tree(%s::text::regclass) p
+        join pg_class c on c.oid = p.relid
+        join pg_namespace n on n.oid = c.relnamespace
+        where p.level > 0
+        order by p.level, 1, 2
+        """,
+        (f.table_of(article).as_string(connection),),
+    )
+    return [(schema, name) for schema, name in await cursor.fetchall()]
+
+
+async def _grant_table(connection: Connection, texts: TriggerTexts) -> None:
+    """What the owner of our functions needs: to name the table, and to write rows back."""
+    if texts.has_keys or texts.takes_back:
+        await connection.execute(
+            sql.SQL("grant usage on schema {} to {}").format(
+                sql.Identifier(texts.article.schema), texts.owner
+            )
+        )
+    if texts.takes_back:
+        await connection.execute(
+            sql.SQL("grant select, update on {} to {}").format(texts.table, texts.owner)
+        )
+        await connection.execute(
+            sql.SQL("grant set on parameter session_replication_role to {}").format(texts.owner)
+        )
+
+
+async def _register(
+    connection: Connection, texts: TriggerTexts, *, created_table: bool, added_version: bool
+) -> None:
+    article = texts.article
+    await connection.execute(
+        """
+        insert into msrepl.msreplication_objects as o
+            (objid, dest_schema, article, created_table, added_version, structure, routines, parents,
+             sync_calls, write_back)
+        select c.oid, %(schema)s, %(table)s, %(created)s, %(added)s, msrepl.table_structure(c.oid),
+               array(select p.oid from pg_proc p
+                     where p.pronamespace = 'msrepl'::regnamespace and p.proname::text = any (%(routines)s)),
+               array(select to_regclass(t)::oid from unnest(%(parents)s::text[]) as t),
+               jsonb_build_object('ins', %(ins)s::text, 'upd', %(upd)s::text, 'del', %(del)s::text), %(back)s
+        from pg_class c
+        where c.oid = %(name)s::text::regclass
+        on conflict (objid) do update
+        set structure = excluded.structure, routines = excluded.routines, parents = excluded.parents,
+            sync_calls = excluded.sync_calls, write_back = excluded.write_back, stale = null
+        """,
+        {
+            "schema": article.schema,
+            "table": article.table,
+            "created": created_table,
+            "added": added_version,
+            "routines": [texts.function_name(operation) for operation in OPERATIONS],
+            "parents": [
+                qualified(key.target_schema, key.target_table).as_string(connection)
+                for key in article.references
+            ],
+            "ins": texts.call("ins"),
+            "upd": texts.call("upd"),
+            "del": texts.call("del"),
+            "back": texts.function("back").as_string(connection) if texts.takes_back else None,
+            "name": texts.table.as_string(connection),
+        },
+    )
+
+
+async def _drop_triggers(connection: Connection, schema: str, table: str) -> None:
+    """Drop our triggers of a table and of its partitions."""
+    cursor = await connection.execute(
+        """
+        select format('drop trigger %%I on %%s', t.tgname, t.tgrelid::regclass)
+        from pg_trigger t
+        join pg_proc p on p.oid = t.tgfoid and p.pronamespace = 'msrepl'::regnamespace
+        where t.tgparentid = 0 and t.tgname ~ '^[!~]?trg_mssync_' and t.tgrelid in (
+            select %(name)s::text::regclass::oid
+            union select relid from pg_partition_tree(%(name)s::text::regclass))
+        """,
+        {"name": qualified(schema, table).as_string(connection)},
+    )
+    for (command,) in await cursor.fetchall():
+        await connection.execute(command)
+
+
+async def activate(connection: Connection, articles: Sequence[Article], sites: Sites) -> None:
+    """Let changes through again, after whatever kept our triggers from firing first is gone.
+
+    Raises:
+        SubscriptionError: something still does; the subscription stays inactive.
+    """
+    async with connection.transaction():
+        await connection.execute(
+            "update msrepl.mssubscription_agents set status = 'active', status_reason = null"
+        )
+        found = [o for article in articles for o in await subscribe(connection, article, sites)]
+    if found:
+        raise SubscriptionError("; ".join(map(str, found)))
 
 
 async def unsubscribe(connection: Connection, article: Article, sites: Sites) -> None:
     """Take the triggers of one article away; the rows stay."""
     texts = TriggerTexts(article, sites, owner_role(connection.info.dbname))
-    where = qualified(article.schema, article.table)
     async with connection.transaction():
-        for what in texts.kinds():
+        cursor = await connection.execute(
+            """
+            delete from msrepl.msreplication_objects where dest_schema = %s and article = %s
+            returning objid::regclass::text, added_version, write_back
+            """,
+            (article.schema, article.table),
+        )
+        row = await cursor.fetchone()
+        if row is None:
+            return
+        await _drop_triggers(connection, article.schema, article.table)
+        for what in ("ver", "ins", "upd", "del", "gen", "back"):
             await connection.execute(
-                sql.SQL("drop trigger if exists {} on {}").format(texts.trigger(what), where)
+                sql.SQL("drop function if exists {}").format(texts.function(what))
             )
+        await connection.execute(sql.SQL("drop type if exists {}").format(texts.row_type()))
+        await connection.execute(
+            sql.SQL("revoke all on {} from {}").format(texts.table, texts.owner)
+        )
+        if row[1]:
             await connection.execute(
-                sql.SQL("drop function if exists {}()").format(texts.function(what))
+                sql.SQL("alter table {} drop column {}").format(
+                    texts.table, sql.Identifier(names.VERSION_COLUMN)
+                )
             )

@@ -1,23 +1,32 @@
 """The triggers of an article at a Subscriber, as text.
 
-Pure: from an `Article` to SQL. Who creates and drops them is `subscriber.subscription`. The functions
-keep the default firing mode, so they do nothing under ``session_replication_role = replica``: that is the
-original's NOT FOR REPLICATION.
+Pure: from an `Article` and the Subscriber's own table to SQL. Who creates and drops them is
+`subscriber.subscription`. The functions keep the default firing mode, so they do nothing under
+``session_replication_role = replica``: that is the original's NOT FOR REPLICATION.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
 
+from subscriber.firing import OPERATIONS, by_row
 from twopc import names
-from twopc.articles import Article, Column
+from twopc.articles import Article, Column, Table
 from twopc.sql import fragments as f
 from twopc.sql.render import compose, render
 
 #: The dblink connection's name within a session.
 LINK = "msrepl"
+
+_NOTHING = sql.SQL("")
+_REFERENCING = {
+    "ins": "new table as inserted",
+    "upd": "old table as deleted new table as inserted",
+    "del": "old table as deleted",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +53,33 @@ class Sites:
             sql.Literal(self.publisher), sql.Literal(self.subscriber)
         )
 
+    @property
+    def array_text(self) -> sql.Literal:
+        """The same, as the text of an SQL literal."""
+        return sql.Literal(self.array.as_string(None))
+
 
 class TriggerTexts:
-    """Renders every object of one article at a Subscriber."""
+    """Renders every object of one article at a Subscriber.
 
-    def __init__(self, article: Article, sites: Sites, owner: str) -> None:
+    Args:
+        local: the Subscriber's table, with the user's triggers; None: as a subscription creates it.
+    """
+
+    def __init__(
+        self, article: Article, sites: Sites, owner: str, local: Table | None = None
+    ) -> None:
         self.article = article
         self.sites = sites
         self.owner = sql.Identifier(owner)
         self.table = f.table_of(article)
+        self.local = local or Table(
+            schema=article.schema, name=article.table, columns=article.columns, key=article.key
+        )
+        self.has_keys = bool(article.references or article.referenced_by)
+        """It has foreign keys to or from published tables: calls may have to wait for each other."""
+        self.takes_back = article.writes_back or bool(self._made_there())
+        """Rows come back from the Publisher."""
 
     # -- names ------------------------------------------------------------------------------------
 
@@ -64,56 +91,97 @@ class TriggerTexts:
         """The same, quoted and qualified."""
         return sql.Identifier(names.SCHEMA, self.function_name(what))
 
+    def trigger_name(self, what: str) -> str:
+        """Name of a trigger; the row version is stamped last, everything else comes first."""
+        name = self.function_name(what)
+        return names.last_trigger(name) if what == "ver" else names.first_trigger(name)
+
     def trigger(self, what: str) -> sql.Identifier:
-        """Name of the trigger that calls `function`."""
-        return sql.Identifier(names.first_trigger(self.function_name(what)))
+        """The same, quoted."""
+        return sql.Identifier(self.trigger_name(what))
 
-    def kinds(self) -> list[str]:
-        """What triggers this article has."""
-        kinds = ["ver", "ins", "upd", "del"]
-        if self.article.made_by_publisher:
-            kinds.append("gen")
-        return kinds
+    def row_type(self) -> sql.Identifier:
+        """Type of the rows that come back."""
+        return sql.Identifier(
+            names.SCHEMA,
+            names.sync_row_type("back", self.article.schema, self.article.table),
+        )
 
-    # -- functions --------------------------------------------------------------------------------
+    # -- fragments --------------------------------------------------------------------------------
 
-    def _procedure_text(self, operation: str) -> sql.Literal:
+    def _made_there(self) -> list[Column]:
+        """Columns that are generated at the Publisher and plain here."""
+        generated_here = {c.name for c in self.local.columns if c.generated}
+        return [c for c in self.article.columns if c.generated and c.name not in generated_here]
+
+    def call(self, operation: str) -> str:
+        """How a call of ``sp_mssync_<operation>_<table>`` begins."""
         name = sql.Identifier(
             names.SCHEMA,
             names.sync_procedure(operation, self.article.schema, self.article.table),
         )
-        return sql.Literal(name.as_string(None))
+        ask = "set local msrepl.take = 'on';" if self._made_there() and operation != "del" else ""
+        return f"{ask}call {name.as_string(None)}"
 
-    def _variables(self) -> sql.Composable:
-        # step 0 queues, step 1 sends; an article that writes back needs its answer at once
+    def _stored_key(self, operation: str) -> sql.Literal:
+        return sql.Literal(names.stored_key(operation, self.article.schema, self.article.table))
+
+    def _variables(self, operation: str) -> sql.Composable:
+        # step 0 queues, step 1 sends; an article that takes rows back needs its answer at once
         step = (
             "1"
-            if self.article.writes_back
+            if self._takes_back_from(operation)
             else "case when current_setting('msrepl.shipping', true) = 'lazy' then 0 else 1 end"
         )
-        return sql.SQL(
-            "arguments text;\n"
-            f"    step constant integer := {step};\n"
-            "    sent integer;\n"
-            "    queued text;\n"
-            "    transaction text;\n"
-            "    call text;\n"
-            "    detail text;\n"
-            "    context text;\n"
-            "    marker tid;"
-        )
+        lines = [
+            "arguments text;",
+            f"step constant integer := {step};",
+            "sent integer;",
+            "queued text;",
+            "transaction text;",
+            "call text;",
+            "detail text;",
+            "context text;",
+            "marker tid;",
+        ]
+        if self.has_keys:
+            lines.append("place integer;")
+        if self._takes_back_from(operation):
+            lines.append("stored text;")
+        return sql.SQL("\n    ".join(lines))
+
+    def _takes_back_from(self, operation: str) -> bool:
+        return self.takes_back and operation != "del"
 
     def _ship(self, operation: str) -> sql.Composed:
+        holes: dict[str, sql.Composable] = {
+            "send": sql.SQL("perform msrepl_link.dblink_exec({}, sync.call);").format(
+                sql.Literal(LINK)
+            ),
+            "send_again": _NOTHING,
+            "after": _NOTHING,
+        }
+        if self._takes_back_from(operation):
+            holes = {
+                "send": compose("subscriber", "send_for_stored", link=sql.Literal(LINK)),
+                "send_again": sql.SQL("\n            sync.stored := msrepl.fetch_stored();"),
+                "after": compose(
+                    "subscriber",
+                    "take_stored",
+                    key=self._stored_key(operation),
+                    write_back=self.function("back"),
+                ),
+            }
         return compose(
             "subscriber",
             "ship",
-            link=sql.Literal(LINK),
-            procedure=self._procedure_text(operation),
+            call=sql.Literal(self.call(operation)),
             own_branch=self.sites.own_branch,
             publisher_branch=self.sites.publisher_branch,
             sites=self.sites.array,
-            sites_text=sql.Literal(self.sites.array.as_string(None)),
+            sites_text=self.sites.array_text,
             table_name=sql.Literal(self.article.name),
+            **holes,
         )
 
     def _comment(self, text: str) -> sql.Literal:
@@ -122,53 +190,96 @@ class TriggerTexts:
     def _images(self, alias: str) -> sql.Composed:
         return f.identifiers((column.name for column in self.article.value_columns), alias)
 
-    def capture_insert(self) -> str:
-        """Sends inserted rows."""
+    def _keys(self, alias: str) -> sql.Composed:
+        return f.identifiers([*self.article.key, names.VERSION_COLUMN], alias)
+
+    def _before(self, operation: str) -> sql.Composable:
+        """What a capture trigger does before it sends: look whether its rows must wait."""
+        rows = by_row(self.local, operation)
+        parts: list[sql.Composable] = []
+        if rows:
+            image, source = ("old", "deleted") if operation == "del" else ("new", "inserted")
+            parts.append(
+                compose(
+                    "subscriber",
+                    "first_row",
+                    row=self._keys(image),
+                    first=self._keys("x"),
+                    source=sql.SQL(source),
+                )
+            )
+        if self.has_keys:
+            parts.append(self._hold(operation, by_row=rows))
+        return sql.SQL("").join([sql.SQL("\n{}").format(part) for part in parts])
+
+    def _hold(self, operation: str, *, by_row: bool) -> sql.Composed:
+        ends, may_act = not by_row, by_row and self._may_act(operation)
+        holes: dict[str, sql.Composable] = {
+            "place": sql.SQL("msrepl.leave_statement({}, {})").format(
+                sql.Literal(ends), sql.Literal(may_act)
+            ),
+            "relation": sql.Literal(self.table.as_string(None)),
+            "release": sql.SQL("perform msrepl.release_held();") if ends else _NOTHING,
+        }
+        if operation != "ins":
+            holes |= {"old_key": self._keys("o"), "old_columns": self._images("o")}
+        if operation != "del":
+            holes |= {"new_key": self._keys("n"), "new_columns": self._images("n")}
+        if operation == "upd":
+            holes["derived"] = sql.SQL(
+                "md5(o.msrepl_tran_version::text"
+                " || coalesce(current_setting('msrepl.gid', true), ''))::uuid"
+            )
+        file = {"ins": "hold_insert", "upd": "hold_update", "del": "hold_delete"}[operation]
+        return compose("subscriber", file, **holes)
+
+    def _may_act(self, operation: str) -> bool:
+        """Whether a referential action may follow the operation."""
+        return any(
+            (key.on_delete if operation == "del" else key.on_update) in "cnd"
+            for key in self.article.referenced_by
+            if operation != "ins"
+        )
+
+    # -- functions --------------------------------------------------------------------------------
+
+    def _capture(self, operation: str, file: str, comment: str, **holes: sql.Composable) -> str:
         return render(
             "subscriber",
-            "capture_insert",
-            function=self.function("ins"),
-            new_columns=self._images("n"),
-            variables=self._variables(),
-            more=sql.SQL(""),
-            ship=self._ship("ins"),
+            file,
+            function=self.function(operation),
+            variables=self._variables(operation),
+            before=self._before(operation),
+            ship=self._ship(operation),
             owner=self.owner,
-            comment=self._comment("Sends to the Publisher what was inserted into"),
+            comment=self._comment(f"Sends to the Publisher what was {comment}"),
+            **holes,
+        )
+
+    def capture_insert(self) -> str:
+        """Sends inserted rows."""
+        return self._capture(
+            "ins", "capture_insert", "inserted into", new_columns=self._images("n")
         )
 
     def capture_update(self) -> str:
         """Sends updated rows, old and new."""
-        old = f.identifiers([*self.article.key, names.VERSION_COLUMN], "o")
-        return render(
-            "subscriber",
+        return self._capture(
+            "upd",
             "capture_update",
-            function=self.function("upd"),
-            old_columns=old,
+            "updated in",
+            old_columns=self._keys("o"),
             new_columns=self._images("n"),
-            variables=self._variables(),
-            more=sql.SQL(""),
-            ship=self._ship("upd"),
-            owner=self.owner,
-            comment=self._comment("Sends to the Publisher what was updated in"),
         )
 
     def capture_delete(self) -> str:
         """Sends deleted rows."""
-        return render(
-            "subscriber",
-            "capture_delete",
-            function=self.function("del"),
-            old_columns=self._images("o"),
-            variables=self._variables(),
-            ship=self._ship("del"),
-            owner=self.owner,
-            comment=self._comment("Sends to the Publisher what was deleted from"),
-        )
+        return self._capture("del", "capture_delete", "deleted from", old_columns=self._images("o"))
 
     def stamp_version(self) -> str:
         """Gives an updated row its new version."""
         always = [c for c in self.article.value_columns if c.identity == "a"]
-        guard: sql.Composable = sql.SQL("")
+        guard: sql.Composable = _NOTHING
         if always:
             changed = sql.SQL(" or ").join(
                 [
@@ -227,36 +338,101 @@ class TriggerTexts:
             comment=self._comment("Fills in values that the Publisher makes for"),
         )
 
-    def functions(self) -> list[str]:
-        """Every function, in the order of creation."""
-        texts = [
-            self.stamp_version(),
-            self.capture_insert(),
-            self.capture_update(),
-            self.capture_delete(),
+    def write_back(self) -> list[str]:
+        """The type of the rows that come back, and the function that takes them over."""
+        places = f.numbered("n", len(self.article.columns))
+        pairs = list(zip(places, self.article.columns, strict=True))
+        place = {column.name: name for name, column in pairs}
+        local = {column.name: column for column in self.local.columns}
+        settable = [
+            column.name
+            for column in self.article.columns
+            if not local[column.name].generated and local[column.name].identity != "a"
         ]
+        return [
+            render(
+                "subscriber",
+                "row_type",
+                type=self.row_type(),
+                attributes=f.attribute_definitions(pairs),
+                owner=self.owner,
+                comment=self._comment("Rows as the Publisher stored them, of"),
+            ),
+            render(
+                "subscriber",
+                "write_back",
+                function=self.function("back"),
+                table=self.table,
+                row_type=self.row_type(),
+                attributes=f.identifiers(places),
+                assignments=f.COMMA.join(
+                    [
+                        sql.SQL("{} = {}").format(
+                            sql.Identifier(name), sql.Identifier("r", place[name])
+                        )
+                        for name in settable
+                    ]
+                ),
+                match=f.pairs_equal(
+                    "t", self.article.key, "r", [place[key] for key in self.article.key]
+                ),
+                owner=self.owner,
+                comment=self._comment("Takes over what the Publisher stored in"),
+            ),
+        ]
+
+    def functions(self) -> list[str]:
+        """Every type and function, in the order of creation."""
+        texts = [self.stamp_version()]
+        if self.takes_back:
+            texts += self.write_back()
+        texts += [self.capture_insert(), self.capture_update(), self.capture_delete()]
         if self.article.made_by_publisher:
             texts.append(self.fill_generated())
         return texts
 
     # -- triggers ---------------------------------------------------------------------------------
 
-    def triggers(self, table: sql.Identifier | None = None) -> list[str]:
-        """Every trigger, on the table or on one of its partitions."""
-        where = table or self.table
-        texts = [
-            self._row_trigger("ver", "update", where),
-            *(
-                self._capture_trigger(operation, event, referencing, where)
-                for operation, event, referencing in (
-                    ("ins", "insert", "new table as inserted"),
-                    ("upd", "update", "old table as deleted new table as inserted"),
-                    ("del", "delete", "old table as deleted"),
-                )
-            ),
-        ]
+    def triggers(self, partitions: Sequence[sql.Identifier] = ()) -> list[str]:
+        """Every trigger of the table and of its partitions.
+
+        A statement fires the statement triggers of the table it names and of no other, so each
+        partition has its own; row triggers are handed down by PostgreSQL.
+        """
+        texts = [self._row_trigger("ver", "update", self.function("ver"))]
         if self.article.made_by_publisher:
-            texts.append(self._row_trigger("gen", "insert", where))
+            texts.append(self._row_trigger("gen", "insert", self.function("gen")))
+        if self.has_keys:
+            renew = sql.Identifier(names.SCHEMA, "renew_version")
+            texts.append(self._row_trigger("new", "insert", renew))
+        for where in (self.table, *partitions):
+            texts += self._statement_triggers(where)
+        return texts
+
+    def _statement_triggers(self, where: sql.Identifier) -> list[str]:
+        texts = []
+        if self.has_keys:
+            texts.append(
+                self._plain_trigger("open", "before insert or update or delete", where, "enter")
+            )
+        for operation, (verb, _) in OPERATIONS.items():
+            rows = by_row(self.local, operation)
+            texts.append(
+                render(
+                    "subscriber",
+                    "capture_trigger",
+                    trigger=self.trigger(operation),
+                    event=sql.SQL(verb.lower()),
+                    table=where,
+                    referencing=sql.SQL(_REFERENCING[operation]),
+                    each=sql.SQL("row" if rows else "statement"),
+                    function=self.function(operation),
+                )
+            )
+            if rows and self.has_keys:
+                texts.append(
+                    self._plain_trigger(f"end_{operation}", f"after {verb.lower()}", where, "close")
+                )
         texts.append(
             render(
                 "twopc",
@@ -269,27 +445,24 @@ class TriggerTexts:
         )
         return texts
 
-    def _row_trigger(self, what: str, event: str, table: sql.Identifier) -> str:
+    def _plain_trigger(self, what: str, when: str, where: sql.Identifier, function: str) -> str:
+        return render(
+            "subscriber",
+            "statement_trigger",
+            trigger=self.trigger(what),
+            when=sql.SQL(when),
+            table=where,
+            function=sql.Identifier(names.SCHEMA, f"{function}_statement"),
+        )
+
+    def _row_trigger(self, what: str, event: str, function: sql.Identifier) -> str:
         return render(
             "subscriber",
             "row_trigger",
             trigger=self.trigger(what),
             event=sql.SQL(event),
-            table=table,
-            function=self.function(what),
-        )
-
-    def _capture_trigger(
-        self, operation: str, event: str, referencing: str, table: sql.Identifier
-    ) -> str:
-        return render(
-            "subscriber",
-            "capture_trigger",
-            trigger=self.trigger(operation),
-            event=sql.SQL(event),
-            table=table,
-            referencing=sql.SQL(referencing),
-            function=self.function(operation),
+            table=self.table,
+            function=function,
         )
 
 

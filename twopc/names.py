@@ -190,6 +190,16 @@ def first_trigger(name: str) -> str:
     return bounded(f"!{name}")
 
 
+def last_trigger(name: str) -> str:
+    """A trigger name that sorts after those of users (of all that begin with an ASCII character)."""
+    return bounded(f"~{name}")
+
+
+def stored_key(operation: str, schema: str, table: str) -> str:
+    """Under which a sync procedure leaves the rows that the Publisher stored otherwise than sent."""
+    return f"{operation} {schema}.{table}"
+
+
 def version_trigger(schema: str, table: str) -> str:
     """The Publisher's ``sp_mssync_upd_trig_<table>``, which renews the row version."""
     return bounded(f"sp_mssync_upd_trig_{table_part(schema, table)}")

@@ -1,7 +1,7 @@
 -- trg_mssync_del_<table>: sends the rows that a statement deleted to the Publisher, in one call.
 -- called by: AFTER DELETE trigger of the subscribed table
 -- tables:    transition table deleted; msrepl.branch_marker
--- holes:     function, old_columns, variables, ship, owner, comment
+-- holes:     function, old_columns, variables, before, ship, owner, comment
 create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -12,7 +12,7 @@ as $msrepl$
 declare
     olds text;
     {variables}
-begin
+begin{before}
     select array_agg(row({old_columns}))::text into olds from deleted as o;
     if olds is null then
         return null;

@@ -1,7 +1,7 @@
 -- trg_mssync_ins_<table>: sends the rows that a statement inserted to the Publisher, in one call.
 -- called by: AFTER INSERT trigger of the subscribed table
 -- tables:    transition table inserted; msrepl.branch_marker
--- holes:     function, new_columns, variables, more, ship, owner, comment
+-- holes:     function, new_columns, variables, before, ship, owner, comment
 create or replace function {function}() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -12,12 +12,12 @@ as $msrepl$
 declare
     news text;
     {variables}
-begin
+begin{before}
     select array_agg(row({new_columns}))::text into news from inserted as n;
     if news is null then
         return null;
     end if;
-    arguments := quote_literal(news){more};
+    arguments := quote_literal(news);
 {ship}
 end
 $msrepl$;

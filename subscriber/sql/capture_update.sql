@@ -1,7 +1,7 @@
 -- trg_mssync_upd_<table>: sends the rows that an UPDATE changed to the Publisher, in one call.
 -- called by: AFTER UPDATE trigger of the subscribed table
 -- tables:    transition tables deleted and inserted; msrepl.branch_marker
--- holes:     function, old_columns, new_columns, ship, owner, comment
+-- holes:     function, old_columns, new_columns, variables, before, ship, owner, comment
 --
 -- Old and new rows pair by position. Transition tables promise no order, so several rows are sorted: a new
 -- row's version was derived from its old one (trg_mssync_ver_<table>), and sorting both by it puts them in
@@ -19,7 +19,7 @@ declare
     news text;
     salt text;
     {variables}
-begin
+begin{before}
     select count(*), array_agg(row({old_columns}))::text into changed, olds from deleted as o;
     if changed = 0 then
         return null;
@@ -32,7 +32,7 @@ begin
         select array_agg(row({new_columns}) order by n.msrepl_tran_version)::text
         into news from inserted as n;
     end if;
-    arguments := quote_literal(olds) || ',' || quote_literal(news){more};
+    arguments := quote_literal(olds) || ',' || quote_literal(news);
 {ship}
 end
 $msrepl$;

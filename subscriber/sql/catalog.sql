@@ -20,8 +20,10 @@ create table if not exists msrepl.msreplication_objects (
     added_version boolean not null,
     structure text not null default '',
     routines oid[] not null default array[]::oid[],
+    parents oid[] not null default array[]::oid[],
+    sync_calls jsonb not null,
+    write_back text,
     stale text,
-    definition jsonb not null,
     unique (dest_schema, article)
 );
 comment on table msrepl.msreplication_objects is 'Subscribed tables, and what is needed to take the subscription away again';

@@ -1,7 +1,7 @@
 -- msrepl.prepare_publisher: sends what waits and prepares the Publisher's branch.
 -- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
 -- tables:    msrepl.branch_marker
--- holes:     owner, link, own_branch, publisher_branch
+-- holes:     owner, link, held, own_branch, publisher_branch
 --
 -- calls is 0 on return if nothing was sent in this transaction: then there is no branch at the Publisher.
 -- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
@@ -14,7 +14,7 @@ as $msrepl$
 #variable_conflict use_column
 <<prepare>>
 declare
-    marker constant tid := nullif(current_setting('msrepl.marker', true), '')::tid;
+    marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
     marked text;
     sent integer;
     queued text;
@@ -22,7 +22,7 @@ declare
     tag text;
     detail text;
     context text;
-begin
+begin{held}
     select m.gid, m.calls, m.pending into marked, sent, queued
     from msrepl.branch_marker as m
     where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned();

@@ -2,7 +2,7 @@
 -- called by: rendered into capture_insert, capture_update, capture_delete (a function of its own would cost
 --            more than these lines)
 -- tables:    msrepl.branch_marker
--- holes:     link, procedure, own_branch, publisher_branch, sites, sites_text, table_name
+-- holes:     call, own_branch, publisher_branch, sites, sites_text, table_name, send, send_again, after
 --
 -- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message
 -- first takes the Publisher's transaction back to the savepoint that it names: the remote side follows the
@@ -13,7 +13,7 @@
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict.
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     if sync.marker is not null then
-        sync.call := 'call ' || {procedure} || '(null,null,' || sync.arguments || ')';
+        sync.call := {call} || '(null,null,' || sync.arguments || ')';
         update msrepl.branch_marker as m
         set calls = m.calls + sync.step,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
@@ -28,7 +28,7 @@
         if coalesce(sync.transaction, '') = '' then
             perform msrepl.raise_uncoordinated({table_name});
         end if;
-        sync.call := 'call ' || {procedure} || '(' || quote_literal(sync.transaction || {publisher_branch})
+        sync.call := {call} || '(' || quote_literal(sync.transaction || {publisher_branch})
             || ',' || {sites_text} || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || {own_branch}, pg_current_xact_id(), {sites}, sync.step,
@@ -48,7 +48,7 @@
             else 'rollback to s' || sync.sent - 1 end
         || ';' || coalesce(sync.queued || ';', '') || sync.call || ';savepoint s' || sync.sent;
     begin
-        perform msrepl_link.dblink_exec({link}, sync.call);
+        {send}
     exception
         when query_canceled then
             perform msrepl.drain_link();
@@ -57,8 +57,8 @@
             get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
             if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context) then
                 raise;
-            end if;
-    end;
+            end if;{send_again}
+    end;{after}
     if sync.queued is not null then
         update msrepl.branch_marker as m set pending = null where m.ctid = sync.marker
         returning m.ctid into sync.marker;

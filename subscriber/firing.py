@@ -1,0 +1,114 @@
+"""When triggers fire: which form ours take beside a user's, and when they cannot be first.
+
+Pure: from tables as the catalogs describe them to forms and obstacles.
+
+PostgreSQL fires triggers of one kind by name, and every AFTER ROW trigger before any AFTER STATEMENT
+trigger. Ours must be first (seed 002), or what a user's trigger changes would reach the Publisher before
+what caused it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from twopc.articles import Table, UserTrigger
+
+#: Per operation: the statement, and the original's error number for "not the first trigger".
+OPERATIONS = {"ins": ("INSERT", 21128), "upd": ("UPDATE", 21129), "del": ("DELETE", 21130)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    """A user's trigger because of which ours would not fire in its place."""
+
+    number: int
+    """The original's: 21128 INSERT, 21129 UPDATE, 21130 DELETE."""
+    table: str
+    trigger: str
+    reason: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return (
+            f"trigger {self.trigger!r} of table {self.table} {self.reason} ({self.number}): "
+            f"{self.remedy}, then activate the subscription"
+        )
+
+
+def concerns(trigger: UserTrigger, operation: str) -> bool:
+    """Whether a trigger fires for the operation."""
+    return {"ins": trigger.insert, "upd": trigger.update, "del": trigger.delete}[operation]
+
+
+def by_row(table: Table, operation: str) -> bool:
+    """Whether our trigger must be AFTER ROW: the user has one, and those fire before AFTER STATEMENT."""
+    return any(
+        t.row and not t.before and concerns(t, operation) for t in table.triggers
+    ) and not _has_no_row_form(table)
+
+
+def _has_no_row_form(table: Table) -> bool:
+    """PostgreSQL gives no transition tables to row triggers of such tables."""
+    return table.kind == "p" or table.is_partition or table.inherits
+
+
+def obstacles(
+    table: Table,
+    partitions: Sequence[Table],
+    trigger_name: Callable[[str], str],
+) -> tuple[Obstacle, ...]:
+    """Everything that keeps our triggers from their place on a table and its partitions.
+
+    Args:
+        trigger_name: our trigger's name for an operation, and for ``ver`` (the row version).
+    """
+    found: list[Obstacle] = []
+    for each in (table, *partitions):
+        for operation in OPERATIONS:
+            found += _late_capture(each, operation, trigger_name(operation))
+        found += _late_stamp(each, trigger_name("ver"))
+    return tuple(dict.fromkeys(found))
+
+
+def _late_capture(table: Table, operation: str, ours: str) -> Iterable[Obstacle]:
+    verb, number = OPERATIONS[operation]
+    name = f"{table.schema}.{table.name}"
+    rows = by_row(table, operation)
+    for trigger in table.triggers:
+        if trigger.before or not concerns(trigger, operation):
+            continue
+        if trigger.row and not rows:
+            yield Obstacle(
+                number=number,
+                table=name,
+                trigger=trigger.name,
+                reason=f"is an AFTER ROW trigger of {verb} on a partition or child table, where ours "
+                "cannot fire before it",
+                remedy="drop it or make it AFTER STATEMENT",
+            )
+        elif trigger.row == rows and _sorts_before(trigger.name, ours):
+            yield Obstacle(
+                number=number,
+                table=name,
+                trigger=trigger.name,
+                reason=f"fires before our trigger of {verb}, which must be the first",
+                remedy=f"rename it so that it sorts after {ours!r}, or drop it",
+            )
+
+
+def _late_stamp(table: Table, ours: str) -> Iterable[Obstacle]:
+    for trigger in table.triggers:
+        if trigger.before and trigger.row and trigger.update and _sorts_before(ours, trigger.name):
+            yield Obstacle(
+                number=OPERATIONS["upd"][1],
+                table=f"{table.schema}.{table.name}",
+                trigger=trigger.name,
+                reason="fires after our trigger that gives an updated row its version",
+                remedy=f"rename it so that it sorts before {ours!r}, or drop it",
+            )
+
+
+def _sorts_before(first: str, second: str) -> bool:
+    """As the server orders trigger names: by their bytes."""
+    return first.encode() < second.encode()

@@ -1,0 +1,27 @@
+-- msrepl.deactivate: makes the subscription inactive: its tables refuse changes until it is activated.
+-- called by: subscriber.subscription, the guard that watches DDL
+-- tables:    msrepl.mssubscription_agents, msrepl.msreplication_objects
+-- holes:     owner
+--
+-- The check costs nothing at run time: an inactive subscription simply has other trigger functions.
+create or replace function msrepl.deactivate(reason text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    routine oid;
+begin
+    update msrepl.mssubscription_agents as a
+    set status = 'inactive',
+        status_reason = case when a.status = 'inactive' then a.status_reason || '; ' else '' end || $1;
+    for routine in select unnest(o.routines) from msrepl.msreplication_objects as o loop
+        execute format(
+            'create or replace function %s() returns trigger language plpgsql security definer '
+            'set search_path = pg_catalog, pg_temp as %L',
+            routine::regproc, 'begin perform msrepl.raise_inactive(); return null; end');
+    end loop;
+end
+$msrepl$;
+alter function msrepl.deactivate(text) owner to {owner};
+revoke all on function msrepl.deactivate(text) from public;
+comment on function msrepl.deactivate(text) is 'Makes the subscription inactive: its tables refuse changes';

@@ -1,0 +1,28 @@
+-- msrepl.held_row: rows of statements that wait until no statement is open any more.
+-- called by: capture triggers of tables with foreign keys, send_held
+-- tables:    itself
+-- holes:     owner
+--
+-- place     number of the capture within what is held together
+-- relid     the subscribed table
+-- old_link  identifies the row as it was (key and version); null if it was inserted
+-- new_link  identifies the row as it is; null if it was deleted
+-- old_key   key and version of the row as it was
+-- old_row   the row as it was
+-- new_row   the row as it is
+--
+-- Unlogged: a row lives no longer than the statement that brought it.
+create unlogged table if not exists msrepl.held_row (
+    xid xid8 not null,
+    place integer not null,
+    relid oid not null,
+    old_link uuid,
+    new_link uuid,
+    old_key text,
+    old_row text,
+    new_row text
+);
+create index if not exists held_row_old_link on msrepl.held_row (xid, relid, old_link);
+alter table msrepl.held_row owner to {owner};
+revoke all on msrepl.held_row from public;
+comment on table msrepl.held_row is 'Rows of statements that wait until no statement is open any more';

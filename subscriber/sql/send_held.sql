@@ -1,0 +1,130 @@
+-- msrepl.send_held: sends the net effect of what is held, children before their parents.
+-- called by: release_held; prepare_publisher, should anything be left
+-- tables:    msrepl.held_row, msrepl.msreplication_objects, msrepl.branch_marker
+-- holes:     owner, own_branch, publisher_branch, sites, sites_text
+--
+-- Within one statement a referential action or a user's trigger may change a row again, or delete it, in
+-- an order that AFTER triggers do not show; so the links from version to version are followed, and each row
+-- is sent once, from what it was before the statement to what it is after it.
+--
+-- Deletes and updates go to children first, while the Publisher's foreign keys are deferred: when a parent
+-- changes there, nothing that the Subscriber holds refers to it any more, so the Publisher's own referential
+-- action finds no row. What it would still find, the Subscriber does not hold, and the procedure refuses.
+-- Tables that refer to themselves or to each other update before they delete; those that refer to each
+-- other delete in the reverse order of capture.
+create or replace function msrepl.send_held() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_nestloop = off
+as $msrepl$
+declare
+    marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
+    transaction constant text := current_setting('msrepl.gid', true);
+    first text := '(null,null,';
+    step record;
+    message text;
+    sent integer := 0;
+    queued text;
+    taking text[] := array[]::text[];
+    keys text[] := array[]::text[];
+    stored jsonb;
+begin
+    if not exists (select from msrepl.held_row as h where h.xid = pg_current_xact_id_if_assigned()) then
+        return;
+    end if;
+    if marker is null then
+        if coalesce(transaction, '') = '' then
+            perform msrepl.raise_uncoordinated(
+                (select min(h.relid)::regclass::text from msrepl.held_row as h where h.xid = pg_current_xact_id()));
+        end if;
+        first := '(' || quote_literal(transaction || {publisher_branch}) || ',' || {sites_text} || ',';
+    end if;
+    for step in
+        with recursive gone as (
+            delete from msrepl.held_row as h where h.xid = pg_current_xact_id() returning h.*
+        ), walk as (
+            select g.relid, g.place, g.old_key, g.old_row, g.new_link, g.new_row
+            from gone as g
+            where not exists (
+                select from gone as p where p.relid = g.relid and p.new_link = g.old_link)
+          union all
+            select w.relid, greatest(w.place, g.place), w.old_key, w.old_row, g.new_link, g.new_row
+            from walk as w
+            join gone as g on g.relid = w.relid and g.old_link = w.new_link
+        ), net as (
+            select w.relid, w.place, w.old_key, w.old_row, w.new_row,
+                   case when w.old_row is null then 'ins' when w.new_link is null then 'del' else 'upd' end as operation
+            from walk as w
+            where (w.old_row is not null or w.new_link is not null)
+              and not exists (select from gone as g where g.relid = w.relid and g.old_link = w.new_link)
+        ), above(child, parent) as (
+            select o.objid, unnest(o.parents) from msrepl.msreplication_objects as o
+          union
+            select a.child, unnest(o.parents) from above as a join msrepl.msreplication_objects as o on o.objid = a.parent
+        ), subscribed as (
+            select o.*,
+                   (select count(*) from above as a where a.child = o.objid and a.parent <> o.objid) as rank,
+                   exists (select from above as a where a.child = o.objid and a.parent = o.objid) as cyclic,
+                   exists (select from above as a join above as b on b.child = a.parent and b.parent = a.child
+                           where a.child = o.objid and a.parent <> o.objid) as entangled
+            from msrepl.msreplication_objects as o
+        )
+        select s.sync_calls ->> n.operation as call, n.operation, s.write_back, s.dest_schema, s.article,
+               array_agg(n.old_key)::text as old_keys, array_agg(n.old_row)::text as old_rows,
+               array_agg(n.new_row)::text as new_rows
+        from net as n
+        join subscribed as s on s.objid = n.relid
+        group by s.objid, s.sync_calls, s.write_back, s.dest_schema, s.article, s.rank, s.cyclic, s.entangled,
+                 n.operation, case when s.entangled and n.operation = 'del' then n.place end
+        order by n.operation = 'ins',
+                 case when n.operation = 'ins' then s.rank else -s.rank end,
+                 case when s.cyclic then n.operation = 'del' else n.operation = 'upd' end,
+                 case when s.entangled and n.operation = 'del' then n.place end desc,
+                 s.objid
+    loop
+        message := coalesce(message || ';', '') || step.call || first || case step.operation
+            when 'ins' then quote_literal(step.new_rows)
+            when 'upd' then quote_literal(step.old_keys) || ',' || quote_literal(step.new_rows)
+            else quote_literal(step.old_rows) end || ')';
+        first := '(null,null,';
+        sent := sent + 1;
+        if step.write_back is not null and step.operation <> 'del' then
+            taking := taking || step.write_back;
+            keys := keys || format('%s %s.%s', step.operation, step.dest_schema, step.article);
+        end if;
+    end loop;
+    if sent = 0 then
+        return;
+    elsif sent > 1 then
+        message := 'call msrepl.defer_keys(true);' || message || ';call msrepl.defer_keys(false)';
+    end if;
+    if marker is null then
+        insert into msrepl.branch_marker as m (gid, xid, participants, pending)
+        values (transaction || {own_branch}, pg_current_xact_id(), {sites}, message)
+        returning m.ctid, m.pending into marker, queued;
+    else
+        update msrepl.branch_marker as m set pending = coalesce(m.pending || ';', '') || message
+        where m.ctid = marker and m.xid = pg_current_xact_id()
+        returning m.ctid, m.pending into marker, queued;
+        if marker is null then
+            perform msrepl.raise_uncoordinated(step.article);
+        end if;
+    end if;
+    perform set_config('msrepl.marker', marker::text, true);
+    if cardinality(taking) = 0 and current_setting('msrepl.shipping', true) = 'lazy' and length(queued) <= 65536 then
+        return;
+    end if;
+    perform msrepl.flush();
+    if cardinality(taking) > 0 then
+        stored := nullif(msrepl.fetch_stored(), '')::jsonb;
+        for place in 1 .. cardinality(taking) loop
+            if jsonb_array_length(stored -> keys[place]) > 0 then
+                execute format('select %s($1)', taking[place]) using stored -> keys[place];
+            end if;
+        end loop;
+    end if;
+end
+$msrepl$;
+alter function msrepl.send_held() owner to {owner};
+revoke all on function msrepl.send_held() from public;
+comment on function msrepl.send_held() is 'Sends the net effect of what is held';

@@ -1,0 +1,7 @@
+-- !trg_mssync_open_<table>, !trg_mssync_end_<operation>_<table>: count the statements that are open.
+-- called by: every statement on a subscribed table with foreign keys
+-- tables:    the subscribed table
+-- holes:     trigger, when, table, function
+create or replace trigger {trigger}
+    {when} on {table}
+    for each statement execute function {function}();

@@ -1,0 +1,23 @@
+-- trg_mssync_back_<table>: takes over what the Publisher stored otherwise than it was sent.
+-- called by: capture triggers of the subscribed table, send_held
+-- tables:    the subscribed table
+-- holes:     function, table, row_type, attributes, assignments, match, owner, comment
+--
+-- In the replica role, so that no trigger takes this for a change of the application's: ours would send it,
+-- a user's has seen the row already. Foreign keys were checked at the Publisher.
+create or replace function {function}(stored jsonb) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set session_replication_role = replica
+set datestyle = 'ISO' set intervalstyle = 'postgres'
+as $msrepl$
+begin
+    update {table} as t
+    set {assignments}
+    from unnest(array(select jsonb_array_elements_text($1))::{row_type}[]) as r({attributes})
+    where {match};
+end
+$msrepl$;
+alter function {function}(jsonb) owner to {owner};
+revoke all on function {function}(jsonb) from public;
+comment on function {function}(jsonb) is {comment};
