@@ -24,6 +24,20 @@ from twopc.server import Server, run_directory, supervisor, sweep
 from twopc.server.cache import CACHE_VARIABLE
 from twopc.server.waiting import wait_for
 
+#: The System V segments of this machine, where they can be listed.
+SHARED_MEMORY = Path("/proc/sysvipc/shm")
+
+
+def shared_memory_key(directory: Path) -> str:
+    """The key of the segment of the server in a run directory."""
+    return (directory / "data" / "postmaster.pid").read_text().splitlines()[6].split()[0]
+
+
+def shared_memory_keys() -> set[str]:
+    """The keys of all segments; none where they cannot be listed."""
+    lines = SHARED_MEMORY.read_text().splitlines() if SHARED_MEMORY.exists() else []
+    return {line.split()[0] for line in lines}
+
 
 def test_killed_owner_leaves_nothing(make_child: MakeChild) -> None:
     owner = make_child()
@@ -169,9 +183,11 @@ def test_removed_cache_does_not_save_a_server(
 ) -> None:
     owner = make_child(OWNER.replace("start()", f"start(durable={durable})"))
     said = owner.said()
+    key = shared_memory_key(Path(said["directory"]))
     shutil.rmtree(empty_cache)
     owner.kill()
     wait_until_gone(said)
+    assert key not in shared_memory_keys()
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -183,15 +199,14 @@ def test_place(own_cache: Path, monkeypatch: pytest.MonkeyPatch, durable: bool) 
             assert server.directory.is_relative_to(own_cache) == on_disk
 
 
-def test_shared_memory_of_a_killed_server_is_removed() -> None:
-    table = Path("/proc/sysvipc/shm")
-    if not table.exists():
-        pytest.skip("this system has no /proc/sysvipc/shm to look at")
+@pytest.mark.parametrize("end", ["stop", "crash", "kill"])
+def test_shared_memory_is_removed(end: str) -> None:
     with Server.start() as server:
-        key = (server.directory / "data" / "postmaster.pid").read_text().splitlines()[6].split()[0]
-        server.kill()
-        assert key in table.read_text().split()
-    assert key not in table.read_text().split()
+        key = shared_memory_key(server.directory)
+        if SHARED_MEMORY.exists():
+            assert key in shared_memory_keys()
+        getattr(server, end)()
+    assert key not in shared_memory_keys()
 
 
 def test_concurrent_first_runs(make_child: MakeChild, empty_cache: Path) -> None:

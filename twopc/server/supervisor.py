@@ -67,7 +67,8 @@ def end_processes(data: Path) -> tuple[int, ...]:
     Returns the pids that were found; raises TimeoutError if some survive SIGKILL.
     """
     found = processes_of(data)
-    postmaster = [process for process in found if process.pid == _postmaster_pid(data)]
+    # It alone still has the command line with which it was started.
+    postmaster = [process for process in found if str(data) in _command_line(process)]
     for process in postmaster:
         _send(process, signal.SIGQUIT)
     if postmaster:
@@ -113,11 +114,11 @@ def remove_shared_memory(data: Path) -> None:
         libc.shmctl(segment, _IPC_RMID, None)
 
 
-def _postmaster_pid(data: Path) -> int:
+def _command_line(process: psutil.Process) -> list[str]:
     try:
-        return int((data / "postmaster.pid").read_text().split("\n", 1)[0])
-    except (OSError, ValueError):
-        return 0
+        return list(process.cmdline())
+    except (psutil.Error, OSError):
+        return []
 
 
 def _is_alive(process: psutil.Process) -> bool:
