@@ -39,7 +39,7 @@ def test_a_prepared_transaction_that_is_left_fails_the_test(tmp_path: Path) -> N
         "        connection.execute('BEGIN; SELECT pg_current_xact_id()')\n"
         "        connection.execute(\"PREPARE TRANSACTION 'twopc:c:1:1:sub'\")\n"
     )
-    command = [sys.executable, "-m", "pytest", "-p", "tests.fix_server", "-q", tmp_path]
+    command = [sys.executable, "-m", "pytest", "-p", "tests.fix_server", "-q", str(tmp_path)]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert "the test left prepared transactions: twopc:c:1:1:sub" in run.stdout
     assert "1 passed, 1 error" in run.stdout
