@@ -173,7 +173,7 @@ class Pieces:
                 "                    case when t.{inside} then t.{held_version}::text end, {image}\n"
                 "                from {rows} join {held} on {match}{not_own}"
             ).format(
-                name=sql.Literal(index),
+                name=sql.Literal(unique.name),
                 key=self.key_json(key),
                 version=sql.Identifier(version),
                 inside=sql.Identifier(INSIDE),
@@ -181,11 +181,13 @@ class Pieces:
                 image=self.row_json(),
                 rows=rows,
                 held=self.held(),
-                match=self.held_match(columns, [self.new(column) for column in columns]),
+                match=self.held_match(
+                    unique.columns, [self.new(column) for column in unique.columns]
+                ),
                 not_own=not_own,
             )
-            for index, columns in self.article.uniques
-            if all(column in self.place for column in columns)
+            for unique in self.article.uniques
+            if all(column in self.place for column in unique.columns)
         ]
         return sql.SQL("\n                union all\n                ").join(parts)
 

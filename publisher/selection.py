@@ -51,7 +51,7 @@ def article_of(
         columns=chosen,
         key=table.key,
         row_filter=row_filter,
-        uniques=tuple((name, cols) for name, cols in table.uniques if set(cols) <= kept),
+        uniques=tuple(unique for unique in table.uniques if kept.issuperset(unique.columns)),
         writes_back=before,
         referenced_by=tuple(key for key in table.referenced_by if key.acts),
         references=table.references,
@@ -112,8 +112,8 @@ def _texts(table: Table, row_filter: str | None) -> Iterator[str]:
     yield from (table.schema, table.name, row_filter or "")
     for column in table.columns:
         yield from (column.name, column.type, column.default or "", column.collation or "")
-    for name, _ in table.uniques:
-        yield name
+    for unique in table.uniques:
+        yield unique.name
     for key in (*table.references, *table.referenced_by):
         yield from (key.name, key.schema, key.table, *key.columns)
 
@@ -176,10 +176,11 @@ def _chosen_columns(table: Table, wanted: tuple[str, ...] | None) -> tuple[Colum
                     f"{where}: column {source!r} must be published, because {column.name!r} is "
                     "generated from it (21283)"
                 )
-    for name, columns in table.uniques:
-        left_out = [c for c in columns if c not in kept]
+    for unique in table.uniques:
+        left_out = [c for c in unique.columns if c not in kept]
         if left_out:
             raise ArticleError(
-                f"{where}: column {left_out[0]!r} of unique index {name!r} must be published (21347)"
+                f"{where}: column {left_out[0]!r} of unique index {unique.name!r} must be published "
+                "(21347)"
             )
     return tuple(column for column in table.columns if column.name in kept)

@@ -12,6 +12,7 @@ from twopc import names
 from twopc.articles import Article, Column, ForeignKey, Table
 from twopc.errors import SubscriptionError
 from twopc.sql import fragments as f
+from twopc.sql.user_types import types_by_name
 
 Connection = AsyncConnection[Any]
 
@@ -20,20 +21,25 @@ def create_table_text(article: Article) -> str:
     """DDL of the copy.
 
     Columns whose values the Publisher makes (identity, sequences) are plain here: the values come over
-    the link. Other defaults are copied, so that INSERT ... RETURNING shows them.
+    the link. Other defaults are copied, so that INSERT ... RETURNING shows them. CHECK constraints are
+    copied where they use built-in functions and published columns only, so that a bad value is refused
+    before it travels; the others hold at the Publisher alone.
     """
     definitions = [_definition(column) for column in article.columns]
-    definitions.append(sql.SQL("primary key ({})").format(f.identifiers(article.key)))
     definitions += [
-        sql.SQL("constraint {} unique ({})").format(sql.Identifier(name), f.identifiers(columns))
-        for name, columns in article.uniques
-        if set(columns) != set(article.key)
+        sql.SQL("constraint {} {}").format(sql.Identifier(unique.name), f.raw(unique.constraint))
+        for unique in article.uniques
+        if unique.constraint is not None
     ]
-    return (
-        sql.SQL("create table {} (\n    {}\n)")
-        .format(f.table_of(article), sql.SQL(",\n    ").join(definitions))
-        .as_string(None)
+    definitions += [
+        sql.SQL("constraint {} {}").format(sql.Identifier(check.name), f.raw(check.definition))
+        for check in article.checks
+    ]
+    create = sql.SQL("create table {} (\n    {}\n)").format(
+        f.table_of(article), sql.SQL(",\n    ").join(definitions)
     )
+    indexes = [unique.index for unique in article.uniques if unique.constraint is None]
+    return ";\n".join([create.as_string(None), *indexes])
 
 
 def _definition(column: Column) -> sql.Composed:
@@ -78,43 +84,112 @@ def foreign_key_text(key: ForeignKey) -> str:
 
 
 async def create_table(connection: Connection, article: Article) -> None:
-    """Create the copy.
+    """Create the copy, and the types that it needs and that are not there yet.
 
     Raises:
-        SubscriptionError: a type, collation or function that a column needs is not there.
+        SubscriptionError: a type, collation or function that a column needs cannot be created.
     """
-    schema = sql.Identifier(article.schema)
+    where = f"table {article.name} cannot be created at {connection.info.dbname!r}"
     try:
         async with connection.transaction():
-            await connection.execute(sql.SQL("create schema if not exists {}").format(schema))
+            await _create_schema(connection, article.schema)
+            await create_types(connection, article)
             await connection.execute(create_table_text(article))
     except (psycopg.errors.UndefinedObject, psycopg.errors.UndefinedFunction) as error:
         raise SubscriptionError(
-            f"table {article.name} cannot be created at {connection.info.dbname!r}: "
-            f"{error.diag.message_primary}; create it there first"
+            f"{where}: {error.diag.message_primary}; create it there first"
+        ) from error
+    except psycopg.errors.DuplicateTable as error:
+        raise SubscriptionError(
+            f"{where}: {error.diag.message_primary}, as an index or another object of its own; "
+            "drop or rename it"
         ) from error
 
 
-def check_same_shape(article: Article, table: Table) -> None:
-    """Refuse an existing table whose columns are not those of the article.
+async def _create_schema(connection: Connection, schema: str) -> None:
+    name = sql.Identifier(schema)
+    await connection.execute(sql.SQL("create schema if not exists {}").format(name))
+
+
+async def create_types(connection: Connection, article: Article) -> None:
+    """Create the enums, domains, composites and ranges that the columns need; compare those that exist.
 
     Raises:
-        SubscriptionError: names the first column that differs, and how.
+        SubscriptionError: a type differs from the Publisher's, or comes from an extension that is not
+            installed here.
+    """
+    held = await types_by_name(connection, [t.name for t in article.types])
+    for needed in article.types:
+        found = held.get(needed.name)
+        where = f"type {needed.name}, needed by column {needed.columns[0]!r} of {article.name},"
+        if found is not None:
+            if found.definition != needed.definition:
+                raise SubscriptionError(
+                    f"{where} differs at {connection.info.dbname!r}: it is {found.definition!r}, the "
+                    f"Publisher's is {needed.definition!r}; ALTER or drop it there"
+                )
+        elif needed.definition is not None:
+            await _create_schema(connection, needed.schema)
+            await connection.execute(needed.definition.encode())
+        elif needed.extension is not None:
+            raise SubscriptionError(
+                f"{where} comes with extension {needed.extension!r}, which is not at "
+                f"{connection.info.dbname!r}: CREATE EXTENSION {needed.extension} there first, in "
+                f"schema {needed.schema!r}"
+            )
+        else:
+            raise SubscriptionError(
+                f"{where} is not at {connection.info.dbname!r} and is no enum, domain, composite or "
+                "range: create it there first"
+            )
+
+
+async def adopt_table(connection: Connection, article: Article, table: Table) -> bool:
+    """Make a table that is there already the copy; its columns must be those of the article.
+
+    Returns:
+        Whether the row version column was added.
+
+    Raises:
+        SubscriptionError: names the first difference, and how to mend it.
+    """
+    check_same_shape(article, table)
+    await create_types(connection, article)
+    if any(column.name == names.VERSION_COLUMN for column in table.columns):
+        return False
+    await connection.execute(
+        sql.SQL("alter table {} add column {}").format(
+            f.table_of(article), _definition(article.version)
+        )
+    )
+    return True
+
+
+def check_same_shape(article: Article, table: Table) -> None:
+    """Refuse a table that cannot be the copy: its columns are not those of the article.
+
+    Columns of the Subscriber's own are allowed if they fill themselves.
+
+    Raises:
+        SubscriptionError: names the first difference, and how to mend it.
     """
     where = f"table {table.schema}.{table.name} of the Subscriber"
+    if table.kind not in ("r", "p") or table.persistence != "p" or table.is_partition:
+        raise SubscriptionError(f"{where} is not an ordinary table: rename or drop it")
     held = {column.name: column for column in table.columns}
     for column in article.columns:
-        if column.name not in held:
-            if column.name == names.VERSION_COLUMN:
-                continue
+        if column.name in held:
+            _check_same_column(where, column, held.pop(column.name))
+        elif column.name != names.VERSION_COLUMN:
             raise SubscriptionError(
                 f"{where} has no column {column.name!r} ({column.type} at the Publisher): "
                 "ALTER TABLE ... ADD COLUMN, or drop the table and let it be created"
             )
-        if held[column.name].type != column.type:
+    for column in held.values():
+        if column.not_null and not (column.default or column.identity or column.generated):
             raise SubscriptionError(
-                f"{where}: column {column.name!r} is {held[column.name].type}, the Publisher's is "
-                f"{column.type}: ALTER TABLE ... ALTER COLUMN ... TYPE {column.type}"
+                f"{where}: column {column.name!r} is not published and NOT NULL without a default, so "
+                "rows of the Publisher cannot be stored: ALTER TABLE ... DROP COLUMN, or give it a default"
             )
     if table.key != article.key:
         raise SubscriptionError(
@@ -123,16 +198,48 @@ def check_same_shape(article: Article, table: Table) -> None:
         )
 
 
-def copied_columns(article: Article) -> Sequence[str]:
-    """What the initial copy carries: all but generated columns."""
-    return [column.name for column in article.value_columns]
+def _check_same_column(where: str, published: Column, held: Column) -> None:
+    where = f"{where}: column {published.name!r}"
+    if held.type != published.type:
+        raise SubscriptionError(
+            f"{where} is {held.type}, the Publisher's is {published.type}: "
+            f"ALTER TABLE ... ALTER COLUMN ... TYPE {published.type}"
+        )
+    if held.not_null and not published.not_null:
+        raise SubscriptionError(
+            f"{where} is NOT NULL, the Publisher's may be NULL: ALTER COLUMN ... DROP NOT NULL"
+        )
+    if held.generated and not published.generated:
+        raise SubscriptionError(
+            f"{where} is generated, the Publisher's takes values: ALTER COLUMN ... DROP EXPRESSION"
+        )
+    if published.made_by_publisher and held.identity:
+        raise SubscriptionError(
+            f"{where} makes numbers of its own, which the Publisher makes: ALTER COLUMN ... DROP IDENTITY"
+        )
+    if published.made_by_publisher and held.default is not None:
+        raise SubscriptionError(
+            f"{where} has the default {held.default}, but the Publisher makes its values: "
+            "ALTER COLUMN ... DROP DEFAULT"
+        )
 
 
-async def fill(connection: Connection, article: Article, blocks: AsyncIterable[bytes]) -> None:
+def copied_columns(article: Article, held: Table) -> Sequence[str]:
+    """What the initial copy carries: all but what the Subscriber's own table generates."""
+    generated = {column.name for column in held.columns if column.generated}
+    return [column.name for column in article.columns if column.name not in generated]
+
+
+async def fill(
+    connection: Connection,
+    article: Article,
+    columns: Sequence[str],
+    blocks: AsyncIterable[bytes],
+) -> None:
     """Load the Publisher's rows into an empty copy.
 
     Args:
-        blocks: COPY text of `copied_columns`, in that order.
+        blocks: COPY text of `columns`, in that order.
 
     Raises:
         SubscriptionError: the copy is not empty.
@@ -144,9 +251,7 @@ async def fill(connection: Connection, article: Article, blocks: AsyncIterable[b
             f"table {article.name} at {connection.info.dbname!r} is not empty: the initial copy "
             "would mix with its rows; empty it first"
         )
-    command = sql.SQL("copy {} ({}) from stdin").format(
-        table, f.identifiers(copied_columns(article))
-    )
+    command = sql.SQL("copy {} ({}) from stdin").format(table, f.identifiers(columns))
     async with connection.cursor() as cursor, cursor.copy(command) as copy:
         async for block in blocks:
             await copy.write(block)

@@ -44,6 +44,19 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UniqueKey:
+    """A unique index over plain columns, partial ones left out."""
+
+    name: str
+    columns: tuple[str, ...]
+    primary: bool = False
+    constraint: str | None = None
+    """``UNIQUE (...) DEFERRABLE`` and so on; None for an index without a constraint."""
+    index: str = ""
+    """The statement that creates the index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignKey:
     """A foreign key between two tables of a database, as far as replication must know it."""
 
@@ -113,8 +126,8 @@ class Table:
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     """Columns of the primary key; empty if there is none."""
-    uniques: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Name and columns of each plain unique index, the primary key's first."""
+    uniques: tuple[UniqueKey, ...] = ()
+    """The primary key's first."""
     kind: str = "r"
     """``r`` table, ``p`` partitioned, others cannot be published."""
     persistence: str = "p"
@@ -152,7 +165,7 @@ class Article:
     key: tuple[str, ...]
     row_filter: str | None = None
     """Only rows for which this holds belong to the article; SQL over the table's columns."""
-    uniques: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    uniques: tuple[UniqueKey, ...] = ()
     writes_back: bool = False
     """The Publisher may store other values than were sent: its triggers run, and rows come back."""
     referenced_by: tuple[ForeignKey, ...] = ()

@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row, tuple_row
 
-from twopc.articles import Check, Column, ForeignKey, Table, UserTrigger
+from twopc.articles import Check, Column, ForeignKey, Table, UniqueKey, UserTrigger
 from twopc.errors import ArticleError
 from twopc.sql.printing import full_names
 from twopc.sql.user_types import types_of_table
@@ -110,15 +110,18 @@ order by c.conname
 """
 
 _UNIQUES = """
-select i.relname::text,
+select i.relname::text as name,
        array(select a.attname::text
              from unnest(x.indkey::int2[]) with ordinality as k(attnum, place)
              join pg_attribute a on a.attrelid = x.indrelid and a.attnum = k.attnum
              where k.place <= x.indnkeyatts
-             order by k.place),
-       x.indisprimary
+             order by k.place) as columns,
+       x.indisprimary as primary,
+       pg_get_constraintdef(c.oid) as constraint,
+       pg_get_indexdef(x.indexrelid) as index
 from pg_index x
 join pg_class i on i.oid = x.indexrelid
+left join pg_constraint c on c.conindid = x.indexrelid and c.conrelid = x.indrelid and c.contype in ('p', 'u')
 where x.indrelid = %(relid)s and x.indisunique and x.indisvalid
   and x.indpred is null and x.indexprs is null and not x.indisexclusion
 order by x.indisprimary desc, i.relname
@@ -216,21 +219,25 @@ async def _describe(connection: AsyncConnection[Any], schema: str, table: str) -
             Column(**{**row, "generated_from": tuple(row["generated_from"])})
             for row in await cursor.fetchall()
         )
+        await cursor.execute(_UNIQUES, at)
+        uniques = tuple(
+            UniqueKey(**{**row, "columns": tuple(row["columns"])})
+            for row in await cursor.fetchall()
+        )
         await cursor.execute(_FOREIGN_KEYS, at)
         keys = await cursor.fetchall()
         await cursor.execute(_CHECKS, at)
         checks = tuple(
             Check(**{**row, "columns": tuple(row["columns"])}) for row in await cursor.fetchall()
         )
-    uniques = await _rows(connection, _UNIQUES, at)
     triggers = await _rows(connection, _TRIGGERS, at)
     partitions = await _rows(connection, _PARTITIONS, (relid,)) if relation["kind"] == "p" else []
     return Table(
         schema=schema,
         name=table,
         columns=columns,
-        key=next((tuple(names) for _, names, primary in uniques if primary), ()),
-        uniques=tuple((name, tuple(names)) for name, names, _ in uniques),
+        key=next((unique.columns for unique in uniques if unique.primary), ()),
+        uniques=uniques,
         partitions=tuple((row[0], row[1]) for row in partitions),
         triggers=tuple(
             UserTrigger(name=n, before=b, row=r, insert=i, update=u, delete=d)
