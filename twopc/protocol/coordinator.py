@@ -162,6 +162,15 @@ class Coordinator(Finishing, table=COORDINATOR):
         self._branches[event.participant] = Branch.NO
         return (self._agent_timer(), *self._abort(f"{event.participant}: {event.reason}", now))
 
+    def _agent_read_only(self, event: e.VotedReadOnly, now: float) -> _Effects:
+        name = event.participant
+        if name != self._names[-1]:
+            return self._late_vote(event, now)
+        if self._prepared():
+            raise self._refusal(event, "leaves those alone who wait for its decision")
+        self._branches[name] = Branch.READ_ONLY
+        return (self._agent_timer(), *self._commit((), now))
+
     def _agent_lost(self, event: e.VoteUnknown, now: float) -> _Effects:
         if event.participant != self._names[-1]:
             return self._late_vote(event, now)

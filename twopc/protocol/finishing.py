@@ -255,7 +255,7 @@ class Finishing(Machine):
         if branch is None:
             raise self._refusal(event, "is from nobody of this transaction")
         found = Outcome.COMMITTED if type(event) is e.BranchCommitted else Outcome.ABORTED
-        if found is self.outcome or self._damaged:
+        if found is self.outcome or self._damaged or branch is Branch.READ_ONLY:
             return NOTHING
         self._damaged = True
         return (self._damage(event),)

@@ -141,8 +141,8 @@ class Participant(Machine, table=PARTICIPANT):
                 _CANCEL_IDLE,
                 *self._force(RecordKind.COMMITTED, _P.DECIDING, event.participants),
             )
-        self._end(Outcome.COMMITTED)
-        return (_CANCEL_IDLE, send(COORDINATOR, Message.COMMITTED))
+        self._end(Outcome.READ_ONLY)
+        return (_CANCEL_IDLE, send(COORDINATOR, Message.VOTE_READ_ONLY))
 
     # -- the decision ------------------------------------------------------------------------------
 
@@ -218,6 +218,8 @@ class Participant(Machine, table=PARTICIPANT):
             return (send(COORDINATOR, Message.COMMITTED),)
         if kind is e.CommitTold and self.outcome is Outcome.READ_ONLY:
             raise self._refusal(event, "is for a branch that left with its vote")
+        if kind is e.DecideAsked and self.outcome is Outcome.READ_ONLY:
+            return (send(COORDINATOR, Message.VOTE_READ_ONLY),)
         if kind is e.AbortTold and not variant.awaits_abort:
             return NOTHING
         return (send(COORDINATOR, Message.ABORTED),)

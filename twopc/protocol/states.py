@@ -117,15 +117,15 @@ COORDINATOR: Table = {
     (_C.DELEGATING, e.BranchCommitted): _row("agent_committed", _C.COMMITTING, _C.ENDED),
     (_C.DELEGATING, e.BranchAborted): _row("agent_aborted", _C.ABORTING, _C.ENDED),
     (_C.DELEGATING, e.VotedNo): _row("agent_refused", _C.DELEGATING, _C.ABORTING, _C.ENDED),
+    (_C.DELEGATING, e.VotedReadOnly): _row("agent_read_only", _C.DELEGATING, _C.ENDED),
     (_C.DELEGATING, e.VoteUnknown): _row("agent_lost", _C.DELEGATING, _C.RESOLVING),
     (_C.DELEGATING, e.TimerFired): _row("agent_overdue", _C.DELEGATING, _C.RESOLVING),
     (_C.RESOLVING, e.BranchCommitted): _row(
         "agent_committed", _C.RESOLVING, _C.COMMITTING, _C.ENDED
     ),
-    (_C.RESOLVING, e.BranchAborted): _row(
-        "agent_aborted", _C.RESOLVING, _C.ABORTING, _C.ENDED
-    ),
+    (_C.RESOLVING, e.BranchAborted): _row("agent_aborted", _C.RESOLVING, _C.ABORTING, _C.ENDED),
     (_C.RESOLVING, e.VotedNo): _row("agent_refused", _C.RESOLVING, _C.ABORTING, _C.ENDED),
+    (_C.RESOLVING, e.VotedReadOnly): _row("agent_read_only", _C.RESOLVING, _C.ENDED),
     (_C.RESOLVING, e.TimerFired): _row("resolve_again", _C.RESOLVING),
     # The decision.
     (_C.DECIDING, e.Logged): _row("decided", _C.COMMITTING, _C.ENDED),

@@ -1,0 +1,16 @@
+"""Hypothesis profiles for the protocol's tests: ``--hypothesis-profile=thorough`` digs deeper.
+
+A walk takes a quarter of a millisecond, but a slow machine must not fail for that: no deadline.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("quick", deadline=None, max_examples=400, derandomize=True)
+settings.register_profile(
+    "thorough",
+    deadline=None,
+    max_examples=50_000,
+    suppress_health_check=[HealthCheck.too_slow],
+)

@@ -1,0 +1,88 @@
+"""Breadth-first search through every state that can be reached, as TLC does it.
+
+Knows no protocol: states are hashable values, and a function says what may follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+S = TypeVar("S", bound=Hashable)
+
+
+class TooManyStatesError(AssertionError):
+    """The search was given up: the configuration is larger than its test allows for."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Search(Generic[S]):
+    """The states found, in the order in which they were found."""
+
+    states: list[S] = field(default_factory=list)
+    generated: int = 0
+    """Initial states and successors, those found before included."""
+    diameter: int = 0
+    """States on the longest of the shortest paths from an initial state."""
+    ways: list[list[int]] = field(default_factory=list)
+    """For each state the places of those that may follow *without* a fault."""
+
+    @property
+    def distinct(self) -> int:
+        """How many different states there are."""
+        return len(self.states)
+
+    def stuck(self, done: Callable[[S], bool]) -> list[S]:
+        """The states from which no state that is `done` can be reached without a fault."""
+        back: list[list[int]] = [[] for _ in self.states]
+        for place, ways in enumerate(self.ways):
+            for after in ways:
+                back[after].append(place)
+        front = [place for place, state in enumerate(self.states) if done(state)]
+        good = set(front)
+        while front:
+            front = [p for after in front for p in back[after] if p not in good]
+            front = list(dict.fromkeys(front))
+            good.update(front)
+        return [state for place, state in enumerate(self.states) if place not in good]
+
+
+def explore(
+    initial: Iterable[S],
+    successors: Callable[[S], Iterable[tuple[S, bool]]],
+    *,
+    states_max: int = 1_000_000,
+) -> Search[S]:
+    """Find every state.
+
+    Args:
+        initial: where it begins.
+        successors: what may follow a state, each with whether it took a fault to get there.
+        states_max: raise `TooManyStatesError` past so many.
+    """
+    search: Search[S] = Search()
+    places: dict[S, int] = {}
+    for state in initial:
+        search.generated += 1
+        if state not in places:
+            places[state] = len(search.states)
+            search.states.append(state)
+    start, end = 0, len(search.states)
+    while start < end:
+        search.diameter += 1
+        for place in range(start, end):
+            ways = []
+            for after, fault in successors(search.states[place]):
+                search.generated += 1
+                found = places.get(after)
+                if found is None:
+                    found = places[after] = len(search.states)
+                    search.states.append(after)
+                if not fault:
+                    ways.append(found)
+            search.ways.append(ways)
+        start, end = end, len(search.states)
+        if end > states_max:
+            raise TooManyStatesError(f"{end} states and no end")
+    return search
