@@ -240,12 +240,13 @@ class Topology:
             await publisher.execute("set transaction isolation level repeatable read, read only")
             for article in articles:
                 if await _exists(here, article):
-                    tables.check_same_shape(
-                        article, await describe(here, article.schema, article.table)
-                    )
+                    held = await describe(here, article.schema, article.table)
+                    await tables.adopt_table(here, article, held)
                 else:
                     await tables.create_table(here, article)
-                await tables.fill(here, article, _rows_of(publisher, article))
+                held = await describe(here, article.schema, article.table)
+                columns = tables.copied_columns(article, held)
+                await tables.fill(here, article, columns, _rows_of(publisher, article, columns))
                 await grant_tables(here, article.schema, article.table, node.app_role)
         for article in articles:
             for key in article.references:
@@ -270,11 +271,13 @@ async def _exists(connection: AsyncConnection[Any], article: Article) -> bool:
     return row is not None and bool(row[0])
 
 
-async def _rows_of(connection: AsyncConnection[Any], article: Article) -> AsyncIterator[bytes]:
+async def _rows_of(
+    connection: AsyncConnection[Any], article: Article, columns: Sequence[str]
+) -> AsyncIterator[bytes]:
     """COPY text of the rows that belong to an article."""
     condition = f.raw(article.row_filter) if article.row_filter else sql.SQL("true")
     command = sql.SQL("copy (select {} from {} where {}) to stdout").format(
-        f.identifiers(tables.copied_columns(article)), f.table_of(article), condition
+        f.identifiers(columns), f.table_of(article), condition
     )
     async with connection.cursor() as cursor, cursor.copy(command) as copy:
         async for block in copy:
