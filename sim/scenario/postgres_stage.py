@@ -30,6 +30,7 @@ class PostgresTheatre:
     Args:
         servers: ``one`` embedded server for all nodes and orders, or one for ``each`` node.
         dsns: an administrator's connection string per node, for servers that run already.
+        server: an embedded server that runs already and is not stopped at the end.
         keep: leave servers and databases running at the end.
     """
 
@@ -38,20 +39,22 @@ class PostgresTheatre:
         *,
         servers: str = "one",
         dsns: Mapping[str, str] | None = None,
+        server: Server | None = None,
         keep: bool = False,
     ) -> None:
+        self._given = server
         self._servers = servers
         self._dsns = dict(dsns or {})
         self._keep = keep
-        self._server: Server | None = None
+        self._server = server
 
     async def __aenter__(self) -> Self:
-        if self._servers == "one":
+        if self._servers == "one" and self._server is None:
             self._server = await asyncio.to_thread(Server.start)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._server is not None and not self._keep:
+        if self._server is not None and self._given is None and not self._keep:
             await asyncio.to_thread(self._server.stop)
 
     def stage(self, scenario: Scenario, order: Order) -> AbstractAsyncContextManager[PostgresStage]:
@@ -75,6 +78,7 @@ class PostgresTheatre:
             await _set_up(topology, scenario)
             nodes = {name: topology.nodes[name].dsn for name in scenario.topology.nodes}
             observer = await Observer.connect(nodes)
+            await observer.look(())  # plans are made now and not while somebody waits
             try:
                 yield PostgresStage(topology, scenario, observer)
             finally:
@@ -97,7 +101,7 @@ class PostgresStage:
 
     async def open(self, session: str, node: str) -> StageSession:
         """A session of the application's role."""
-        kind = _PublisherSession if node == self._topology.publisher else _SubscriberSession
+        kind = PublisherSession if node == self._topology.publisher else SubscriberSession
         opened = kind(self._topology, node, self._observer)
         self._sessions[session] = opened
         return opened
@@ -173,7 +177,7 @@ class _Session:
         )
 
 
-class _PublisherSession(_Session):
+class PublisherSession(_Session):
     """Plain transactions at the Publisher."""
 
     _connection: psycopg.AsyncConnection[Any] | None = None
@@ -223,7 +227,7 @@ class _PublisherSession(_Session):
             await self._connection.close()
 
 
-class _SubscriberSession(_Session):
+class SubscriberSession(_Session):
     """Coordinated transactions of a Subscriber."""
 
     _context: Any = None

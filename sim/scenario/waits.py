@@ -56,7 +56,7 @@ class Observer:
         return told([one for sessions in looked for one in sessions], clients)
 
     async def _sessions(self, node: str, connection: psycopg.AsyncConnection[Any]) -> list[Session]:
-        cursor = await connection.execute(WAITS_SQL)
+        cursor = await connection.execute(WAITS_SQL, prepare=True)
         return [session(node, row) for row in await cursor.fetchall()]
 
     async def cancel(self, node: str, pid: int) -> None:
@@ -76,8 +76,8 @@ def told(sessions: list[Session], clients: Iterable[Client]) -> Waits:
     graph = build(sessions, _transactions(clients))
     names: dict[Party, str] = {}
     for client in clients:
-        if client.node in server_of and client.pid:
-            names[Party(server_of[client.node], client.pid)] = client.name
+        if client.pid:  # a node without open transactions has not told its server
+            names[Party(server_of.get(client.node, client.node), client.pid)] = client.name
         if client.gid:
             names[Party("", 0, client.gid)] = client.name
     waits = {

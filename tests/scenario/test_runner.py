@@ -1,0 +1,244 @@
+"""The launch rule and what follows from it, with plain transactions at the Publisher."""
+
+from __future__ import annotations
+
+import psycopg
+
+from sim.report.history import History
+
+TWO = """\
+sessions:
+  alice:
+    node: pub
+    steps:
+      - a_begin: begin
+      - a_one:   {sql: "update t set n = 1 where id = 1"}
+      - a_two:   {sql: "update t set n = 1 where id = 2"}
+      - a_end:   commit
+  bob:
+    node: pub
+    steps:
+      - b_begin: begin
+      - b_two:   {sql: "update t set n = 2 where id = 2"}
+      - b_one:   {sql: "update t set n = 2 where id = 1"}
+      - b_look:  {check: "select n from t order by id", rows: [{n: 2}, {n: 2}]}
+      - b_end:   commit
+"""
+
+
+async def test_a_blocked_step_is_seen_and_its_session_queued(play):
+    played = await play(
+        TWO
+        + """
+orders:
+  - name: bob waits
+    steps: [a_begin, a_one, b_begin, b_one, {wait: b_one blocked}, b_end, a_end]
+    expect:
+      steps: {b_one: {blocked_by: a_one, then: {rowcount: 1}}}
+      sessions: {alice: committed, bob: committed}
+      tables: {t: {pub: [{id: 1, n: 2}, {id: 2, n: 20}]}}
+"""
+    )
+    assert played.failures == []
+    (blocked,) = played.of("blocked")
+    assert (blocked.step, blocked.session) == ("b_one", "bob")
+    assert {**blocked.wait, "pid": 0} == {
+        "session": "alice", "step": "a_one", "node": "pub", "gid": "", "pid": 0,
+        "lock": "ShareLock on transactionid on t",
+    }  # fmt: skip
+    assert [record.step for record in played.of("queued")] == ["b_end"]
+    # the one that was waited for goes on before the one that waited
+    order = [(r.kind, r.step) for r in played.records if r.kind in ("invoke", "ok", "unblocked")]
+    assert order.index(("invoke", "a_end")) < order.index(("unblocked", "b_one"))
+    assert order.index(("ok", "b_one")) < order.index(("invoke", "b_end"))
+
+
+async def test_nothing_left_can_end_a_wait(play):
+    played = await play(
+        TWO
+        + """
+orders:
+  - name: alice never ends
+    steps: [a_begin, a_one, b_begin, b_one, b_end]
+"""
+    )
+    assert played.verdict.kind == "liveness"
+    assert played.of("stuck")[0].message == (
+        "b_one waits at pub for alice (a_one); b_end is queued behind b_one; "
+        "alice has no step left in this order"
+    )
+    assert [record.message for record in played.of("outcome")] == ["rolled back", "rolled back"]
+    assert played.failures[0].startswith("it cannot go on: b_one waits at pub for alice")
+
+
+async def test_a_deadlock_within_one_server_is_broken_by_it(play):
+    played = await play(
+        TWO
+        + "orders: [{name: crossing, steps: [a_begin, a_one, b_begin, b_two, a_two, b_one, a_end, b_end]}]"
+    )
+    assert played.of("deadlock") == []  # not ours to break
+    assert played.of("stuck") == []
+    (refused,) = played.of("rejected")  # whose turn it is, the server decides
+    assert refused.conflict["kind"] == "deadlock"
+    assert refused.sqlstate == "40P01"
+    assert sorted(r.message for r in played.of("outcome")) == ["committed", "rolled back"]
+    assert played.verdict.kind == "liveness"  # nobody said that there would be one
+
+
+async def test_a_lock_timeout_that_is_expected_is_waited_for(play):
+    head = """\
+twopc: 1
+name: test
+about: x
+topology: {publisher: pub, subscribers: [sub1], timeouts: {lock: 500ms}}
+tables: {t: {columns: {id: int primary key, n: int}, rows: [{id: 1, n: 10}]}}
+"""
+    played = await play(
+        TWO
+        + """
+orders:
+  - name: at the end
+    steps: [a_begin, a_one, b_begin, b_one]
+    expect: {steps: {b_one: {blocked_by: alice, then: {rejected: lock_timeout}}}}
+  - name: in the middle
+    steps: [a_begin, a_one, b_begin, b_one, {wait: b_one done}, a_end, b_end]
+    expect: {steps: {b_one: {blocked_by: alice, then: {error: lock_not_available}}}}
+""",
+        head=head,
+    )
+    assert played.failures == []
+    kinds = [(r.kind, r.step) for r in played.records if r.order == "in the middle"]
+    assert kinds.index(("rejected", "b_one")) < kinds.index(("invoke", "a_end"))
+
+
+async def test_a_refused_transaction_sends_nothing_more(play):
+    played = await play(
+        """
+sessions:
+  alice:
+    node: pub
+    steps:
+      - begin_it: begin
+      - twice:    {sql: "insert into t values (1, 1)"}
+      - after:    {sql: "select 1"}
+      - end_it:   commit
+      - alone:    {sql: "insert into t values (1, 1)"}
+      - another:  {lines: ["insert into t values (3, 1)", "select count(*) as c from t"], rows: [{c: 3}]}
+orders:
+  - name: all
+    steps: [begin_it, twice, after, end_it, alone, another]
+    expect:
+      steps: {twice: {error: 23505}, end_it: rolled back, alone: {error: UniqueViolation}}
+      sessions: {alice: committed}
+"""
+    )
+    assert played.failures == []
+    assert played.ends() == {
+        "begin_it": "ok", "twice": "error", "after": "skipped", "end_it": "rolled_back",
+        "alone": "error", "another": "ok",
+    }  # fmt: skip
+
+
+async def test_saved_values_and_parameters(play):
+    played = await play(
+        """
+sessions:
+  alice:
+    node: pub
+    steps:
+      - look: {sql: "select n, 'it''s 5%' as text from t where id = :id", params: {id: 2}, save: {n: n, text: text}}
+      - add:  {sql: "insert into t values (3, :n + :more)", params: {more: 5}}
+      - same: {check: "select :text::text = 'it''s 5%' as same", rows: [{same: true}]}
+      - sum:  {check: "select sum(n)::numeric(10,2) as s from t where n::text not like '%x%'", rows: [{s: 55}]}
+orders: [{name: all, steps: [look, add, same, sum]}]
+"""
+    )
+    assert played.failures == []
+
+
+async def test_an_order_rolls_back_what_it_asks_for_and_what_is_left_open(play):
+    played = await play(
+        TWO
+        + """
+orders:
+  - name: by hand
+    steps: [a_begin, a_one, {rollback: alice}, b_begin, b_one]
+    expect:
+      sessions: {alice: rolled back, bob: rolled back}
+      tables: {t: {pub: [{id: 1, n: 10}, {id: 2, n: 20}]}}
+"""
+    )
+    assert played.failures == []
+    assert [r.message for r in played.of("info")] == [
+        "still open at the end of the order: rolled back"
+    ]
+
+
+async def test_a_wait_that_is_none(play):
+    played = await play(
+        TWO + "orders: [{name: x, steps: [a_begin, a_one, {wait: a_one blocked}, a_end]}]"
+    )
+    assert played.failures == ["a_one is not blocked at this point"]
+
+
+async def test_a_step_that_takes_too_long(play):
+    played = await play(
+        """
+sessions:
+  alice: {node: pub, steps: [slow: {sql: "select pg_sleep(60)", timeout: 100ms}]}
+orders: [{name: x, steps: [slow]}]
+"""
+    )
+    assert played.verdict.kind == "liveness"
+    assert played.failures == ["slow: expected ok, got no end within its time limit"]
+    assert [r.message for r in played.of("info")] == ["cancelled: error"]
+
+
+class Intruder(History):
+    """Locks a row from outside as soon as a step has told the database's name."""
+
+    def __init__(self, server) -> None:
+        super().__init__()
+        self._server = server
+        self.connection: psycopg.Connection
+
+    def write(self, kind, **fields):
+        record = super().write(kind, **fields)
+        if kind == "ok" and record.step == "where":
+            (row,) = record.rows
+            self.connection = psycopg.connect(self._server.superuser_dsn(row["name"]))
+            self.connection.execute("update t set n = 0 where id = 1")
+        if kind == "timed_out":
+            self.connection.close()
+        return record
+
+
+async def test_somebody_from_outside_holds_the_lock(play, server):
+    """Such a wait may end without us: it is shown, and waited for up to the step's time limit."""
+    played = await play(
+        """
+sessions:
+  alice:
+    node: pub
+    steps:
+      - where: {sql: "select current_database() as name"}
+      - write: {sql: "update t set n = 1 where id = 1", timeout: 300ms}
+orders: [{name: x, steps: [where, write]}]
+""",
+        history=Intruder(server),
+    )
+    (blocked,) = played.of("blocked")
+    assert blocked.wait["session"] == ""
+    assert played.of("stuck") == []
+    assert played.of("timed_out")[0].message == (
+        f"no end within its time limit: it waits at pub for pid {blocked.wait['pid']}"
+    )
+
+
+async def test_orders_are_played_one_by_one_on_fresh_stages(play):
+    played = await play(
+        "sessions: {alice: {node: pub, steps: [x: {sql: insert into t values (3)}]}}\n"
+        "orders: [{name: a, steps: [x]}, {name: b, steps: [x]}]"
+    )
+    assert played.failures == []
+    assert [each.name for each in played.verdict.orders] == ["a", "b"]
