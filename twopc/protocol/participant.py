@@ -199,6 +199,7 @@ class Participant(Machine, table=PARTICIPANT):
     def _roll_back(self, event: e.AbortTold | e.FenceTold, now: float) -> _Effects:
         fenced = type(event) is e.FenceTold
         effects: list[x.Effect] = [_CANCEL_IDLE] if self._state is _P.WORKING else []
+        self.reason = "told to abort"
         self._end(Outcome.ABORTED)
         if fenced:  # on PostgreSQL the marker row, which a late prepare runs into
             effects.append(log(RecordKind.ABORTED, forced=False))

@@ -206,3 +206,22 @@ PARTICIPANT: Table = {
     (_P.ENDED, e.AbortTold): _row("tell", _P.ENDED),
     (_P.ENDED, e.FenceTold): _row("tell", _P.ENDED),
 }
+
+
+def mermaid(table: Table) -> str:
+    """The table as a Mermaid state diagram; what changes no state is left out."""
+    first = next(iter(type(next(iter(table))[0])))
+    arrows: dict[tuple[State, State], list[str]] = {}
+    for (state, event), row in table.items():
+        for after in row.next:
+            if after is not state:
+                arrows.setdefault((state, after), []).append(event.__name__)
+    lines = ["stateDiagram-v2", f"    [*] --> {first}"]
+    for (state, after), names in sorted(arrows.items(), key=lambda arrow: _order(*arrow[0])):
+        lines.append(f"    {state} --> {after}: {', '.join(names)}")
+    lines.append("    ended --> [*]")
+    return "\n".join(lines)
+
+
+def _order(*states: State) -> list[int]:
+    return [list(type(state)).index(state) for state in states]
