@@ -76,8 +76,8 @@ def because(record: Record) -> str:
     }
     kind = str(facts.get("kind", ""))
     if kind == "deadlock":
-        cycle = (record.data or {}).get("cycle")
-        return "; ".join(cycle) if cycle else record.message
+        # a cycle that we broke has been told by its own record
+        return "" if (record.data or {}).get("cycle") else record.message
     if kind in ("version_mismatch", "delete_stale", "row_missing", "insert_exists") and not what:
         return record.message
     return sentences.get(kind, record.message)

@@ -86,7 +86,10 @@ def told(sessions: list[Session], clients: Iterable[Client]) -> Waits:
         if graph.edges.get(party)
     }
     cycles = tuple(
-        (tuple(names.get(edge.party, "") for edge in cycle), tuple(str(edge) for edge in cycle))
+        (
+            tuple(names.get(edge.party, "") for edge in cycle),
+            tuple(_edge_words(edge, names) for edge in cycle),
+        )
         for cycle in graph.cycles()
     )
     return Waits(waits=waits, cyclic=_cyclic(graph), cycles=cycles)
@@ -104,15 +107,29 @@ def _transactions(clients: tuple[Client, ...]) -> dict[GlobalId, tuple[str, int]
 def _wait(name: str, edges: tuple[Edge, ...], names: Mapping[Party, str]) -> Wait:
     """The wait to speak of: for one of ours rather than for a stranger."""
     edge = next((edge for edge in edges if edge.holder in names), edges[0])
-    on = f" on {edge.waiter.relation}" if edge.waiter.relation else ""
     return Wait(
         session=name,
         on=names.get(edge.holder, ""),
         node=edge.waiter.node,
         pid=edge.holder_pid,
         gid=edge.holder_gid,
-        lock=edge.waiter.lock + on,
+        lock=_lock_words(edge.waiter),
     )
+
+
+def _edge_words(edge: Edge, names: Mapping[Party, str]) -> str:
+    """One wait of a cycle, by the names of sessions where they have one."""
+    who = names.get(edge.party) or f"process {edge.waiter.pid}"
+    held = edge.holder_gid or f"process {edge.holder_pid}"
+    whom = names.get(edge.holder) or held
+    return f"{who} waits at {edge.waiter.node} for {whom} ({_lock_words(edge.waiter)})"
+
+
+def _lock_words(waiter: Session) -> str:
+    """``a row of t``: who waits for a row's last writer waits for that transaction's own lock."""
+    if waiter.lock.endswith((" on transactionid", " on tuple")):
+        return f"a row of {waiter.relation}" if waiter.relation else "a row"
+    return f"{waiter.lock} {waiter.relation}".strip()
 
 
 def _cyclic(graph: Graph) -> bool:

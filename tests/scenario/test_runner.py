@@ -44,7 +44,7 @@ orders:
     assert (blocked.step, blocked.session) == ("b_one", "bob")
     assert {**blocked.wait, "pid": 0} == {
         "session": "alice", "step": "a_one", "node": "pub", "gid": "", "pid": 0,
-        "lock": "ShareLock on transactionid on t",
+        "lock": "a row of t",
     }  # fmt: skip
     assert [record.step for record in played.of("queued")] == ["b_end"]
     # the one that was waited for goes on before the one that waited

@@ -1,0 +1,113 @@
+"""Each checker can pass and can fail, on histories made up for it."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from sim.checkers import CHECKERS, atomic, prepared_left, versions_move_forward
+from sim.report.history import Record
+from twopc.names import VERSION_COLUMN
+
+GID = "twopc:c:1:7"
+
+
+class Story:
+    """Records, numbered as they come."""
+
+    def __init__(self) -> None:
+        self._seq = itertools.count()
+        self.records: list[Record] = []
+
+    def add(self, kind, **fields):
+        seq = next(self._seq)
+        self.records.append(Record(seq=seq, t_us=seq, kind=kind, **fields))
+        return self
+
+    def markers(self, node, *branches, participants=("pub", "sub1"), fence=False):
+        rows = [{"gid": b, "participants": list(participants), "fence": fence} for b in branches]
+        return self.add("markers", node=node, data={"markers": rows})
+
+    def state(self, node, *rows, moment="committed"):
+        named = [{"id": i, "n": n, VERSION_COLUMN: v} for i, n, v in rows]
+        data = {"table": "t", "key": ["id"], "moment": moment}
+        return self.add("state", node=node, rows=tuple(named), data=data)
+
+
+def test_atomic_at_all_participants():
+    story = Story().markers("pub", f"{GID}:pub").markers("sub1", f"{GID}:sub1").markers("sub2")
+    assert atomic(story.records) == []
+
+
+def test_atomic_at_one_of_two():
+    story = Story().markers("pub", f"{GID}:pub").markers("sub1")
+    assert atomic(story.records) == [f"{GID} took effect at pub and not at sub1"]
+
+
+def test_a_fence_is_no_branch():
+    story = Story().markers("pub", f"{GID}:pub", fence=True).markers("sub1")
+    assert atomic(story.records) == []
+
+
+def test_a_participant_that_is_no_node_of_ours_is_not_missed():
+    story = Story().markers("pub", f"{GID}:pub", participants=("pub", "elsewhere"))
+    assert atomic(story.records) == []
+
+
+def test_foreign_markers_are_passed_over():
+    assert atomic(Story().markers("pub", "pg_gid_1", "x").markers("sub1").records) == []
+
+
+def test_refused_and_yet_there():
+    story = Story().add("rejected", session="bob", step="b_end", gid=GID)
+    story.markers("pub", f"{GID}:pub").markers("sub1", f"{GID}:sub1")
+    assert atomic(story.records) == [
+        f"{GID} was refused to bob (b_end) and yet took effect at pub and sub1"
+    ]
+
+
+@pytest.mark.parametrize(("rowcount", "broken"), [(1, True), (0, False)])
+def test_committed_and_nowhere(rowcount, broken):
+    story = Story().add("ok", session="bob", step="b", gid=GID, tag="UPDATE 1", rowcount=rowcount)
+    story.add("ok", session="bob", step="b_end", gid=GID, tag="COMMIT", data={"committed": True})
+    story.markers("pub").markers("sub1")
+    expected = [f"{GID} was committed for bob (b_end) and took effect nowhere"]
+    assert atomic(story.records) == (expected if broken else [])
+
+
+def test_prepared_left():
+    story = Story().add("prepared", node="pub", data={"gids": [f"{GID}:pub"]})
+    assert prepared_left(story.records) == [f"{GID}:pub is still prepared at pub"]
+    assert prepared_left(Story().add("prepared", node="pub", data={"gids": []}).records) == []
+
+
+def test_versions_that_move_forward():
+    story = Story().state("pub", (1, 10, "a")).state("sub1", (1, 10, "a"))
+    story.state("pub", (1, 20, "b")).state("pub", (1, 10, "c")).state("sub1", (1, 10, "c"))
+    assert versions_move_forward(story.records) == []
+
+
+def test_contents_that_change_without_their_version():
+    story = Story().state("pub", (1, 10, "a"), (2, 1, "z")).state("pub", (1, 20, "a"), (2, 1, "z"))
+    assert versions_move_forward(story.records) == ["t id=1 at pub changed and kept its version a"]
+
+
+def test_a_version_that_comes_back():
+    story = Story().state("pub", (1, 10, "a")).state("pub", (1, 20, "b")).state("pub", (1, 10, "a"))
+    assert versions_move_forward(story.records) == [
+        "t id=1 at pub came back to its earlier version a"
+    ]
+
+
+def test_one_version_of_two_contents():
+    story = Story().state("pub", (1, 10, "a")).state("sub1", (1, 20, "a"))
+    assert versions_move_forward(story.records) == [
+        "t id=1 has version a at pub and sub1, with different contents"
+    ]
+
+
+def test_every_invariant_has_its_checker():
+    from sim.scenario.model import Expect
+
+    assert set(CHECKERS) <= set(Expect.model_fields)
