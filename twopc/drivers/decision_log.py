@@ -119,15 +119,21 @@ class DecisionLog:
         self._break("the decision log was closed")
         await self.database.close()
 
-    async def epoch(self, variant: str) -> EpochIds:
-        """The ids for transactions of a variant; opens an epoch at the first use."""
+    def current(self, variant: str) -> EpochIds | None:
+        """The ids for transactions of a variant, if there is an epoch for it."""
         found = self.epochs.get(variant)
-        if found is not None and found.epoch not in self.fenced:
-            return found
+        return None if found is None or found.epoch in self.fenced else found
+
+    async def epoch(self, variant: str) -> EpochIds:
+        """As `current`; opens an epoch at the first use.
+
+        Raises:
+            psycopg.Error: the distribution database does not answer.
+        """
         async with self._opening:
             await self._connect()
-            found = self.epochs.get(variant)
-            if found is None or found.epoch in self.fenced:
+            found = self.current(variant)
+            if found is None:
                 found = self.epochs[variant] = await self._open_epoch(variant)
             return found
 
@@ -235,6 +241,11 @@ class DecisionLog:
         if epoch in self.fenced:
             raise LookupError(f"epoch {epoch} was fenced by another process")
         return None
+
+    @property
+    def lean(self) -> Lean | None:
+        """The connection that writes, for whoever looks out for one that does not answer."""
+        return self._lean
 
     async def _connect(self) -> None:
         if self._lean is not None and not self._lean.lost:

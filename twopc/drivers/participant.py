@@ -130,6 +130,15 @@ class Participant:
         """At the Publisher: end the links that sessions of a Subscriber have."""
         return await self.end_sessions([link_name(subscriber, pid) for pid in pids])
 
+    async def forget(self, gids: list[str]) -> None:
+        """Remove the markers of branches that nobody will ask about any more."""
+        await self.database.fetch("select msrepl.forget_branches(%s)", (gids,))
+
+    async def forget_epoch(self, prefix: str, rows_max: int) -> int:
+        """Remove markers whose gid starts so; returns how many, and `rows_max` if there may be more."""
+        rows = await self.database.fetch("select msrepl.forget_epoch(%s, %s)", (prefix, rows_max))
+        return int(rows[0][0])
+
     async def close(self) -> None:
         """Close the connection."""
         await self.database.close()
@@ -137,7 +146,13 @@ class Participant:
     async def _finish(self, gid: str, owner: str, outcome: Outcome) -> bool:
         verb = "commit prepared {}" if outcome is Outcome.COMMITTED else "rollback prepared {}"
         async with self.database.use() as connection:
-            await connection.execute(sql.SQL("set role {}").format(sql.Identifier(owner)))
+            try:
+                await connection.execute(sql.SQL("set role {}").format(sql.Identifier(owner)))
+            except pg.InsufficientPrivilege as error:
+                me = connection.info.user
+                raise pg.InsufficientPrivilege(
+                    f"branch {gid} at {self.name} belongs to {owner}: GRANT {owner} TO {me}"
+                ) from error
             try:
                 await connection.execute(sql.SQL(verb).format(sql.Literal(gid)))
             except (pg.UndefinedObject, pg.ObjectNotInPrerequisiteState):

@@ -16,7 +16,9 @@ from psycopg import AsyncConnection, pq, sql
 from twopc.drivers.lean import Lean, Report, report, report_of, unbroken
 from twopc.errors import RejectedError
 
+_IDLE = pq.TransactionStatus.IDLE
 _IDLE_MAX = 32
+_ROLL_BACK = b"rollback; select msrepl.reset_link()"
 _STARTED = b"select backend_start::text from pg_stat_activity where pid = pg_backend_pid(); "
 _CONNECT_TIMEOUT_S = 5
 
@@ -34,15 +36,9 @@ class Session:
     """An application's session at a Subscriber, with the link that hangs on it."""
 
     __slots__ = (
-        "connection",
-        "dirty",
-        "lean",
-        "pid",
-        "role",
-        "started",
-        "statements",
+        "connection", "dirty", "lean", "pid", "role", "started", "statements", "statements_made",
         "subscriber",
-    )
+    )  # fmt: skip
 
     def __init__(self, subscriber: str, role: str, connection: AsyncConnection[Any]) -> None:
         self.subscriber = subscriber
@@ -54,8 +50,21 @@ class Session:
         """When the server says that it began; with the pid it names the session for ever."""
         self.statements: dict[str, str] = {}
         """Names of the statements that were prepared with PREPARE, by their text."""
+        self.statements_made = 0
         self.dirty = False
         """Settings of the session were changed."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """A transaction is open, or has failed and waits for its rollback."""
+        return not self.lean.lost and self.connection.pgconn.transaction_status != _IDLE
+
+    async def roll_back(self) -> None:
+        """Roll back what is open, here and over the link; a session that cannot is given up."""
+        if self.in_transaction:
+            found = refusal(await self.lean.run(_ROLL_BACK), self.lean)
+            if found is not None:
+                self.lean.abort(f"the link could not be reset: {found}")
 
 
 class Sessions:
@@ -106,8 +115,7 @@ class Sessions:
         if session.dirty and not lean.lost:
             await lean.run(b"reset all; " + self._settings())
             session.dirty = False
-        usable = not lean.lost and session.connection.pgconn.transaction_status == _IDLE
-        if usable and len(self._idle) < _IDLE_MAX:
+        if not lean.lost and not session.in_transaction and len(self._idle) < _IDLE_MAX:
             self._idle.append(session)
         else:
             await lean.close()
@@ -152,9 +160,6 @@ class Sessions:
         )
 
 
-_IDLE = pq.TransactionStatus.IDLE
-
-
 class Finishers:
     """The coordinator's connections to a participant for COMMIT PREPARED, a few for each role.
 
@@ -169,6 +174,8 @@ class Finishers:
         self._open: dict[str, int] = {}
         self._turns: dict[str, deque[asyncio.Future[None]]] = {}
         self._closed = False
+        self.busy: set[Lean] = set()
+        """Connections that an answer is awaited from."""
 
     async def finish(self, command: bytes, tag: bytes, owner: str) -> bool:
         """Run COMMIT PREPARED or ROLLBACK PREPARED; True if the answer was exactly `tag`.
@@ -181,7 +188,9 @@ class Finishers:
             lean = idle.pop() if idle else await unbroken(self._take(owner))
         except psycopg.Error:
             return False
+        self.busy.add(lean)
         results = await lean.run(command)
+        self.busy.discard(lean)
         done = len(results) == 1 and results[0].command_status == tag and not lean.unsynced
         if lean.lost or self._closed:
             self._open[owner] -= 1

@@ -1,0 +1,429 @@
+"""The coordinator on PostgreSQL: one process's epochs and transactions.
+
+The public face of this package. It must not know articles, triggers or scenarios.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+from psycopg import AsyncRawCursor
+
+from twopc.drivers import heuristics, in_doubt, oneshot, votes
+from twopc.drivers.decision_log import DecisionLog
+from twopc.drivers.heuristics import Heuristic
+from twopc.drivers.hub import Hub
+from twopc.drivers.keeper import Keeper
+from twopc.drivers.lean import unbroken
+from twopc.drivers.oneshot import Done
+from twopc.drivers.outcome import refusal_at_commit
+from twopc.drivers.participant import Participant, ParticipantAddress
+from twopc.drivers.plan import Options, Plan, plan_of
+from twopc.drivers.points import Points
+from twopc.drivers.postgres import Driver
+from twopc.drivers.recovery import Settled
+from twopc.drivers.sessions import Finishers, Session, Sessions
+from twopc.drivers.transaction import Transaction
+from twopc.errors import ConfigurationError, HeuristicError, InDoubtError, RejectedError
+from twopc.names import PREFIX, BranchId, session_name
+from twopc.protocol import effects as x
+from twopc.protocol import events as e
+from twopc.protocol.effects import Outcome
+
+_IS_READ_ONLY = b"select pg_current_xact_id_if_assigned() is null"
+_READS = re.compile(r"\s*(?:select|show|values|table|explain)\b", re.IGNORECASE)
+
+
+class PostgresCoordinator:
+    """Coordinates global transactions over a Publisher and Subscribers; an async context manager.
+
+    Args:
+        coordinator: its name, part of every gid; processes of one name recover for each other.
+        distribution: connection string of the distribution database, which holds the decision log.
+        publisher: address of the Publisher.
+        subscribers: addresses of the Subscribers, by name.
+        lock_timeout_ms: how long an application's statement may wait for a lock at a Subscriber.
+        recovery_interval_s: between two passes of recovery.
+        deadlock_interval_s: between two looks for deadlocks while transactions are open.
+        in_doubt_after_s: how long to look for an outcome before `InDoubtError` is raised.
+        answer_timeout_s: after how long without an answer a connection is given up.
+        points: protocol points; None: those that the environment arms.
+        observe: sees every effect and event of every machine, with its global transaction.
+    """
+
+    def __init__(
+        self,
+        coordinator: str,
+        *,
+        distribution: str,
+        publisher: ParticipantAddress,
+        subscribers: Mapping[str, ParticipantAddress],
+        lock_timeout_ms: int = 5000,
+        recovery_interval_s: float = 2.0,
+        deadlock_interval_s: float = 0.25,
+        in_doubt_after_s: float = 10.0,
+        answer_timeout_s: float = 60.0,
+        points: Points | None = None,
+        observe: Callable[[str, x.Effect | e.Event], None] | None = None,
+    ) -> None:
+        self.coordinator = coordinator
+        self.publisher = publisher.name
+        self._subscribers = dict(subscribers)
+        self._lock_timeout_ms = lock_timeout_ms
+        self.points = points if points is not None else Points(os.environ)
+        addresses = (publisher, *self._subscribers.values())
+        self._log = DecisionLog(coordinator, distribution, [one.name for one in addresses])
+        self._hub = Hub(
+            publisher=publisher.name,
+            participants={one.name: Participant(one, coordinator) for one in addresses},
+            log=self._log,
+            finishers=Finishers(publisher.dsn, f"twopc finisher {coordinator}"),
+            points=self.points,
+            in_doubt_after_s=in_doubt_after_s,
+            observe=observe,
+        )
+        self._plans: dict[Options, Plan] = {}
+        self._pools: dict[tuple[str, str], Sessions] = {}
+        self._sequence = itertools.count(1)
+        self._active: dict[int, Transaction] = {}
+        self._home = 0
+        self.keeper = Keeper(
+            coordinator,
+            distribution=distribution,
+            publisher=publisher.name,
+            addresses=addresses,
+            hub=self._hub,
+            active=self._active,
+            recovery_interval_s=recovery_interval_s,
+            deadlock_interval_s=deadlock_interval_s,
+            answer_timeout_s=answer_timeout_s,
+        )
+        """What goes on in the background; see there."""
+
+    # -- life --------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Take an epoch, recover what dead processes of this name have left, and keep watch.
+
+        Raises:
+            ConfigurationError: the decision log cannot be reached, or is not installed.
+        """
+        try:
+            await self._log.open()
+            self._home = (await self._log.epoch("presumed_abort")).epoch
+            await self.keeper.open()
+        except psycopg.Error as error:
+            await self.close()
+            raise ConfigurationError(
+                f"decision log of coordinator {self.coordinator!r}: {error}"
+            ) from error
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Stop; transactions that are still open are rolled back. Harmless twice."""
+        for transaction in [*self._active.values()]:
+            await transaction.rollback()
+        await self.keeper.close()
+        await asyncio.gather(*(pool.close() for pool in self._pools.values()))
+        await self._hub.finishers.close()
+        await self._log.close()
+        await asyncio.gather(*(one.close() for one in self._hub.participants.values()))
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # -- transactions ------------------------------------------------------------------------------
+
+    def transaction(
+        self,
+        subscriber: str,
+        *,
+        isolation: str | None = None,
+        shipping: str = "eager",
+        commit: str = "presumed_abort",
+        role: str | None = None,
+    ) -> Transaction:
+        """A global transaction at a Subscriber, to be used in ``async with``.
+
+        Args:
+            subscriber: its name.
+            isolation: ``read committed``, ``repeatable read`` or ``serializable``; None: the default
+                of the database.
+            shipping: ``eager``: each statement is tried at the Publisher at once; ``lazy``: all of
+                them at commit.
+            commit: ``presumed_abort``, ``presumed_commit``, ``presumed_nothing`` or ``last_agent``.
+            role: to take at the Subscriber; None: that of the application's connection string.
+
+        Raises:
+            ConfigurationError: there is no such Subscriber or option.
+        """
+        return Transaction(self, self._plan(subscriber, isolation, shipping, commit, role))
+
+    async def run(
+        self,
+        subscriber: str,
+        statement: str,
+        params: Sequence[Any] = (),
+        *,
+        isolation: str | None = None,
+        shipping: str = "eager",
+        commit: str = "presumed_abort",
+        role: str | None = None,
+    ) -> Done:
+        """A whole transaction of one statement, in as few messages as there can be.
+
+        Args:
+            subscriber: its name.
+            statement: with ``$1``, ``$2`` ... for parameters; prepared at its first use in a session.
+            params: their values.
+            isolation: this and the rest as for `transaction`.
+
+        Raises:
+            RejectedError: it was rolled back at both sites.
+            InDoubtError: the outcome is not known.
+        """
+        if _READS.match(statement):
+            return await self._read(subscriber, statement, params, isolation, role)
+        plan = self._plan(subscriber, isolation, shipping, commit, role)
+        transaction = Transaction(self, plan)
+        await self._register(transaction)
+        try:
+            session = await plan.pool.take_idle()
+        except BaseException:
+            self._active.pop(transaction.sequence, None)
+            raise
+        transaction.attach(session)
+        begin = plan.begin(transaction.gid)
+        sent = oneshot.message(session, begin, plan.begin_results, statement, params)
+        driver = self._driver(transaction, session, work=sent.text, work_results=sent.results)
+        try:
+            await self._drive(transaction, session, driver)
+        except RejectedError as error:
+            oneshot.forget_if_stale(session, sent, driver.good, error.sqlstate)
+            raise
+        return oneshot.done(session, transaction.gid, driver.results[sent.results - 1])
+
+    async def _read(
+        self,
+        subscriber: str,
+        statement: str,
+        params: Sequence[Any],
+        isolation: str | None,
+        role: str | None,
+    ) -> Done:
+        """A statement that most likely reads only: whether it did is asked before anything is prepared."""
+        async with self.transaction(subscriber, isolation=isolation, role=role) as transaction:
+            cursor = AsyncRawCursor(transaction.session.connection)
+            await cursor.execute(statement, params)
+            rows = tuple(await cursor.fetchall()) if cursor.description else ()
+            tag = cursor.statusmessage or ""
+        return Done(rows=rows, rowcount=cursor.rowcount, tag=tag, gid=transaction.gid)
+
+    async def begin(self, transaction: Transaction) -> Session:
+        """Begin it, for `Transaction`; returns its session."""
+        plan = transaction.plan
+        await self._register(transaction)
+        try:
+            if self.points.armed:
+                await self.points.reach(f"coordinator.begin({plan.subscriber})")
+            return await plan.pool.take(plan.begin(transaction.gid))
+        except BaseException:
+            self._active.pop(transaction.sequence, None)
+            raise
+
+    async def commit(self, transaction: Transaction, session: Session) -> None:
+        """Commit it, for `Transaction`."""
+        if transaction.wrote or not await self._commit_read_only(transaction, session):
+            await self._drive(transaction, session, self._driver(transaction, session))
+
+    async def roll_back(self, transaction: Transaction, session: Session) -> None:
+        """Roll it back, for `Transaction`."""
+        try:
+            await unbroken(session.roll_back())
+        finally:
+            await self._end(transaction, session, settled=True)
+
+    async def _register(self, transaction: Transaction) -> None:
+        plan = transaction.plan
+        ids = self._log.current(plan.variant)
+        if ids is None:
+            try:
+                ids = await self._log.epoch(plan.variant)
+            except psycopg.Error as error:
+                raise RejectedError(
+                    f"the decision log cannot be reached, nothing was begun: {error}"
+                ) from error
+        transaction.ids = ids
+        transaction.sequence = next(self._sequence)
+        transaction.gid = ids.text(transaction.sequence)
+        self._active[transaction.sequence] = transaction
+
+    def _driver(
+        self,
+        transaction: Transaction,
+        session: Session,
+        *,
+        work: bytes = b"",
+        work_results: int = 0,
+    ) -> Driver:
+        return Driver(
+            self._hub,
+            transaction.ids,
+            transaction.sequence,
+            session,
+            transaction.plan.settings,
+            (self.publisher, session.subscriber),
+            work=work,
+            work_results=work_results,
+        )
+
+    async def _drive(self, transaction: Transaction, session: Session, driver: Driver) -> None:
+        task = asyncio.current_task()
+        cancelled = task.cancelling() if task is not None else 0
+        try:
+            await driver.commit()
+        except BaseException:
+            session.lean.abort("its transaction was given up")
+            raise
+        finally:
+            transaction.outcome = driver.answer
+            await self._end(transaction, session, settled=driver.settled)
+        if task is not None and task.cancelling() > cancelled:
+            raise asyncio.CancelledError
+        self._raise(transaction, driver)
+
+    async def _end(self, transaction: Transaction, session: Session, *, settled: bool) -> None:
+        self._active.pop(transaction.sequence, None)
+        if not settled:
+            self.keeper.take_over((transaction.ids.epoch, transaction.sequence))
+        elif transaction.outcome is Outcome.COMMITTED:
+            self.keeper.over(transaction.gid, transaction.subscriber)
+        await transaction.plan.pool.give_back(session)
+
+    def _raise(self, transaction: Transaction, driver: Driver) -> None:
+        gid, failure = transaction.gid, driver.failure
+        if driver.damage is not None:
+            damage = driver.damage
+            raise HeuristicError(
+                f"{gid}: decided {damage.decided}, but {damage.participant} is {damage.found}: somebody"
+                " finished that branch by hand",
+                gid=gid,
+                node=damage.participant,
+            )
+        if driver.answer is Outcome.COMMITTED:
+            return
+        if driver.answer is not Outcome.ABORTED:
+            raise InDoubtError(f"{gid}: {driver.reason}; recovery will settle it", gid=gid)
+        if transaction.cycle and failure is not None and failure.sqlstate == "57014":
+            raise transaction.deadlock(failure)
+        node = transaction.node_of(failure) if failure is not None else ""
+        raise refusal_at_commit(failure, driver.reason, gid=gid, node=node)
+
+    async def _commit_read_only(self, transaction: Transaction, session: Session) -> bool:
+        """Commit in one phase what has changed nothing; False if it has."""
+        lean = session.lean
+        results = await lean.run(_IS_READ_ONLY)
+        failure = votes.first_error(results, lean.lost)[1]
+        if failure is None:
+            if results[0].get_value(0, 0) != b"t":
+                return False
+            results = await lean.run(b"commit")
+            failure = votes.first_error(results, lean.lost)[1]
+        await session.roll_back()
+        transaction.outcome = Outcome.ABORTED if failure is not None else Outcome.COMMITTED
+        await self._end(transaction, session, settled=True)
+        if failure is not None:
+            node = transaction.node_of(failure)
+            raise refusal_at_commit(failure, "", gid=transaction.gid, node=node)
+        return True
+
+    def _plan(
+        self, subscriber: str, isolation: str | None, shipping: str, commit: str, role: str | None
+    ) -> Plan:
+        options = Options(
+            subscriber=subscriber,
+            isolation=isolation,
+            shipping=shipping,
+            commit=commit,
+            role=role or "",
+        )
+        plan = self._plans.get(options)
+        if plan is None:
+            options.check()
+            plan = self._plans[options] = plan_of(options, self._pool(subscriber, options.role))
+        return plan
+
+    def _pool(self, subscriber: str, role: str) -> Sessions:
+        pool = self._pools.get((subscriber, role))
+        if pool is None:
+            address = self._subscribers.get(subscriber)
+            if address is None:
+                raise ConfigurationError(
+                    f"no Subscriber {subscriber!r}; there are: {', '.join(self._subscribers)}"
+                )
+            pool = self._pools[subscriber, role] = Sessions(
+                subscriber,
+                address.application_dsn,
+                role,
+                application_name=session_name(self.coordinator, self._home),
+                lock_timeout_ms=self._lock_timeout_ms,
+            )
+        return pool
+
+    # -- recovery, and looking ---------------------------------------------------------------------
+
+    async def recover(self) -> list[Settled]:
+        """One pass of recovery now; returns what it has settled.
+
+        Raises:
+            psycopg.Error: the distribution database cannot be reached.
+        """
+        return await self.keeper.recover()
+
+    async def in_doubt(self) -> list[in_doubt.InDoubtBranch]:
+        """Every branch prepared at any participant, oldest first, with what will become of it.
+
+        Raises:
+            psycopg.Error: a server cannot be reached.
+        """
+        participants = [*self._hub.participants.values()]
+        return await in_doubt.in_doubt(self._log.database, participants, self.coordinator)
+
+    async def heuristics(self) -> list[Heuristic]:
+        """Branches of this coordinator that were finished without waiting for the decision."""
+        return await heuristics.read(self._log.database, f"{PREFIX}:{self.coordinator}:")
+
+    async def force(self, gid: str, outcome: Outcome, reason: str) -> Outcome:
+        """Finish a prepared branch at an operator's word, recorded first; returns how it ended.
+
+        Raises:
+            ConfigurationError: it is no branch of this coordinator, or not prepared.
+            psycopg.Error: it was not recorded, or not done.
+        """
+        branch = BranchId.parse(gid)
+        if branch is None or branch.global_id.coordinator != self.coordinator:
+            raise ConfigurationError(f"{gid!r} is no branch of coordinator {self.coordinator!r}")
+        participant = self._hub.participants.get(branch.branch)
+        if participant is None:
+            raise ConfigurationError(f"{gid!r}: there is no participant {branch.branch!r}")
+        return await in_doubt.force(
+            self._log.database, participant, self.coordinator, branch, outcome, reason
+        )

@@ -1,0 +1,93 @@
+"""Finds deadlocks that no single server can see, and breaks each by cancelling one transaction.
+
+Knows sessions and who waits for whom, not what they do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+import psycopg
+
+from twopc.drivers.database import Database
+from twopc.log import get_logger
+from twopc.names import GlobalId
+from twopc.waits import WAITS_SQL, Cycle, Session, build, session, youngest
+
+_log = get_logger(__name__)
+
+#: The session must still be in the transaction, and in the wait, that it was seen in.
+_CANCEL = """
+select pg_cancel_backend(pid)
+from pg_stat_activity
+where pid = %s and extract(epoch from backend_start)::float8 = %s
+  and extract(epoch from xact_start)::float8 = %s
+  and state = 'active' and wait_event_type in ('Lock', 'Extension')
+"""
+
+Transactions = Mapping[GlobalId, tuple[str, int]]
+"""Node and pid of the session of each global transaction."""
+
+
+class DeadlockDetector:
+    """Looks at all nodes, twice, before it does anything.
+
+    Args:
+        databases: of all nodes, under a role that may see and cancel their sessions.
+        transactions: the global transactions that are known here.
+        tell: called with the victim's node, pid and the cycle in words, before it is cancelled.
+    """
+
+    def __init__(
+        self,
+        databases: Sequence[Database],
+        transactions: Callable[[], Transactions],
+        tell: Callable[[str, int, tuple[str, ...]], None],
+    ) -> None:
+        self._databases = {database.node: database for database in databases}
+        self._transactions = transactions
+        self._tell = tell
+        self._suspected: set[frozenset[tuple[str, int, float]]] = set()
+
+    async def look(self) -> list[tuple[str, ...]]:
+        """Look once; returns the cycles, in words, that were broken.
+
+        The nodes cannot be looked at in one instant. A cycle counts if the same waits were seen in it
+        the time before.
+        """
+        seen = await asyncio.gather(*(self._sessions(db) for db in self._databases.values()))
+        sessions = [one for node in seen for one in node]
+        cycles = {
+            frozenset(
+                (edge.waiter.server, edge.waiter.pid, edge.waiter.wait_start) for edge in cycle
+            ): cycle
+            for cycle in build(sessions, self._transactions()).cycles()
+        }
+        confirmed = [cycle for waits, cycle in cycles.items() if waits in self._suspected]
+        self._suspected = set(cycles)
+        return [tuple(map(str, cycle)) for cycle in confirmed if await self._break(cycle, sessions)]
+
+    async def _sessions(self, database: Database) -> list[Session]:
+        try:
+            return [session(database.node, row) for row in await database.fetch(WAITS_SQL)]
+        except psycopg.Error:
+            return []  # its waits end with it
+
+    async def _break(self, cycle: Cycle, sessions: Sequence[Session]) -> bool:
+        words = tuple(map(str, cycle))
+        victim = youngest(cycle, sessions)
+        if victim is None:
+            _log.error("deadlock without a session to cancel", cycle=words)
+            return False
+        self._tell(victim.node, victim.pid, words)
+        try:
+            rows = await self._databases[victim.node].fetch(
+                _CANCEL, (victim.pid, victim.backend_start, victim.xact_start)
+            )
+        except psycopg.Error as error:
+            _log.error("deadlock not broken", cycle=words, reason=str(error))
+            return False
+        cancelled = any(row[0] for row in rows)
+        _log.warning("deadlock", cycle=words, node=victim.node, pid=victim.pid, broken=cancelled)
+        return cancelled

@@ -1,0 +1,87 @@
+"""The record of branches that somebody finished without waiting for the decision.
+
+It writes what it is told, and decides nothing.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+import psycopg
+
+from twopc.drivers.database import Database
+from twopc.log import get_logger
+from twopc.protocol.effects import Outcome
+
+_log = get_logger(__name__)
+
+_RECORD = """
+insert into msrepl.heuristic_outcome (gid, node, outcome, decided, forced, damage, reason)
+values (%s, %s, %s, %s, %s, %s, %s)
+on conflict (gid, outcome, forced) do nothing
+"""
+_READ = """
+select gid, node, outcome, decided, forced, damage, reason, recorded_by,
+       extract(epoch from recorded_at)::float8
+from msrepl.heuristic_outcome
+where starts_with(gid, %s)
+order by id
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heuristic:
+    """One record."""
+
+    gid: str
+    node: str
+    outcome: str
+    decided: str | None
+    """What the coordinator had decided; None: nothing."""
+    forced: bool
+    """True: through us, and recorded before; False: done by hand, and found."""
+    damage: bool
+    """The sites differ because of it."""
+    reason: str
+    recorded_by: str
+    recorded_at: float
+    """Seconds since 1970, by the server's clock."""
+
+
+async def found(
+    database: Database, *, gid: str, node: str, outcome: Outcome, decided: Outcome | None
+) -> None:
+    """Record that a branch was found ended otherwise than decided, or with nothing decided. Logged,
+    whatever happens."""
+    said = f"decided: {decided}" if decided is not None else "nothing was decided"
+    reason = f"{said}; found {outcome}: somebody finished it by hand"
+    _log.error("heuristic outcome", gid=gid, node=node, outcome=str(outcome), reason=reason)
+    damage = decided is not None and decided is not outcome
+    with suppress(psycopg.Error):  # it is found again as long as the decision is kept
+        await database.fetch(_RECORD, (gid, node, outcome, decided, False, damage, reason))
+
+
+async def forced(
+    database: Database,
+    *,
+    gid: str,
+    node: str,
+    outcome: Outcome,
+    decided: Outcome | None,
+    reason: str,
+) -> None:
+    """Record that a branch is about to be finished at an operator's word.
+
+    Raises:
+        psycopg.Error: it is not recorded, and must not be done.
+    """
+    damage = decided is not None and decided is not outcome
+    await database.fetch(_RECORD, (gid, node, outcome, decided, True, damage, reason))
+
+
+async def read(database: Database, prefix: str) -> list[Heuristic]:
+    """The records whose gid starts with `prefix`, oldest first."""
+    rows = await database.fetch(_READ, (prefix,))
+    names = tuple(Heuristic.__slots__)
+    return [Heuristic(**dict(zip(names, row, strict=True))) for row in rows]

@@ -1,0 +1,71 @@
+"""What the transactions of one coordinator share, and the slow way to settle a branch of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import psycopg
+
+from twopc.drivers import votes
+from twopc.drivers.decision_log import DecisionLog
+from twopc.drivers.participant import Participant
+from twopc.drivers.points import Points
+from twopc.drivers.sessions import Finishers, Session
+from twopc.log import get_logger
+from twopc.names import branch_gid
+from twopc.protocol import effects as x
+from twopc.protocol import events as e
+from twopc.protocol.effects import Outcome
+
+_log = get_logger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Hub:
+    """Shared by all transactions of a coordinator."""
+
+    publisher: str
+    participants: Mapping[str, Participant]
+    log: DecisionLog
+    finishers: Finishers
+    points: Points
+    in_doubt_after_s: float
+    """How long to look for an answer that was lost before the application is told so."""
+    owners: dict[str, str] = field(default_factory=dict)
+    """The role that a Subscriber's link prepares branches under, as seen at the Publisher."""
+    observe: Callable[[str, x.Effect | e.Event], None] | None = None
+    """Sees every effect before it is performed, and every event."""
+
+
+async def settle(
+    hub: Hub, session: Session, gid: str, name: str, names: tuple[str, ...], outcome: Outcome
+) -> e.Event:
+    """Bring a branch to an outcome; ends in a fact or in `AckLost`.
+
+    Args:
+        hub: of the coordinator.
+        session: the transaction's, perhaps lost.
+        gid: of the global transaction.
+        name: the participant.
+        names: all participants.
+        outcome: COMMITTED or ABORTED.
+    """
+    branch, participant = branch_gid(gid, name), hub.participants[name]
+    try:
+        if session.lean.lost and outcome is Outcome.ABORTED:
+            # What is still running there would only make us wait; a fence holds without this.
+            with suppress(psycopg.Error):
+                await hub.participants[session.subscriber].end_session(session.pid, session.started)
+            if name == hub.publisher:
+                await participant.end_links(session.subscriber, [session.pid])
+        if name == hub.publisher and session.subscriber not in hub.owners:
+            owner = await participant.owner_of(branch)
+            if owner is not None:
+                hub.owners[session.subscriber] = owner
+        found = await participant.settle(branch, outcome, [n for n in names if n != name])
+    except psycopg.Error as error:
+        _log.warning("branch not settled yet", gid=branch, outcome=str(outcome), reason=str(error))
+        return e.AckLost(participant=name)
+    return votes.committed(name) if found is Outcome.COMMITTED else votes.aborted(name)

@@ -1,0 +1,237 @@
+"""What is prepared, since when, what it blocks, what was decided, and what will happen to it.
+
+Looks and explains; `force` is the one thing here that changes anything, and records itself first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from twopc.drivers import heuristics
+from twopc.drivers.database import Database
+from twopc.drivers.participant import Participant
+from twopc.errors import ConfigurationError
+from twopc.names import BranchId
+from twopc.protocol import VARIANTS
+from twopc.protocol.effects import Outcome, Record, RecordKind, record_of
+from twopc.protocol.recovery import Action, Found, decide
+from twopc.waits import WAITS_SQL, session
+
+_PREPARED = """
+select p.gid, p.owner, extract(epoch from clock_timestamp() - p.prepared)::float8, p.transaction::text,
+       array(
+           select distinct c.oid::regclass::text
+           from pg_locks own
+           join pg_locks l on l.pid is null and l.virtualtransaction = own.virtualtransaction
+                          and l.locktype = 'relation' and l.mode <> 'AccessShareLock'
+           join pg_class c on c.oid = l.relation and c.relkind in ('r', 'p')
+                          and c.relnamespace <> 'msrepl'::regnamespace
+           where own.pid is null and own.locktype = 'transactionid'
+             and own.transactionid = p.transaction
+           order by 1)
+from pg_prepared_xacts p
+where p.database = current_database()
+order by p.prepared, p.gid
+"""
+_EPOCHS = """
+select e.epoch, e.variant, not e.fenced and exists (
+           select from pg_locks l
+           where l.locktype = 'advisory' and l.classid = 1836282469 and l.objid = e.epoch::oid
+             and l.objsubid = 2 and l.granted
+             and l.database = (select d.oid from pg_database d where d.datname = current_database()))
+from msrepl.coordinator_epoch e
+where e.coordinator = %s
+"""
+_DECISION = "select kind, participants from msrepl.decision where (epoch, sequence) = (%s, %s)"
+_SMALL = "select coalesce(sum(relpages), 0) < 10000 from pg_class where oid = any(%s::regclass[])"
+_RECORD_OUTCOME = {RecordKind.COMMIT: Outcome.COMMITTED, RecordKind.ABORT: Outcome.ABORTED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiter:
+    """A session that waits for a prepared branch."""
+
+    pid: int
+    application_name: str
+    lock: str
+    relation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InDoubtBranch:
+    """A prepared branch."""
+
+    gid: str
+    node: str
+    owner: str
+    age_s: float
+    relations: tuple[str, ...]
+    """Tables that it has changed or locked."""
+    rows_locked: int | None
+    """Rows that it has updated, deleted or locked; None where that cannot be counted."""
+    waiters: tuple[Waiter, ...]
+    decision: str
+    """``commit``, ``abort``, ``collecting`` or empty: what the decision log says."""
+    ours: bool
+    """It belongs to the coordinator that was asked."""
+    next_action: str
+    """What will happen to it, and what a person can do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """What the distribution database says of a coordinator."""
+
+    coordinator: str
+    epochs: Mapping[int, tuple[str, bool]]
+    """Variant and whether it is alive, by epoch."""
+
+
+async def read_ledger(database: Database, coordinator: str) -> Ledger:
+    """Read the epochs of a coordinator.
+
+    Raises:
+        psycopg.Error: the distribution database cannot be reached.
+    """
+    rows = await database.fetch(_EPOCHS, (coordinator,))
+    return Ledger(
+        coordinator=coordinator, epochs={e: (variant, alive) for e, variant, alive in rows}
+    )
+
+
+async def in_doubt(
+    database: Database, participants: Sequence[Participant], coordinator: str
+) -> list[InDoubtBranch]:
+    """Every prepared transaction in the participants' databases, oldest first.
+
+    Raises:
+        psycopg.Error: a server cannot be reached.
+    """
+    ledger = await read_ledger(database, coordinator)
+    found: list[InDoubtBranch] = []
+    for participant in participants:
+        waits = [
+            session(participant.name, row) for row in await participant.database.fetch(WAITS_SQL)
+        ]
+        for gid, owner, age_s, xid, relations in await participant.database.fetch(_PREPARED):
+            record = await _decision_of(database, ledger, gid)
+            found.append(
+                InDoubtBranch(
+                    gid=gid,
+                    node=participant.name,
+                    owner=owner,
+                    age_s=age_s,
+                    relations=tuple(relations),
+                    rows_locked=await _rows_locked(participant.database, relations, xid),
+                    waiters=tuple(
+                        Waiter(
+                            pid=one.pid,
+                            application_name=one.application_name,
+                            lock=one.lock,
+                            relation=one.relation,
+                        )
+                        for one in waits
+                        if gid in one.holder_gids
+                    ),
+                    decision=str(record.kind) if record is not None else "",
+                    ours=_is_of(gid, coordinator),
+                    next_action=_next_action(ledger, gid, participant.name, record),
+                )
+            )
+    return sorted(found, key=lambda one: -one.age_s)
+
+
+def _is_of(gid: str, coordinator: str) -> bool:
+    branch = BranchId.parse(gid)
+    return branch is not None and branch.global_id.coordinator == coordinator
+
+
+async def _decision_of(database: Database, ledger: Ledger, gid: str) -> Record | None:
+    branch = BranchId.parse(gid)
+    if branch is None or branch.global_id.coordinator != ledger.coordinator:
+        return None
+    rows = await database.fetch(_DECISION, (branch.global_id.epoch, branch.global_id.sequence))
+    return record_of(RecordKind(rows[0][0]), tuple(rows[0][1])) if rows else None
+
+
+async def _rows_locked(database: Database, relations: list[str], xid: str) -> int | None:
+    """Counted by the old versions of the rows; of small tables only, since all of it is read."""
+    total = 0
+    try:
+        if not (await database.fetch(_SMALL, (relations,)))[0][0]:
+            return None
+        async with database.use() as connection:
+            for relation in relations:  # regclass output: quoted by the server
+                text = sql.SQL("select count(*) from {} where xmax = {}::xid").format(
+                    sql.SQL(relation),
+                    sql.Literal(xid),
+                )
+                row = await (await connection.execute(text)).fetchone()
+                total += row[0] if row else 0
+    except psycopg.errors.InsufficientPrivilege:
+        return None
+    return total
+
+
+def _next_action(ledger: Ledger, gid: str, node: str, record: Record | None) -> str:
+    branch = BranchId.parse(gid)
+    if branch is None or str(branch) != gid:
+        return "left alone: not a branch of this project"
+    if branch.global_id.coordinator != ledger.coordinator:
+        return f"left alone: it belongs to coordinator {branch.global_id.coordinator!r}"
+    if branch.branch != node:
+        return f"left alone: a branch of {branch.branch!r}, prepared at {node!r}"
+    epoch = ledger.epochs.get(branch.global_id.epoch)
+    if epoch is None:
+        return (
+            f"left alone: the decision log knows no epoch {branch.global_id.epoch}; find out what became"
+            " of the other branches, and decide by force"
+        )
+    variant, alive = VARIANTS[epoch[0]], epoch[1]
+    records = (record,) if record is not None else ()
+    verdict = decide(Found(ours=True, alive=alive and record is None, records=records), variant)
+    what = {
+        Action.COMMIT: "commit",
+        Action.ABORT: "roll back",
+        Action.ASK_AGENT: "ask the last agent",
+        Action.LEAVE: "wait",
+        Action.BLOCK: "wait for a person",
+    }[verdict.action]
+    return f"{what}: {verdict.reason}"
+
+
+async def force(
+    database: Database,
+    participant: Participant,
+    coordinator: str,
+    branch: BranchId,
+    outcome: Outcome,
+    reason: str,
+) -> Outcome:
+    """Finish a prepared branch at an operator's word, recorded in the distribution database first.
+
+    Returns:
+        How the branch ended: another finisher may have been quicker.
+
+    Raises:
+        ConfigurationError: no such branch is prepared there.
+        psycopg.Error: it could not be recorded, and was not done; or not done.
+    """
+    gid = str(branch)
+    if await participant.owner_of(gid) is None:
+        raise ConfigurationError(f"no branch {gid} is prepared at {participant.name}")
+    record = await _decision_of(database, Ledger(coordinator=coordinator, epochs={}), gid)
+    decided = _RECORD_OUTCOME.get(record.kind) if record is not None else None
+    await heuristics.forced(
+        database,
+        gid=gid,
+        node=participant.name,
+        outcome=outcome,
+        decided=decided,
+        reason=reason,
+    )
+    return await participant.settle(gid, outcome, [])

@@ -1,0 +1,189 @@
+"""What a coordinator does in the background: recover, forget, give up silent connections, break deadlocks.
+
+It must not know how a transaction goes; it gets those whose drivers gave up, and the ids of those that
+are over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import psycopg
+
+from twopc.drivers.database import Database
+from twopc.drivers.deadlock import DeadlockDetector
+from twopc.drivers.hub import Hub
+from twopc.drivers.participant import Participant, ParticipantAddress
+from twopc.drivers.recovery import Key, Recovery, Settled
+from twopc.drivers.transaction import Transaction
+from twopc.log import get_logger
+from twopc.names import GlobalId, branch_gid
+
+_log = get_logger(__name__)
+
+#: How long a marker is kept after its transaction was settled everywhere: for so long can be found out
+#: how it ended, by a client that never got the answer.
+_MARKERS_KEPT_S = 60.0
+_MARKERS_BATCH = 2000
+
+
+class Keeper:
+    """Background work of one coordinator process."""
+
+    def __init__(
+        self,
+        coordinator: str,
+        *,
+        distribution: str,
+        publisher: str,
+        addresses: Sequence[ParticipantAddress],
+        hub: Hub,
+        active: Mapping[int, Transaction],
+        recovery_interval_s: float,
+        deadlock_interval_s: float,
+        answer_timeout_s: float,
+    ) -> None:
+        """`active` holds the transactions that are open or being committed, by sequence."""
+        self._coordinator = coordinator
+        self._publisher = publisher
+        self._hub = hub
+        self._active = active
+        self._recovery_interval_s = recovery_interval_s
+        self._deadlock_interval_s = deadlock_interval_s
+        self._answer_timeout_s = answer_timeout_s
+        # Connections of its own, so that a branch that keeps recovery waiting keeps nobody else.
+        self._participants = {one.name: Participant(one, coordinator) for one in addresses}
+        self._ledger = Database("distribution", distribution, f"twopc recovery {coordinator}")
+        self._looking = [
+            Database(one.name, one.dsn, f"twopc deadlocks {coordinator}") for one in addresses
+        ]
+        self._recovery = Recovery(
+            coordinator,
+            publisher=publisher,
+            participants=self._participants,
+            database=self._ledger,
+            points=hub.points,
+        )
+        self._detector = DeadlockDetector(self._looking, self._known, self._tell)
+        self._unsettled: set[Key] = set()
+        self._over: deque[tuple[float, str, str]] = deque()
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        """Recover once, then keep watch.
+
+        Raises:
+            psycopg.Error: the distribution database cannot be reached.
+        """
+        await self.recover()
+        self._tasks = [
+            asyncio.create_task(self._keep_recovering(), name="twopc recovery"),
+            asyncio.create_task(self._keep_looking(), name="twopc deadlocks"),
+        ]
+
+    async def close(self) -> None:
+        """Stop. Harmless twice."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        databases = [one.database for one in self._participants.values()]
+        for database in (*databases, *self._looking, self._ledger):
+            await database.close()
+
+    def take_over(self, key: Key) -> None:
+        """A driver could not settle this transaction: recovery goes on, at once."""
+        self._unsettled.add(key)
+        self._wake.set()
+
+    def over(self, gid: str, subscriber: str) -> None:
+        """This transaction is committed everywhere: its markers may go, in time."""
+        self._over.append((asyncio.get_running_loop().time(), gid, subscriber))
+
+    async def recover(self) -> list[Settled]:
+        """One pass of recovery; returns what it has settled.
+
+        Raises:
+            psycopg.Error: the distribution database cannot be reached.
+        """
+        await self._hub.log.ensure()  # no insert of an earlier session can still land
+        return await self._recovery.run(
+            own=self._hub.log.own, unsettled=self._unsettled, active=self._keys
+        )
+
+    def _keys(self) -> set[Key]:
+        return {(one.ids.epoch, one.sequence) for one in self._active.values()}
+
+    # -- recovery and forgetting -------------------------------------------------------------------
+
+    async def _keep_recovering(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._recovery_interval_s)
+            self._wake.clear()
+            self._give_up_silent()
+            try:
+                await self.recover()
+                await self._hub.log.forget_now()
+                await self._forget_markers()
+            except psycopg.Error as error:
+                reason = " ".join(str(error).split())
+                _log.warning("recovery failed", coordinator=self._coordinator, reason=reason)
+            except Exception:
+                # A fault of ours must not end the watch over everybody's branches.
+                _log.exception("recovery failed", coordinator=self._coordinator)
+
+    def _give_up_silent(self) -> None:
+        """Close connections that owe an answer for too long; their users find out how it stands."""
+        since = asyncio.get_running_loop().time() - self._answer_timeout_s
+        leans = [one.lean for one in self._active.values()]
+        for lean in (*leans, *self._hub.finishers.busy, self._hub.log.lean):
+            if lean is not None and 0 < lean.sent_at < since:
+                lean.abort(f"no answer within {self._answer_timeout_s:g} s")
+
+    async def _forget_markers(self) -> None:
+        until = asyncio.get_running_loop().time() - _MARKERS_KEPT_S
+        while self._over and self._over[0][0] <= until:
+            gone: dict[str, list[str]] = {}
+            while (
+                self._over
+                and self._over[0][0] <= until
+                and len(gone.get(self._publisher, ())) < _MARKERS_BATCH
+            ):
+                _, gid, subscriber = self._over.popleft()
+                for name in (self._publisher, subscriber):
+                    gone.setdefault(name, []).append(branch_gid(gid, name))
+            for name, gids in gone.items():
+                # Those of a server that is down now are forgotten with the epoch.
+                with suppress(psycopg.Error):
+                    await self._participants[name].forget(gids)
+
+    # -- deadlocks ---------------------------------------------------------------------------------
+
+    async def _keep_looking(self) -> None:
+        before: set[int] = set()
+        while True:
+            await asyncio.sleep(self._deadlock_interval_s)
+            # Whoever is in a deadlock was there the last time, too.
+            open_ = set(self._active)
+            if open_ & before:
+                await self._detector.look()
+            before = open_
+
+    def _known(self) -> dict[GlobalId, tuple[str, int]]:
+        return {
+            GlobalId(coordinator=self._coordinator, epoch=one.ids.epoch, sequence=sequence): (
+                one.subscriber,
+                one.pid,
+            )
+            for sequence, one in self._active.items()
+        }
+
+    def _tell(self, node: str, pid: int, cycle: tuple[str, ...]) -> None:
+        for one in self._active.values():
+            if (one.subscriber, one.pid) == (node, pid):
+                one.cycle = cycle

@@ -1,0 +1,87 @@
+"""A transaction of one statement in one message: its text, and what came back.
+
+It must not know how a commit is agreed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import pq
+from psycopg.adapt import Transformer
+
+from twopc.drivers.sessions import Session
+
+_STALE = frozenset(("0A000", "26000"))
+"""A plan's result type changed, or the statement is gone: prepare it anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a statement of `PostgresCoordinator.run` returned."""
+
+    rows: tuple[tuple[Any, ...], ...]
+    rowcount: int
+    """Rows that it changed or returned; -1 if the server does not say."""
+    tag: str
+    """The command tag."""
+    gid: str
+    """The global transaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """The statements that stand before the vote."""
+
+    text: bytes
+    results: int
+    """How many results they have; the statement's own is the last."""
+    statement: str
+    first: bool
+    """The statement is prepared by this message."""
+
+
+def message(
+    session: Session, begin: bytes, begin_results: int, statement: str, params: Sequence[Any]
+) -> Message:
+    """Begin, and the statement by its prepared name."""
+    name = session.statements.get(statement)
+    first = name is None
+    if name is None:
+        name = session.statements[statement] = f"twopc_{session.statements_made}"
+        session.statements_made += 1
+    transformer = Transformer(session.connection)
+    values = b",".join([transformer.as_literal(value) for value in params])
+    execute = b"execute " + name.encode() + (b"(" + values + b")" if params else b"")
+    # PREPARE first: it stays if the transaction fails.
+    prepare = f"prepare {name} as {statement};".encode() if first else b""
+    return Message(
+        text=prepare + begin + b";" + execute + b";",
+        results=begin_results + 1 + first,
+        statement=statement,
+        first=first,
+    )
+
+
+def forget_if_stale(session: Session, sent: Message, good: int, sqlstate: str) -> None:
+    """After a failure: have the statement prepared again, if it is not or cannot be used."""
+    if (sent.first and not good) or sqlstate in _STALE:
+        session.statements.pop(sent.statement, None)
+
+
+def done(session: Session, gid: str, result: pq.abc.PGresult) -> Done:
+    """The statement's result as Python values."""
+    rows: list[tuple[Any, ...]] = []
+    if result.nfields:
+        transformer = Transformer(session.connection)
+        transformer.set_pgresult(result)
+        rows = transformer.load_rows(0, result.ntuples, tuple)
+    count = result.command_tuples
+    return Done(
+        rows=tuple(rows),
+        rowcount=-1 if count is None else count,
+        tag=(result.command_status or b"").decode(),
+        gid=gid,
+    )

@@ -1,0 +1,77 @@
+"""How transactions of one kind go: options of the application, checked once and kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twopc.drivers.sessions import Sessions
+from twopc.errors import ConfigurationError
+from twopc.protocol import VARIANTS, Settings
+
+_ISOLATION = ("read committed", "repeatable read", "serializable")
+_SHIPPING = ("eager", "lazy")
+
+#: The application is answered when it can see its changes at both sites; and the Publisher first, so that
+#: nobody who has seen them at the Subscriber finds the Publisher's row still held by a prepared branch.
+SETTINGS = {
+    name: Settings(variant=variant.on_postgres(), answer_early=False, finish_in_turn=True)
+    for name, variant in VARIANTS.items()
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What an application may choose; see `PostgresCoordinator.transaction`."""
+
+    subscriber: str
+    isolation: str | None
+    shipping: str
+    commit: str
+    role: str
+
+    def check(self) -> None:
+        """Refuse what does not exist.
+
+        Raises:
+            ConfigurationError: names the option and what it may be.
+        """
+        for name, value, known in (
+            ("isolation", self.isolation or _ISOLATION[0], _ISOLATION),
+            ("shipping", self.shipping, _SHIPPING),
+            ("commit", self.commit, tuple(SETTINGS)),
+        ):
+            if value not in known:
+                raise ConfigurationError(f"{name}={value!r}: use one of {', '.join(known)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What follows from `Options`."""
+
+    subscriber: str
+    variant: str
+    settings: Settings
+    pool: Sessions
+    head: str
+    tail: str
+    begin_results: int
+    """How many results `begin` has."""
+
+    def begin(self, gid: str) -> bytes:
+        """The statements that begin the global transaction `gid`."""
+        return f"{self.head}{gid}{self.tail}".encode()
+
+
+def plan_of(options: Options, pool: Sessions) -> Plan:
+    """The plan for options that were checked."""
+    level = f" isolation level {options.isolation}" if options.isolation else ""
+    lazy = options.shipping == "lazy"
+    return Plan(
+        subscriber=options.subscriber,
+        variant=options.commit,
+        settings=SETTINGS[options.commit],
+        pool=pool,
+        head=f"begin{level}; set local msrepl.gid = '",
+        tail="'; set local msrepl.shipping = 'lazy'" if lazy else "'",
+        begin_results=3 if lazy else 2,
+    )

@@ -1,0 +1,311 @@
+"""Performs the effects of one global transaction's machine on PostgreSQL, and tells it what happened.
+
+The machine decides; nothing here does. A driver lives from the application's commit to its answer; what
+cannot be finished by then is taken up by `twopc.drivers.recovery`, from the decision log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from typing import Any, Final
+
+import psycopg
+from psycopg import pq
+
+from twopc.drivers import heuristics, votes
+from twopc.drivers.hub import Hub, settle
+from twopc.drivers.lean import Report, unbroken
+from twopc.drivers.sessions import Session
+from twopc.names import EpochIds, branch_gid
+from twopc.protocol import Coordinator, CoordinatorState, Settings
+from twopc.protocol import effects as x
+from twopc.protocol import events as e
+from twopc.protocol.effects import Message, Outcome, RecordKind, Timer
+
+_BEGIN: Final = lru_cache(maxsize=1024)(lambda names: e.Begin(participants=names))
+_LOGGED: Final = lru_cache(maxsize=1024)(lambda record: e.Logged(record=record))
+_COMMIT_ASKED: Final = e.CommitAsked()
+_RESEND_FIRED: Final = e.TimerFired(name=Timer.RESEND)
+
+_RETRY_S: Final = 0.05
+
+
+class Driver:
+    """Drives one machine; made when the application asks for commit.
+
+    Args:
+        names: the participants; two of them, the Publisher first, or the Subscriber alone.
+        work: statements to send in the same message before the vote, with a trailing semicolon.
+        work_results: how many results they have.
+    """
+
+    __slots__ = (
+        "_ballot", "_hub", "_machine", "_names", "_queue", "_resent", "_sequence", "_session",
+        "_settings", "_time", "_votes", "_work", "answer", "damage", "failure", "gid", "good",
+        "ids", "reason", "results",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        hub: Hub,
+        ids: EpochIds,
+        sequence: int,
+        session: Session,
+        settings: Settings,
+        names: tuple[str, ...],
+        *,
+        work: bytes = b"",
+        work_results: int = 0,
+    ) -> None:
+        self._hub = hub
+        self._sequence = sequence
+        self._session = session
+        self._settings = settings
+        self._machine = Coordinator(settings)
+        self._names = names
+        self._work = work
+        self._ballot = votes.Ballot(
+            publisher=hub.publisher,
+            subscriber=session.subscriber,
+            agent=settings.variant.last_agent,
+            work_results=work_results,
+        )
+        self._votes: dict[str, e.Event] = {}
+        self._queue: deque[x.Effect] = deque()
+        self._time = asyncio.get_running_loop().time
+        self._resent = False
+        self.ids = ids
+        self.gid = ids.text(sequence)
+        self.answer: Outcome | None = None
+        """What the application is told."""
+        self.reason = ""
+        self.failure: Report | None = None
+        """The error report behind a refusal."""
+        self.good = 0
+        """How many results of `results` came before it."""
+        self.damage: x.Damage | None = None
+        self.results: list[pq.abc.PGresult] = []
+        """The results of the message that asked for the votes, those of `work` first."""
+
+    @property
+    def settled(self) -> bool:
+        """Every branch is finished; nothing is left to recovery."""
+        return self._machine.state is CoordinatorState.ENDED
+
+    async def commit(self) -> None:
+        """From the application's wish to its answer; goes on to its end even if cancelled."""
+        self._machine.receive(_BEGIN(self._names), 0.0)
+        self._feed(_COMMIT_ASKED)
+        observe = self._hub.observe
+        while self._queue and self.answer is not Outcome.IN_DOUBT:
+            effect = self._queue.popleft()
+            if observe is not None:
+                observe(self.gid, effect)
+            event = await _PERFORM[type(effect)](self, effect)
+            if event is not None:
+                self._feed(event)
+        if self._settings.variant.collects and self.settled and not self.damage:
+            # Presumed commit never says when a commit may be forgotten; with every answer in, it may.
+            self._hub.log.forget(self.ids.epoch, self._sequence)
+
+    def _feed(self, event: e.Event) -> None:
+        if self._hub.observe is not None:
+            self._hub.observe(self.gid, event)
+        machine, now = self._machine, self._time()
+        self._queue.extend(machine.receive(event, now))
+        if type(event) is e.AckLost and machine.outcome is Outcome.COMMITTED and not self._resent:
+            # One more round at once, so that one site's failure does not hold up another.
+            self._resent = True
+            self._queue.extend(machine.receive(_RESEND_FIRED, now))
+
+    # -- effects, each with the event that answers it ----------------------------------------------
+
+    async def _send(self, effect: x.Send) -> e.Event | None:
+        return await _MESSAGES[effect.message](self, effect.to)
+
+    async def _log(self, effect: x.Log) -> e.Event | None:
+        record, points, log = effect.record, self._hub.points, self._hub.log
+        if record.kind is RecordKind.END:
+            if points.armed:
+                await points.reach("coordinator.before_forget")
+            log.forget(self.ids.epoch, self._sequence)
+            return None
+        if points.armed and record.kind is not RecordKind.COLLECTING:
+            await points.reach("coordinator.before_decision")
+        entry = log.append(self.ids.epoch, self._sequence, record)
+        if not effect.forced:
+            return None
+        await entry.wait()
+        if entry.state == "failed":
+            return e.LogFailed(record=record, reason=entry.reason)
+        if entry.state == "unknown":
+            return e.LogUnknown(record=record, reason=entry.reason)
+        if points.armed and record.kind is not RecordKind.COLLECTING:
+            await points.reach("coordinator.decision_logged")
+        return _LOGGED(record)
+
+    async def _read_back(self, effect: x.ReadBack) -> e.Event:
+        record = effect.record
+        until = self._deadline()
+        while True:
+            try:
+                found = await unbroken(self._hub.log.read_back(self.ids.epoch, self._sequence))
+            except LookupError:
+                return _RESEND_FIRED
+            except psycopg.Error:
+                if not await self._again(until):
+                    return _RESEND_FIRED
+                continue
+            if found is not None and found.kind is record.kind:
+                return e.LogFound(record=record)
+            return e.LogMissing(record=record)
+
+    async def _timer(self, effect: x.Effect) -> None:
+        """Deadlines are kept where the waiting is: by the server, the connection, and recovery."""
+
+    async def _finish(self, effect: x.Finish) -> None:
+        self.answer = effect.outcome
+        self.reason = effect.reason
+
+    async def _report_damage(self, effect: x.Damage) -> None:
+        self.damage = effect
+        await unbroken(
+            heuristics.found(
+                self._hub.log.database,
+                gid=branch_gid(self.gid, effect.participant),
+                node=effect.participant,
+                outcome=effect.found,
+                decided=effect.decided,
+            )
+        )
+
+    # -- messages ----------------------------------------------------------------------------------
+
+    async def _prepare(self, name: str) -> e.Event | None:
+        if not self._votes:
+            await self._collect_votes()
+        return self._votes[name]
+
+    async def _collect_votes(self) -> None:
+        """Ask both for their votes in one message.
+
+        The last agent's decision goes with it: the server runs COMMIT only if the procedure before it
+        succeeded, which is the order that the machine wants, and it is told in that order.
+        """
+        points, lean, ballot = self._hub.points, self._session.lean, self._ballot
+        call = f"call msrepl.prepare_publisher('{self.gid}', null);".encode()
+        last = f"prepare transaction '{branch_gid(self.gid, ballot.subscriber)}'".encode()
+        if ballot.agent:
+            last = b"commit"
+        if not points.armed:
+            results = await lean.run(self._work + call + last)
+        else:
+            phase = "commit" if ballot.agent else "prepare"
+            await points.reach(f"coordinator.before_prepare({ballot.publisher})")
+            results = await lean.run(self._work + call)
+            await points.reach(f"coordinator.after_prepare({ballot.publisher})")
+            await points.reach(f"coordinator.before_{phase}({ballot.subscriber})")
+            if votes.first_error(results, lean.lost)[1] is None:
+                results += await lean.run(last)
+            await points.reach(f"coordinator.after_{phase}({ballot.subscriber})")
+        self.results = results
+        read = votes.read(ballot, results, lost=lean.lost, unsynced=lean.unsynced)
+        self.failure, self.good = read.failure, read.good
+        self._votes = {ballot.publisher: read.publisher, ballot.subscriber: read.subscriber}
+        if read.failure is not None:
+            await self._session.roll_back()
+
+    async def _decide(self, name: str) -> e.Event:
+        if name not in self._votes:  # it is the only participant
+            points, lean = self._hub.points, self._session.lean
+            if points.armed:
+                await points.reach(f"coordinator.before_commit({name})")
+            results = await lean.run(b"commit")
+            good, self.failure = votes.first_error(results, lean.lost)
+            if good:
+                tag = results[0].command_status
+                return votes.tag_vote(self._ballot, tag, lean.unsynced)[0]
+            vote = e.VotedNo if results else e.VoteUnknown
+            return vote(participant=name, reason=str(self.failure))
+        return self._votes[name]
+
+    async def _commit(self, name: str) -> e.Event:
+        points, session = self._hub.points, self._session
+        if points.armed:
+            await points.reach(f"coordinator.before_commit({name})")
+        command = f"commit prepared '{branch_gid(self.gid, name)}'".encode()
+        if name != session.subscriber:
+            owner = self._hub.owners.get(session.subscriber)
+            done = owner is not None and await self._hub.finishers.finish(
+                command, b"COMMIT PREPARED", owner
+            )
+        else:
+            results = await session.lean.run(command)
+            done = (
+                len(results) == 1
+                and results[0].command_status == b"COMMIT PREPARED"
+                and not session.lean.unsynced
+            )
+        event = votes.committed(name) if done else await self._settle(name, Outcome.COMMITTED)
+        if points.armed:
+            await points.reach(f"coordinator.after_commit({name})")
+        return event
+
+    async def _abort(self, name: str) -> e.Event:
+        points, session = self._hub.points, self._session
+        if points.armed:
+            await points.reach(f"coordinator.before_rollback({name})")
+        if name == session.subscriber:
+            await session.roll_back()
+        event = await self._settle(name, Outcome.ABORTED)
+        if points.armed:
+            await points.reach(f"coordinator.after_rollback({name})")
+        return event
+
+    async def _fence(self, name: str) -> e.Event:
+        until = self._deadline()
+        event = await self._abort(name)
+        if self._machine.state is CoordinatorState.RESOLVING:
+            while isinstance(event, e.AckLost):
+                if not await self._again(until):
+                    return _RESEND_FIRED
+                event = await self._abort(name)
+        return event
+
+    # -- help --------------------------------------------------------------------------------------
+
+    async def _settle(self, name: str, outcome: Outcome) -> e.Event:
+        return await unbroken(
+            settle(self._hub, self._session, self.gid, name, self._names, outcome)
+        )
+
+    def _deadline(self) -> float:
+        return self._time() + self._hub.in_doubt_after_s
+
+    async def _again(self, until: float) -> bool:
+        """Wait a little, since no server tells when it is back; False if it is too late to."""
+        if self._time() > until:
+            return False
+        await unbroken(asyncio.sleep(_RETRY_S))
+        return True
+
+
+_PERFORM: Final[dict[type[x.Effect], Callable[[Driver, Any], Awaitable[e.Event | None]]]] = {
+    x.Send: Driver._send,
+    x.Log: Driver._log,
+    x.ReadBack: Driver._read_back,
+    x.SetTimer: Driver._timer,
+    x.CancelTimer: Driver._timer,
+    x.Finish: Driver._finish,
+    x.Damage: Driver._report_damage,
+}
+_MESSAGES: Final[dict[Message, Callable[[Driver, str], Awaitable[e.Event | None]]]] = {
+    Message.PREPARE: Driver._prepare,
+    Message.DECIDE: Driver._decide,
+    Message.COMMIT: Driver._commit,
+    Message.ABORT: Driver._abort,
+    Message.FENCE: Driver._fence,
+}

@@ -1,0 +1,376 @@
+"""Settles what no transaction of a live coordinator will settle: from the decision log, and the markers.
+
+Fence the epochs of dead processes and end their sessions; then, per database, what is prepared, what is
+active here, what is decided, and what is prepared still. Only what is found both times is touched, each
+branch on its own. It may be killed anywhere, run twice at once, and finds the same again.
+
+Branches of other coordinators, foreign and unparsable gids are never touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import psycopg
+
+from twopc.drivers import heuristics
+from twopc.drivers.database import Database
+from twopc.drivers.participant import Participant
+from twopc.drivers.points import Points
+from twopc.log import get_logger
+from twopc.names import PREFIX, BranchId, session_name
+from twopc.protocol import VARIANTS, Coordinator, CoordinatorState, Settings, Variant
+from twopc.protocol import effects as x
+from twopc.protocol import events as e
+from twopc.protocol.effects import Message, Outcome, Record, RecordKind, record_of
+from twopc.protocol.recovery import Action, Found, decide, rebuild_coordinator
+
+_log = get_logger(__name__)
+
+Key = tuple[int, int]
+"""Epoch and sequence: a global transaction of one coordinator."""
+
+_FENCE = "select epoch, variant, fenced_s from msrepl.fence_epochs(%s, %s)"
+_EPOCHS = "select epoch, variant from msrepl.coordinator_epoch where coordinator = %s"
+_DECISIONS = """
+select epoch, sequence, kind, participants
+from msrepl.decision
+where cardinality(participants) > 0
+  and (epoch = any(%s)
+       or (epoch, sequence) in (select * from unnest(%s::bigint[], %s::bigint[])))
+order by epoch, sequence
+limit 10000
+"""
+_FORGET = "delete from msrepl.decision where (epoch, sequence) = (%s, %s)"
+_CLOSE = "update msrepl.decision set participants = '{}' where (epoch, sequence) = (%s, %s)"
+_FORGET_EPOCH = """
+with gone as (delete from msrepl.decision where epoch = %(epoch)s and cardinality(participants) = 0)
+delete from msrepl.coordinator_epoch as e
+where e.epoch = %(epoch)s
+  and not exists (
+      select from msrepl.decision as d where d.epoch = %(epoch)s and cardinality(d.participants) > 0)
+"""
+_BATCH_ROWS = 10000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A branch that recovery has brought to its end."""
+
+    gid: str
+    node: str
+    outcome: Outcome
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pass:
+    """What one pass has seen, and done."""
+
+    variants: dict[int, Variant] = field(default_factory=dict)
+    """Of every epoch that the log knows."""
+    dead: dict[int, float] = field(default_factory=dict)
+    """Fenced epochs, and for how many seconds."""
+    prepared: dict[str, tuple[str, BranchId]] = field(default_factory=dict)
+    """Node and id of our prepared branches that concern us."""
+    reached: set[str] = field(default_factory=set)
+    """Nodes that answered."""
+    decisions: dict[Key, Record] = field(default_factory=dict)
+    settled: list[Settled] = field(default_factory=list)
+
+
+class Recovery:
+    """Recovers one coordinator's transactions.
+
+    Args:
+        coordinator: its name.
+        publisher: the Publisher's name.
+        participants: all of them, for the use of recovery alone.
+        database: the distribution database.
+        points: protocol points.
+        retention_s: how long the epoch of a dead process is remembered after it was fenced.
+    """
+
+    def __init__(
+        self,
+        coordinator: str,
+        *,
+        publisher: str,
+        participants: Mapping[str, Participant],
+        database: Database,
+        points: Points,
+        retention_s: float = 600.0,
+    ) -> None:
+        self._coordinator = coordinator
+        self._publisher = publisher
+        self._participants = participants
+        self._database = database
+        self._points = points
+        self._retention_s = retention_s
+        self._turn = asyncio.Lock()
+
+    async def run(
+        self,
+        *,
+        own: Iterable[int] = (),
+        unsettled: set[Key] | None = None,
+        active: Callable[[], set[Key]] = set,
+    ) -> list[Settled]:
+        """One pass; returns what it has settled.
+
+        Args:
+            own: epochs of this process, which is alive.
+            unsettled: transactions of those whose drivers gave up; the settled ones are taken out.
+            active: tells the transactions of those that drivers are working on.
+
+        Raises:
+            psycopg.Error: the distribution database cannot be reached; nothing was decided.
+        """
+        async with self._turn:
+            mine = set(own)
+            seen = _Pass()
+            await self._reach("recovery.begin")
+            await self._fence(seen, mine)
+            found = await self._prepared(self._participants.values(), seen)
+            busy = active()
+            left = unsettled if unsettled is not None else set()
+            for gid, (node, branch) in found.items():
+                key = _key(branch)
+                if key not in busy and (branch.global_id.epoch in mine or key[0] in seen.dead):
+                    seen.prepared[gid] = (node, branch)
+            own_keys = {_key(b) for _, b in seen.prepared.values() if b.global_id.epoch in mine}
+            await self._read_decisions(seen, own_keys | (left - busy))
+            await self._look_again(seen, active() | busy)
+            for key in [*seen.decisions]:
+                await self._redo(seen, key, left)
+            for gid, (node, branch) in seen.prepared.items():
+                if _key(branch) not in seen.decisions:
+                    await self._settle_undecided(seen, gid, node, branch)
+            self._drop_settled(seen, left, busy)
+            await self._reach("recovery.before_forget")
+            await self._forget_epochs(seen)
+            await self._reach("recovery.end")
+            return seen.settled
+
+    async def _reach(self, point: str) -> None:
+        if self._points.armed:
+            await self._points.reach(point)
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    async def _fence(self, seen: _Pass, own: set[int]) -> None:
+        """Take the word from dead processes, and end what they still have running."""
+        rows = await self._database.fetch(_FENCE, (self._coordinator, sorted(own)))
+        seen.dead = {epoch: fenced_s or 0.0 for epoch, _, fenced_s in rows}
+        every = await self._database.fetch(_EPOCHS, (self._coordinator,))
+        seen.variants = {epoch: VARIANTS[variant] for epoch, variant in every}
+        if seen.dead:
+            names = [session_name(self._coordinator, epoch) for epoch in seen.dead]
+            publisher = self._participants[self._publisher]
+            for name, participant in self._participants.items():
+                if name != self._publisher:
+                    try:
+                        pids = await participant.end_sessions(names)
+                        if pids:
+                            await publisher.end_links(name, pids)
+                    except psycopg.Error as error:
+                        self._unreachable(name, error)
+        await self._reach("recovery.epoch_fenced")
+
+    async def _prepared(
+        self, participants: Iterable[Participant], seen: _Pass
+    ) -> dict[str, tuple[str, BranchId]]:
+        prefix = f"{PREFIX}:{self._coordinator}:"
+        found: dict[str, tuple[str, BranchId]] = {}
+        for participant in participants:
+            try:
+                branches = await participant.prepared(prefix)
+            except psycopg.Error as error:
+                self._unreachable(participant.name, error)
+                continue
+            seen.reached.add(participant.name)
+            for gid in branches:
+                branch = BranchId.parse(gid)
+                if branch is not None and str(branch) == gid and branch.branch == participant.name:
+                    found[gid] = (participant.name, branch)
+        return found
+
+    async def _read_decisions(self, seen: _Pass, own_keys: set[Key]) -> None:
+        rows = await self._database.fetch(
+            _DECISIONS, (sorted(seen.dead), [k[0] for k in own_keys], [k[1] for k in own_keys])
+        )
+        seen.decisions = {
+            (epoch, sequence): record_of(RecordKind(kind), tuple(participants))
+            for epoch, sequence, kind, participants in rows
+        }
+
+    async def _look_again(self, seen: _Pass, busy: set[Key]) -> None:
+        """Keep what is prepared still and nobody has begun to work on."""
+        nodes = {node for node, _ in seen.prepared.values()}
+        still = await self._prepared([self._participants[node] for node in sorted(nodes)], seen)
+        seen.prepared = {
+            gid: (node, branch)
+            for gid, (node, branch) in seen.prepared.items()
+            if gid in still and _key(branch) not in busy
+        }
+        seen.decisions = {key: d for key, d in seen.decisions.items() if key not in busy}
+
+    def _unreachable(self, node: str, error: psycopg.Error) -> None:
+        _log.warning("recovery cannot reach a node", node=node, reason=" ".join(str(error).split()))
+
+    # -- settling ----------------------------------------------------------------------------------
+
+    async def _redo(self, seen: _Pass, key: Key, left: set[Key]) -> None:
+        """Take up a transaction that has a record in the log, as its machine would have gone on."""
+        record = seen.decisions[key]
+        variant = seen.variants[key[0]].on_postgres()
+        settings = Settings(variant=variant, answer_early=True)
+        machine = Coordinator(settings)
+        effects = rebuild_coordinator(machine, settings, (record,), 0.0)
+        if (
+            effects is None
+        ):  # presumed commit: nobody is obliged to ask on PostgreSQL, so they are told
+            effects = machine.resume(Outcome.COMMITTED, record.participants, 0.0)
+        queue, damaged = [*effects], False
+        while queue:
+            effect = queue.pop(0)
+            if isinstance(effect, x.Send):
+                event = await self._tell(seen, key, effect, f"the decision log says {record.kind}")
+                queue.extend(machine.receive(event, 0.0))
+            elif isinstance(effect, x.Damage):
+                damaged = True
+                await heuristics.found(
+                    self._database,
+                    gid=self._gid(key, effect.participant),
+                    node=effect.participant,
+                    outcome=effect.found,
+                    decided=effect.decided,
+                )
+        if machine.state is CoordinatorState.ENDED:
+            await self._database.fetch(_CLOSE if damaged else _FORGET, key)
+            left.discard(key)
+
+    async def _tell(self, seen: _Pass, key: Key, effect: x.Send, reason: str) -> e.Event:
+        name, gid = effect.to, self._gid(key, effect.to)
+        outcome = Outcome.COMMITTED if effect.message is Message.COMMIT else Outcome.ABORTED
+        found = await self._finish(seen, gid, name, outcome, reason)
+        if found is None:
+            return e.AckLost(participant=name)
+        if found is Outcome.COMMITTED:
+            return e.BranchCommitted(participant=name)
+        return e.BranchAborted(participant=name)
+
+    async def _finish(
+        self, seen: _Pass, gid: str, node: str, outcome: Outcome, reason: str
+    ) -> Outcome | None:
+        """Settle one branch; None if that has to wait."""
+        participant = self._participants.get(node)
+        if participant is None:
+            _log.warning("recovery does not know a participant", gid=gid, node=node)
+            return None
+        was_prepared = gid in seen.prepared
+        await self._reach(f"recovery.before_finish({node})")
+        try:
+            found = await participant.settle(gid, outcome, [])
+        except psycopg.Error as error:
+            _log.warning("branch not settled yet", gid=gid, node=node, reason=str(error))
+            return None
+        if was_prepared:
+            seen.settled.append(Settled(gid=gid, node=node, outcome=found, reason=reason))
+            _log.info("branch settled", gid=gid, node=node, outcome=str(found), reason=reason)
+        await self._reach(f"recovery.after_finish({node})")
+        return found
+
+    async def _settle_undecided(self, seen: _Pass, gid: str, node: str, branch: BranchId) -> None:
+        """A branch that the log says nothing of: presumption, or the last agent, or a peer that knows."""
+        variant = seen.variants.get(branch.global_id.epoch)
+        if variant is None:
+            return  # the log knows no such epoch: `in_doubt` shows it, and a person decides
+        peers, missing = await self._peers(branch, fence=variant.last_agent)
+        if variant.last_agent:
+            committed = [name for name, outcome in peers.items() if outcome is Outcome.COMMITTED]
+            if missing and not committed:
+                _log.warning("waiting for the last agent", gid=gid, nodes=sorted(missing))
+                return
+            agent = committed[0] if committed else next(iter(peers), "")
+            facts = Found(ours=True, alive=False, records=(), peers=peers, agent=agent)
+        else:
+            facts = Found(ours=True, alive=False, records=())
+        verdict = decide(facts, variant)
+        action, reason = verdict.action, verdict.reason
+        if action is Action.ABORT and Outcome.COMMITTED in peers.values():
+            # Done by hand, or come back with a restored server: the sites must not differ.
+            action, reason = Action.COMMIT, "another branch is committed; the log says nothing"
+            for name, outcome in peers.items():
+                if outcome is Outcome.COMMITTED:
+                    await heuristics.found(
+                        self._database, gid=str(branch.global_id.branch(name)), node=name,
+                        outcome=outcome, decided=None,
+                    )  # fmt: skip
+        if action in (Action.COMMIT, Action.ABORT):
+            outcome = Outcome.COMMITTED if action is Action.COMMIT else Outcome.ABORTED
+            await self._finish(seen, gid, node, outcome, reason)
+
+    async def _peers(self, branch: BranchId, *, fence: bool) -> tuple[dict[str, Outcome], set[str]]:
+        """How the other branches of a transaction ended, and the nodes that could not tell.
+
+        The gid does not name the Subscriber, so the Publisher's branch asks all of them.
+        """
+        if branch.branch == self._publisher:
+            names = [name for name in self._participants if name != self._publisher]
+        else:
+            names = [self._publisher]
+        ended: dict[str, Outcome] = {}
+        missing: set[str] = set()
+        for name in names:
+            participant, gid = self._participants[name], str(branch.global_id.branch(name))
+            try:
+                if fence:
+                    found = await participant.fence(gid, [branch.branch])
+                    if found is not None:
+                        ended[name] = found
+                    else:
+                        missing.add(name)
+                else:
+                    for is_fence in (await participant.markers([gid])).values():
+                        ended[name] = Outcome.ABORTED if is_fence else Outcome.COMMITTED
+            except psycopg.Error as error:
+                missing.add(name)
+                self._unreachable(name, error)
+        return ended, missing
+
+    def _gid(self, key: Key, name: str) -> str:
+        return f"{PREFIX}:{self._coordinator}:{key[0]}:{key[1]}:{name}"
+
+    # -- forgetting --------------------------------------------------------------------------------
+
+    def _drop_settled(self, seen: _Pass, left: set[Key], busy: set[Key]) -> None:
+        """Nothing is decided and nothing prepared, wherever one could look: it is over."""
+        if seen.reached >= set(self._participants):
+            open_ = {_key(branch) for _, branch in seen.prepared.values()}
+            left -= {key for key in left if key not in seen.decisions and key not in open_} - busy
+
+    async def _forget_epochs(self, seen: _Pass) -> None:
+        """Clear away a dead epoch once nothing of it is left anywhere."""
+        if not seen.reached >= set(self._participants):
+            return
+        open_ = {key[0] for key in seen.decisions}
+        open_ |= {branch.global_id.epoch for _, branch in seen.prepared.values()}
+        for epoch, fenced_s in seen.dead.items():
+            if epoch in open_ or fenced_s < self._retention_s:
+                continue
+            prefix = f"{PREFIX}:{self._coordinator}:{epoch}:"
+            try:
+                for participant in self._participants.values():
+                    while await participant.forget_epoch(prefix, _BATCH_ROWS) == _BATCH_ROWS:
+                        pass
+            except psycopg.Error as error:
+                self._unreachable("", error)
+                return
+            await self._database.fetch(_FORGET_EPOCH, {"epoch": epoch})
+
+
+def _key(branch: BranchId) -> Key:
+    return branch.global_id.epoch, branch.global_id.sequence

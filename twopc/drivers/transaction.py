@@ -1,0 +1,251 @@
+"""A global transaction as the application sees it: execute, commit, roll back.
+
+Statements run on an ordinary psycopg connection to the Subscriber, in a transaction that its triggers
+extend to the Publisher. It must not know how a commit is agreed on.
+"""
+
+from __future__ import annotations
+
+import re
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import psycopg
+from psycopg import AsyncCursor, pq
+
+from twopc.drivers.lean import Lean, Report, report_of
+from twopc.drivers.outcome import rejection
+from twopc.drivers.plan import Plan
+from twopc.drivers.sessions import Session
+from twopc.errors import DeadlockError, LocalProtocolError, RejectedError, conflict_facts
+from twopc.names import EpochIds
+from twopc.protocol.effects import Outcome
+
+if TYPE_CHECKING:
+    from twopc.drivers.coordinator import PostgresCoordinator
+
+_WROTE = re.compile(r"(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) [1-9]")
+_ENDS = re.compile(
+    r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*"
+    r"(?P<word>commit|end|abort|rollback(?!\s+(?:(?:work|transaction)\s+)?to\b)|begin|start\s+transaction"
+    r"|prepare\s+transaction)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_SET_LOCAL = re.compile(r"\s*set\s+(?:local|constraints|transaction)\b", re.IGNORECASE)
+_TRANSLATED = frozenset(("40001", "40P01", "55P03"))
+
+
+class TransactionCursor(AsyncCursor[Any]):
+    """A cursor that reports refusals as the errors of this project."""
+
+    transaction: Transaction
+
+    async def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
+        """As psycopg's; see `Transaction.execute` for what it raises."""
+        self.transaction.check(query)
+        try:
+            await super().execute(query, params, **options)
+        except psycopg.Error as error:
+            raise self.transaction.translated(error) from error
+        self.transaction.note(query, self.statusmessage or "")
+        return self
+
+    async def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:
+        """As psycopg's; see `Transaction.execute` for what it raises."""
+        self.transaction.check(query)
+        try:
+            await super().executemany(query, params_seq, **options)
+        except psycopg.Error as error:
+            raise self.transaction.translated(error) from error
+        self.transaction.note(query, self.statusmessage or "")
+
+
+class Transaction:
+    """One global transaction; an async context manager that commits, or rolls back on an exception.
+
+    Made by `PostgresCoordinator.transaction`.
+    """
+
+    def __init__(self, coordinator: PostgresCoordinator, plan: Plan) -> None:
+        self._coordinator = coordinator
+        self.plan = plan
+        self.ids: EpochIds
+        self._session: Session | None = None
+        self._ending = False
+        self.sequence = 0
+        self.gid = ""
+        """The global transaction's id, without a branch; empty before it has begun."""
+        self.subscriber = plan.subscriber
+        self.outcome: Outcome | None = None
+        """How it ended: COMMITTED, ABORTED or IN_DOUBT; None while it is open."""
+        self.cycle: tuple[str, ...] = ()
+        """The deadlock that it was made the victim of."""
+        self.wrote = False
+        """Some statement surely changed rows."""
+
+    @property
+    def pid(self) -> int:
+        """The process that serves it at the Subscriber; 0 if it is not open."""
+        return self._session.pid if self._session is not None else 0
+
+    @property
+    def lean(self) -> Lean | None:
+        """The protocol's side of its connection; None if it is not open."""
+        return self._session.lean if self._session is not None else None
+
+    @property
+    def session(self) -> Session:
+        """Its session.
+
+        Raises:
+            LocalProtocolError: it is not open.
+        """
+        if self._session is None or self._ending:
+            state = "ending" if self._ending else f"ended: {self.outcome}"
+            state = state if self.gid else "not begun"
+            raise LocalProtocolError(f"transaction {self.gid} is {state}".replace("  ", " "))
+        return self._session
+
+    async def begin(self) -> Self:
+        """Begin; ``async with`` does it.
+
+        Raises:
+            RejectedError: the Subscriber cannot be reached.
+        """
+        if self.gid:
+            raise LocalProtocolError(f"transaction {self.gid} has begun already")
+        self._session = await self._coordinator.begin(self)
+        return self
+
+    __aenter__ = begin
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is None:
+            return  # ended within the block
+        if error is None:
+            await self.commit()
+        else:
+            await self.rollback()
+
+    def cursor(self, *, name: str = "", **options: Any) -> AsyncCursor[Any]:
+        """A cursor on the Subscriber's connection; with a name, one that stays at the server."""
+        connection = self.session.connection
+        if name:
+            return connection.cursor(name, **options)
+        cursor = TransactionCursor(
+            connection, row_factory=options.pop("row_factory", connection.row_factory)
+        )
+        cursor.transaction = self
+        if options.pop("binary", False):
+            cursor.format = pq.Format.BINARY
+        if options:
+            raise TypeError(f"cursor() has no option {next(iter(options))!r}")
+        return cursor
+
+    async def execute(
+        self, query: Any, params: Any = None, *, prepare: bool | None = None, binary: bool = False
+    ) -> AsyncCursor[Any]:
+        """Run a statement at the Subscriber; the Publisher follows, unless shipping is lazy.
+
+        Raises:
+            RejectedError: the Publisher refused it, or a lock was not to be had; unless it is rolled
+                back to a savepoint, the transaction can only be rolled back.
+            psycopg.Error: the Subscriber refused it.
+        """
+        cursor = self.cursor(binary=binary)
+        await cursor.execute(query, params, prepare=prepare)
+        return cursor
+
+    async def commit(self) -> None:
+        """Commit at both sites or at neither.
+
+        Once begun it is not interrupted: a cancellation takes effect when `outcome` is known.
+
+        Raises:
+            RejectedError: it was rolled back at both sites.
+            InDoubtError: the outcome is not known; it will be the same at both sites.
+        """
+        session = self.session
+        self._ending = True
+        try:
+            await self._coordinator.commit(self, session)
+        finally:
+            self._session = None
+
+    async def rollback(self) -> None:
+        """Roll back at both sites; harmless after the end."""
+        if self._session is not None and not self._ending:
+            self._ending = True
+            self.outcome = Outcome.ABORTED
+            try:
+                await self._coordinator.roll_back(self, self._session)
+            finally:
+                self._session = None
+
+    # -- for the cursor ----------------------------------------------------------------------------
+
+    def attach(self, session: Session) -> None:
+        """Work in a session that the coordinator has begun, and will end."""
+        self._session = session
+        self._ending = True
+
+    def check(self, query: Any) -> None:
+        """Refuse a statement that would end the transaction past its coordinator."""
+        if not isinstance(query, str):
+            return
+        found = _ENDS.match(query)
+        if found is not None:
+            raise LocalProtocolError(
+                f"{found['word'].upper()} is not for execute(): the global transaction {self.gid} is ended"
+                " by commit() or rollback()"
+            )
+
+    def note(self, query: Any, tag: str) -> None:
+        """Learn from a statement's command tag.
+
+        Raises:
+            LocalProtocolError: it has ended the transaction by itself.
+        """
+        session = self.session
+        if not self.wrote and _WROTE.match(tag):
+            self.wrote = True
+        elif tag in ("SET", "RESET") and not _SET_LOCAL.match(str(query)):
+            session.dirty = True
+        if not session.in_transaction:
+            session.lean.abort("a statement ended the transaction")
+            raise LocalProtocolError(
+                f"a statement ended the global transaction {self.gid} past its coordinator, with {tag!r}: "
+                "what it had changed at the Publisher is rolled back"
+            )
+
+    def translated(self, error: psycopg.Error) -> Exception:
+        """The exception that the application gets for one of psycopg's."""
+        session = self.session
+        found = report_of(error)
+        if self.cycle and found.sqlstate == "57014":
+            return self.deadlock(found)
+        if session.connection.closed:
+            return RejectedError(
+                f"the connection to {self.subscriber} is lost, and with it what was not prepared: {found.message}",
+                gid=self.gid, node=self.subscriber, sqlstate=found.sqlstate or "08006",
+            )  # fmt: skip
+        if found.remote or conflict_facts(found.detail) or found.sqlstate in _TRANSLATED:
+            return rejection(found, gid=self.gid, node=self.node_of(found))
+        return error
+
+    def deadlock(self, found: Report) -> DeadlockError:
+        """What the victim of a deadlock gets."""
+        return DeadlockError(
+            f"deadlock across servers; this transaction was chosen: {'; '.join(self.cycle)}",
+            cycle=self.cycle, gid=self.gid, node=self.subscriber, sqlstate=found.sqlstate,
+        )  # fmt: skip
+
+    def node_of(self, found: Report) -> str:
+        """Who raised an error."""
+        over = found.remote or conflict_facts(found.detail) is not None
+        return self._coordinator.publisher if over else self.subscriber

@@ -1,0 +1,118 @@
+"""What a message's results say about the votes. A vote is a command tag, and nothing else.
+
+``PREPARE TRANSACTION`` of a failed transaction succeeds, prepares nothing, and answers ``ROLLBACK``.
+Pure: results in, events out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from psycopg import pq
+
+from twopc.drivers.lean import Report, report
+from twopc.protocol import events as e
+
+#: After these the Publisher may have prepared although its answer, or the link, says otherwise.
+_OPEN_CLASSES: Final = frozenset(("", "08", "53", "57", "58", "XX"))
+_OPEN_STATES: Final = frozenset(("25P03", "25P04"))  # a session was ended by a timeout
+
+# Events of the path that nearly every transaction takes, built once for each participant.
+yes = lru_cache(maxsize=1024)(lambda name: e.VotedYes(participant=name))
+read_only = lru_cache(maxsize=1024)(lambda name: e.VotedReadOnly(participant=name))
+committed = lru_cache(maxsize=1024)(lambda name: e.BranchCommitted(participant=name))
+aborted = lru_cache(maxsize=1024)(lambda name: e.BranchAborted(participant=name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ballot:
+    """Who was asked, and how."""
+
+    publisher: str
+    subscriber: str
+    agent: bool
+    """The Subscriber was asked to commit in one phase: its answer is the decision."""
+    work_results: int
+    """How many results came before the votes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Votes:
+    """The votes of both, and the error report behind a refusal."""
+
+    publisher: e.Event
+    subscriber: e.Event
+    failure: Report | None
+    good: int
+    """How many results came before the failure."""
+
+
+def first_error(results: Sequence[pq.abc.PGresult], lost: str) -> tuple[int, Report | None]:
+    """How many results are good, and the error that ended them."""
+    for place, result in enumerate(results):
+        found = report(result)
+        if found is not None:
+            return place, found
+    return len(results), Report(message=lost, sqlstate="08006") if lost else None
+
+
+def read(ballot: Ballot, results: Sequence[pq.abc.PGresult], *, lost: str, unsynced: bool) -> Votes:
+    """The votes, from the results of ``<work>; CALL prepare_publisher; PREPARE TRANSACTION or COMMIT``.
+
+    A server stops at the first error, so what follows one surely was not run; what follows a lost
+    connection may have been.
+
+    Args:
+        ballot: what was sent.
+        results: what arrived.
+        lost: why the connection is lost; empty if it is not.
+        unsynced: the wait for a synchronous standby was cut short.
+    """
+    good, failure = first_error(results, lost)
+    refused = good < len(results)
+    asked = ballot.work_results
+    if good > asked:
+        calls = results[asked].get_value(0, 0)
+        publisher: e.Event = (
+            read_only(ballot.publisher) if calls in (None, b"0") else yes(ballot.publisher)
+        )
+    elif ballot.agent and not refused:
+        # Unknown, but it matters only if the agent has committed, and then it was a yes.
+        publisher = yes(ballot.publisher)
+    elif refused and (good < asked or not _leaves_open(failure)):
+        publisher = e.VotedNo(participant=ballot.publisher, reason=str(failure))
+    else:
+        publisher = e.VoteUnknown(participant=ballot.publisher, reason=str(failure))
+    if good > asked + 1:
+        subscriber, failure = tag_vote(ballot, results[asked + 1].command_status, unsynced)
+    elif refused and not (lost and good == asked + 1):
+        subscriber = e.VotedNo(participant=ballot.subscriber, reason=str(failure))
+    else:
+        subscriber = e.VoteUnknown(participant=ballot.subscriber, reason=str(failure))
+    return Votes(publisher=publisher, subscriber=subscriber, failure=failure, good=good)
+
+
+def tag_vote(ballot: Ballot, tag: bytes | None, unsynced: bool) -> tuple[e.Event, Report | None]:
+    """The Subscriber's vote, or the agent's decision, from the command's tag."""
+    name = ballot.subscriber
+    if tag != (b"COMMIT" if ballot.agent else b"PREPARE TRANSACTION"):
+        failure = Report(
+            message=f"the transaction had failed before: the answer was {(tag or b'').decode()!r}",
+            sqlstate="25P02",
+        )
+        return e.VotedNo(participant=name, reason=str(failure)), failure
+    if ballot.agent:
+        return committed(name), None
+    if unsynced:
+        failure = Report(message="it is prepared, but not on the synchronous standby")
+        return e.VoteUnknown(participant=name, reason=str(failure)), failure
+    return yes(name), None
+
+
+def _leaves_open(failure: Report | None) -> bool:
+    return (
+        failure is None or failure.sqlstate[:2] in _OPEN_CLASSES or failure.sqlstate in _OPEN_STATES
+    )
