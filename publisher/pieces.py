@@ -13,6 +13,7 @@ from psycopg import sql
 from twopc import names
 from twopc.articles import Article, Column, ForeignKey
 from twopc.sql import fragments as f
+from twopc.sql.render import compose
 
 #: What a referential action is called that changes rows by itself.
 _ACTS = "cnd"
@@ -253,16 +254,14 @@ class Pieces:
                     ]
                 )
             )
-        child = names.article_name(key.schema, key.table)
-        return sql.SQL(
-            "if exists (select from {source} join {table} as t on {parent}"
-            " join {child} as c on {joined} where {changed}) then\n"
-            "        perform msrepl.raise_conflict('fk_violation', '23503', 20515, {article},"
-            " null, null, null, null,\n"
-            "            format('rows of %s that the Subscriber does not hold refer to rows of"
-            " %s (%s)', {child_name}, {article}, {constraint}), array[{constraint}]);\n"
-            "    end if;"
-        ).format(
+        not_sent: sql.Composable = sql.SQL("")
+        if (key.schema, key.table) == (self.article.schema, self.article.table):
+            not_sent = sql.SQL(" and not exists (select from {} where {})").format(
+                source, self.table_match("c", sent)
+            )
+        return compose(
+            "publisher",
+            "check_children",
             source=source,
             table=self.table,
             parent=self.table_match("t", sent),
@@ -271,33 +270,45 @@ class Pieces:
                 "c", key.columns, "t", key.target_columns, self.equalities(key.target_columns)
             ),
             changed=changed,
+            not_sent=not_sent,
             article=sql.Literal(self.article.name),
-            child_name=sql.Literal(child),
+            child_name=sql.Literal(names.article_name(key.schema, key.table)),
             constraint=sql.Literal(key.name),
         )
 
     # -- what goes back ---------------------------------------------------------------------------
 
-    def stored(self, parameter: str) -> sql.Composable:
-        """What the Publisher stored otherwise than it was sent, for the Subscriber to take over."""
+    def watch(self) -> sql.Composable:
+        """Let the witness know whose rows a trigger of this table may change again."""
         if not self.article.writes_back:
             return sql.SQL("")
-        held = f.identifiers((c.name for c in self.article.columns), "t")
-        sent = f.identifiers(self.new_names, "r")
-        kept = f.identifiers((c.name for c in self.values), "t")
-        generated = any(c.generated for c in self.article.columns)
-        return sql.SQL(
-            "select array_agg(row({held})::text) into stored\n"
-            "    from {rows} join {table} as t on {match}\n"
-            "    where {differs};"
-        ).format(
-            held=held,
+        return sql.SQL("perform set_config('msrepl.syncing', {}, true);").format(
+            sql.Literal(self.article.name)
+        )
+
+    def stored(self, operation: str, parameter: str) -> sql.Composable:
+        """What the Publisher stored otherwise than it was sent, for the Subscriber to take over."""
+        asked = sql.SQL("current_setting('msrepl.take', true) = 'on'")
+        generated = any(column.generated for column in self.article.columns)
+        if not (self.article.writes_back or generated):
+            return sql.SQL("")
+        differs: sql.Composable = sql.SQL("row({})::text is distinct from row({})::text").format(
+            f.identifiers((c.name for c in self.values), "t"), f.identifiers(self.new_names, "r")
+        )
+        if generated:
+            differs = sql.SQL("({} or {})").format(asked, differs)
+        return compose(
+            "publisher",
+            "stored_rows",
+            condition=sql.SQL("true") if self.article.writes_back else asked,
+            held=f.identifiers((c.name for c in self.article.columns), "t"),
             rows=self.new_rows(parameter),
             table=self.table,
             match=self.table_match("t", self.new_key),
-            differs=sql.SQL("true")
-            if generated
-            else sql.SQL("row({})::text is distinct from row({})::text").format(kept, sent),
+            differs=differs,
+            key_json=self.key_json(self.new_key),
+            key=sql.Literal(names.stored_key(operation, self.article.schema, self.article.table)),
+            article=sql.Literal(self.article.name),
         )
 
     def same_values(self) -> sql.Composed:

@@ -70,9 +70,6 @@ class ProcedureTexts:
             array = sql.SQL("{}[]").format(self.row_type(what))
             parts.append(sql.SQL("{} {}").format(sql.Identifier(name), array))
             types.append(array)
-        if self.article.writes_back and rows[-1][0] == "new_rows":
-            parts.append(sql.SQL("inout stored text[]"))
-            types.append(sql.SQL("text[]"))
         return f.COMMA.join(parts), f.COMMA.join(types)
 
     def _joined(self, *checks: sql.Composable) -> sql.Composed:
@@ -127,8 +124,8 @@ class ProcedureTexts:
                 rows, pieces.new_key, pieces.new(names.VERSION_COLUMN), own=False
             ),
             only_key=pieces.only_key(rows, pieces.new_key),
-            before=sql.SQL(""),
-            after=self._joined(pieces.check_partition("$3"), pieces.stored("$3")),
+            before=pieces.watch(),
+            after=self._joined(pieces.check_partition("$3"), pieces.stored("ins", "$3")),
             comment=sql.Literal(f"Applies the INSERT of a Subscriber to {self.article.name}"),
         )
 
@@ -168,8 +165,8 @@ class ProcedureTexts:
             row_json=pieces.row_json(),
             clashes=pieces.clashes(rows, pieces.key_names, OLD_VERSION, own=True),
             only_key=pieces.only_key(rows, pieces.key_names),
-            before=pieces.check_children("upd"),
-            after=self._joined(pieces.check_partition("$4"), pieces.stored("$4")),
+            before=self._joined(pieces.check_children("upd"), pieces.watch()),
+            after=self._joined(pieces.check_partition("$4"), pieces.stored("upd", "$4")),
             comment=sql.Literal(f"Applies the UPDATE of a Subscriber to {self.article.name}"),
         )
 

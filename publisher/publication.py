@@ -7,10 +7,12 @@ connection (a superuser's: event triggers and roles need it) and does its work i
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from psycopg import AsyncConnection, sql
 
+from publisher import foreign_keys, witness
 from publisher.catalog import StoredArticle, find_article, get_article, stored_articles
 from publisher.procedures import OPERATIONS, ProcedureTexts, drop_texts
 from publisher.rights import Need, grant_links, grant_owner, needs_of_table, revoke_owner
@@ -48,8 +50,14 @@ def shared_objects(owner: sql.Identifier) -> list[str]:
         render("twopc", "raise_conflict", owner=owner),
         render("twopc", "raise_stale", owner=owner),
         render("twopc", "table_structure", owner=owner),
+        render("twopc", "touched_tables", owner=owner),
         render("twopc", "refuse_truncate_function", owner=owner),
         render("publisher", "raise_refused", owner=owner),
+        render("publisher", "defer_keys", owner=owner),
+        render("publisher", "touched_row", owner=owner),
+        render("publisher", "raise_triggered", owner=owner),
+        render("publisher", "check_touched", owner=owner),
+        render("publisher", "witness", owner=owner),
         render("publisher", "version_trigger_function", owner=owner),
         render("publisher", "ddl_guard_function", owner=owner),
         render("twopc", "ddl_guard_triggers"),
@@ -134,7 +142,10 @@ async def publish(
                 "name": where.as_string(connection),
             },
         )
-        return await _generate(connection, await get_article(connection, schema, table))
+        article = await _generate(connection, await get_article(connection, schema, table))
+        await _generate_parents(connection, article.references)
+        await witness.fit(connection)
+        return article
 
 
 async def regenerate(connection: Connection, schema: str, table: str) -> Article:
@@ -153,7 +164,18 @@ async def regenerate(connection: Connection, schema: str, table: str) -> Article
             raise ArticleError(
                 f"table {schema}.{table} is {stored.schema}.{stored.table} now: regenerate that"
             )
-        return await _generate(connection, stored)
+        article = await _generate(connection, stored)
+        await witness.fit(connection)
+        return article
+
+
+async def _generate_parents(connection: Connection, keys: Sequence[ForeignKey]) -> None:
+    """Make the procedures of tables again that look for children: there are others now."""
+    parents = {(key.target_schema, key.target_table) for key in keys if key.acts}
+    for schema, table in sorted(parents):
+        stored = await find_article(connection, schema, table)
+        if stored is not None and stored.stale is None:
+            await _generate(connection, stored)
 
 
 async def _describe(connection: Connection, stored: StoredArticle) -> tuple[Table, Article]:
@@ -173,7 +195,8 @@ async def _describe(connection: Connection, stored: StoredArticle) -> tuple[Tabl
             "unpublish the table and publish it again"
         )
     article = article_of(described, columns=stored.columns, row_filter=stored.filter_clause)
-    return described, article
+    published = {(a.schema, a.table) for a in await stored_articles(connection, "")}
+    return described, _known_references(article, published)
 
 
 async def _generate(connection: Connection, stored: StoredArticle) -> Article:
@@ -182,6 +205,7 @@ async def _generate(connection: Connection, stored: StoredArticle) -> Article:
     await connection.execute(
         "update msrepl.sysarticles set structure = '' where article_id = %s", (stored.article_id,)
     )
+    await foreign_keys.make_deferrable(connection, stored.objid)
     described, article = await _describe(connection, stored)
     await _drop_objects(connection, stored)
     await _grant(connection, stored, described, article)
@@ -316,11 +340,16 @@ async def unpublish(connection: Connection, schema: str, table: str) -> None:
                 f"table {schema}.{table} has subscriptions (14046): "
                 f"unsubscribe {', '.join(subscribers)} first"
             )
+        await foreign_keys.restore(connection, stored.objid)
         await connection.execute(
             "delete from msrepl.sysarticles where article_id = %s", (stored.article_id,)
         )
         await _drop_objects(connection, stored)
         await _grant_again(connection)
+        if stored.schema is not None and stored.table is not None:
+            described = await describe(connection, stored.schema, stored.table)
+            await _generate_parents(connection, described.references)
+        await witness.fit(connection)
         if stored.added_version and stored.schema is not None and stored.table is not None:
             await connection.execute(
                 sql.SQL("alter table {} drop column if exists {}").format(
@@ -352,11 +381,10 @@ async def articles(connection: Connection) -> tuple[Article, ...]:
                 "`twopc regenerate` or unpublish it first"
             )
         found.append((await _describe(connection, stored))[1])
-    published = {(article.schema, article.table) for article in found}
-    return tuple(_known_references(article, published) for article in found)
+    return tuple(found)
 
 
-def _known_references(article: Article, published: set[tuple[str, str]]) -> Article:
+def _known_references(article: Article, published: set[tuple[str | None, str | None]]) -> Article:
     """Only foreign keys between published tables matter to a Subscriber."""
 
     def known(keys: tuple[ForeignKey, ...], *, child: bool) -> tuple[ForeignKey, ...]:

@@ -138,6 +138,8 @@ async def grant_owner(
     )
     schemas = {article.schema}
     for key in article.referenced_by:
+        if not key.acts:
+            continue
         # children that the Subscriber does not hold are looked for
         schemas.add(key.schema)
         await connection.execute(

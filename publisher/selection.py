@@ -44,7 +44,6 @@ def article_of(
     _check_table(table, row_filter)
     chosen = _chosen_columns(table, columns)
     kept = {column.name for column in chosen}
-    before = any(t.before and t.row and (t.insert or t.update) for t in table.triggers)
     return Article(
         schema=table.schema,
         table=table.name,
@@ -52,8 +51,8 @@ def article_of(
         key=table.key,
         row_filter=row_filter,
         uniques=tuple(unique for unique in table.uniques if kept.issuperset(unique.columns)),
-        writes_back=before,
-        referenced_by=tuple(key for key in table.referenced_by if key.acts),
+        writes_back=any(t.insert or t.update for t in table.triggers),
+        referenced_by=table.referenced_by,
         references=table.references,
         checks=tuple(check for check in table.checks if _holds_at_subscriber(check, kept)),
         types=tuple(t for t in table.types if not kept.isdisjoint(t.columns)),

@@ -46,6 +46,11 @@ async def add_subscription(connection: Connection, subscriber: str) -> tuple[Sub
             "insert into msrepl.syssubscriptions (subscriber, link_role) values (%s, %s)",
             (subscriber, role),
         )
+        await connection.execute(
+            sql.SQL("grant execute on procedure {}(boolean) to {}").format(
+                sql.Identifier(names.SCHEMA, "defer_keys"), sql.Identifier(role)
+            )
+        )
         for article in await articles(connection):
             await grant_links(connection, ProcedureTexts(article, owner_role(database)))
     return Subscription(subscriber=subscriber, link_role=role), password

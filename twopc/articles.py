@@ -169,9 +169,9 @@ class Article:
     writes_back: bool = False
     """The Publisher may store other values than were sent: its triggers run, and rows come back."""
     referenced_by: tuple[ForeignKey, ...] = ()
-    """Foreign keys with referential actions that point here."""
+    """Foreign keys of published tables that point here."""
     references: tuple[ForeignKey, ...] = ()
-    """Foreign keys of this table."""
+    """Foreign keys of this table to published tables."""
     checks: tuple[Check, ...] = ()
     """CHECK constraints that hold at a Subscriber as well."""
     types: tuple[UserType, ...] = ()

@@ -205,6 +205,11 @@ def version_trigger(schema: str, table: str) -> str:
     return bounded(f"sp_mssync_upd_trig_{table_part(schema, table)}")
 
 
+def witness_trigger(schema: str, table: str) -> str:
+    """The Publisher's ``sp_mssync_witness_<table>``, which sees what other triggers change."""
+    return bounded(f"sp_mssync_witness_{table_part(schema, table)}")
+
+
 def generated_setting(schema: str, table: str) -> str:
     """The transaction-local setting that keeps a block of generated values (letters only)."""
     digest = hashlib.sha256(f"{schema}\0{table}".encode()).hexdigest()[:16]

@@ -11,17 +11,23 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
+    touched oid[];
     article record;
     routine record;
 begin
-    if to_regclass('msrepl.sysarticles') is null then
+    -- nothing is left to guard, or the DDL is our own
+    if to_regclass('msrepl.sysarticles') is null
+        or exists (select from msrepl.sysarticles as a where a.structure = '')
+    then
         return;
     end if;
+    touched := msrepl.touched_tables(tg_event);
     for article in
         select a.article_id, a.objid, a.source_schema, a.source_object, a.procedures, c.oid is null as dropped
         from msrepl.sysarticles a
         left join pg_class c on c.oid = a.objid
-        where a.structure <> '' and msrepl.table_structure(a.objid) is distinct from a.structure
+        where (touched is null or a.objid = any (touched))
+          and msrepl.table_structure(a.objid) is distinct from a.structure
     loop
         if not article.dropped and not exists (
             select from pg_attribute a

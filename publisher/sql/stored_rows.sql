@@ -1,0 +1,25 @@
+-- fragment: leaves what was stored otherwise than it was sent where the Subscriber asks for it.
+-- called by: rendered into sp_mssync_ins_<table> and sp_mssync_upd_<table> of tables with triggers or
+--            generated columns
+-- tables:    the published table; msrepl.touched_row
+-- holes:     condition, held, rows, table, match, differs, key_json, key, article
+    if {condition} then
+        declare
+            kept integer;
+            stored text[];
+        begin
+            select count(*), array_agg(row({held})::text) filter (where {differs}) into kept, stored
+            from {rows} join {table} as t on {match};
+            if kept <> sent then
+                perform msrepl.raise_conflict(
+                    'triggered_change', '09000', 20515, {article}, null, null, null, null,
+                    format('a trigger of the Publisher gave %s of %s rows of %s another key, or deleted them',
+                           sent - kept, sent, {article}));
+            end if;
+            perform msrepl.check_touched({article}, array(select {key_json} from {rows}));
+            perform set_config('msrepl.syncing', '', true);
+            perform set_config('msrepl.stored', jsonb_set(
+                coalesce(nullif(current_setting('msrepl.stored', true), ''), '{{}}')::jsonb,
+                array[{key}], to_jsonb(coalesce(stored, array[]::text[])))::text, true);
+        end;
+    end if;

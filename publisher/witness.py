@@ -1,0 +1,66 @@
+"""The witness: published tables are watched for what triggers of the Publisher change in them.
+
+A Subscriber gets back what the Publisher stored in the rows that it sent, and nothing else of its own
+transactions. So a trigger that changes other published rows within one is refused, by name. The
+watching costs a little, and is done only where such a trigger can be.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from publisher.catalog import stored_articles
+from twopc import names
+from twopc.sql import fragments as f
+from twopc.sql.describe import describe
+from twopc.sql.render import render
+
+Connection = AsyncConnection[Any]
+
+# A user's trigger on a published table or its partitions, or a referential action that leads to a
+# table which may have one.
+_MAY_CHANGE = """
+select exists (
+    select from msrepl.sysarticles a
+    join pg_trigger t on t.tgrelid = a.objid
+                      or t.tgrelid in (select p.relid from pg_partition_tree(a.objid) p)
+    join pg_proc p on p.oid = t.tgfoid
+    where not t.tgisinternal and t.tgenabled in ('O', 'A') and p.pronamespace <> 'msrepl'::regnamespace
+) or exists (
+    select from msrepl.sysarticles a
+    join pg_constraint c on c.confrelid = a.objid and c.contype = 'f'
+    where (c.confdeltype in ('c', 'n', 'd') or c.confupdtype in ('c', 'n', 'd'))
+      and c.conrelid not in (select b.objid from msrepl.sysarticles b)
+)
+"""
+
+_WITNESSES = """
+select format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass)
+from pg_trigger t
+where t.tgfoid = 'msrepl.witness'::regproc and t.tgparentid = 0
+"""
+
+
+async def fit(connection: Connection) -> None:
+    """Watch every published table, or none, as the triggers that are there demand."""
+    for (command,) in await (await connection.execute(_WITNESSES)).fetchall():
+        await connection.execute(command)
+    found = await (await connection.execute(_MAY_CHANGE)).fetchone()
+    if found is None or not found[0]:
+        return
+    for stored in await stored_articles(connection, "where a.stale is null"):
+        if stored.schema is None or stored.table is None:
+            continue
+        table = await describe(connection, stored.schema, stored.table)
+        arguments = [names.article_name(table.schema, table.name), *table.key]
+        await connection.execute(
+            render(
+                "publisher",
+                "witness_trigger",
+                trigger=sql.Identifier(names.witness_trigger(table.schema, table.name)),
+                table=f.qualified(table.schema, table.name),
+                arguments=f.COMMA.join([sql.Literal(argument) for argument in arguments]),
+            )
+        )
