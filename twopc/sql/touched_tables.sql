@@ -1,0 +1,57 @@
+-- msrepl.touched_tables: which tables the DDL in hand may have changed; NULL means any.
+-- called by: ddl_guard, within an event trigger
+-- tables:    catalogs
+-- holes:     owner
+--
+-- A digest of every table after every command would make a database of many articles slow to alter.
+create or replace function msrepl.touched_tables(event text) returns oid[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    tables oid[];
+begin
+    if event = 'sql_drop' then
+        if exists (
+            select from pg_event_trigger_dropped_objects() as d
+            where d.object_type in ('table', 'index', 'sequence') and not d.is_temporary
+        ) then
+            return null;
+        end if;
+        select array_agg(to_regclass(format('%I.%I', d.address_names[1], d.address_names[2])))
+        into tables
+        from pg_event_trigger_dropped_objects() as d
+        where d.object_type in ('table column', 'table constraint', 'default value', 'trigger', 'rule');
+    else
+        if exists (
+            select from pg_event_trigger_ddl_commands() as d
+            where d.classid not in ('pg_class'::regclass, 'pg_constraint'::regclass, 'pg_trigger'::regclass,
+                                    'pg_rewrite'::regclass)
+               or d.object_type = 'sequence'
+        ) then
+            return null;
+        end if;
+        select array_agg(coalesce(x.indrelid, k.conrelid, t.tgrelid, r.ev_class, d.objid))
+        into tables
+        from pg_event_trigger_ddl_commands() as d
+        left join pg_index x on d.classid = 'pg_class'::regclass and x.indexrelid = d.objid
+        left join pg_constraint k on d.classid = 'pg_constraint'::regclass and k.oid = d.objid
+        left join pg_trigger t on d.classid = 'pg_trigger'::regclass and t.oid = d.objid
+        left join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid;
+    end if;
+    -- neighbours stand by name in each other's constraints and partitions
+    return array(
+        select unnest(tables)
+      union
+        select i.inhparent from pg_inherits i where i.inhrelid = any (tables)
+      union
+        select i.inhrelid from pg_inherits i where i.inhparent = any (tables)
+      union
+        select c.confrelid from pg_constraint c where c.conrelid = any (tables) and c.contype = 'f'
+      union
+        select c.conrelid from pg_constraint c where c.confrelid = any (tables) and c.contype = 'f');
+end
+$msrepl$;
+alter function msrepl.touched_tables(text) owner to {owner};
+revoke all on function msrepl.touched_tables(text) from public;
+comment on function msrepl.touched_tables(text) is 'Which tables the DDL in hand may have changed';
