@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sim.cli.exits import ENVIRONMENT, INTERRUPTED, NOTHING, worst
+from sim.cli.exits import ENVIRONMENT, INTERRUPTED, NOTHING, USAGE, worst
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -145,7 +145,7 @@ async def _run_one(
     from sim.report.run_files import RunFiles
     from sim.scenario.run import EXIT_CODES
     from sim.scenario.run import run as play
-    from twopc.errors import ConfigurationError
+    from twopc.errors import ConfigurationError, ScenarioError
 
     scenario = loaded.scenario
     terminal.head(
@@ -166,8 +166,8 @@ async def _run_one(
                 step_timeout_ms=options.timeout_ms,
                 listener=show.order,
             )
-        except ConfigurationError as error:
-            files.write_verdict(_broken(loaded, "environment", str(error), ENVIRONMENT))
+        except (ConfigurationError, ScenarioError) as error:
+            files.write_verdict(_broken(loaded, error))
             raise
         told = verdict.as_json()
         files.write_verdict(told)
@@ -183,15 +183,19 @@ async def _run_one(
     return EXIT_CODES[verdict.kind]
 
 
-def _broken(loaded: Loaded, kind: str, message: str, code: int) -> dict[str, Any]:
+def _broken(loaded: Loaded, error: Exception) -> dict[str, Any]:
+    """The verdict of a run that could not begin."""
+    from twopc.errors import ConfigurationError
+
+    environment = isinstance(error, ConfigurationError)
     return {
         "schema": 1,
         "scenario": loaded.scenario.name,
         "file": loaded.document.path,
         "verdict": "error",
-        "kind": kind,
-        "exit_code": code,
-        "message": message,
+        "kind": "environment" if environment else "scenario",
+        "exit_code": ENVIRONMENT if environment else USAGE,
+        "message": str(error),
     }
 
 

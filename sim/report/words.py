@@ -76,8 +76,7 @@ def because(record: Record) -> str:
     }
     kind = str(facts.get("kind", ""))
     if kind == "deadlock":
-        # a cycle that we broke has been told by its own record
-        return "" if (record.data or {}).get("cycle") else record.message
+        return "; ".join((record.data or {}).get("cycle", ())) or record.message
     if kind in ("version_mismatch", "delete_stale", "row_missing", "insert_exists") and not what:
         return record.message
     return sentences.get(kind, record.message)

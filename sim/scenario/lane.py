@@ -16,7 +16,7 @@ from sim.report.history import ROWS_MAX, plain
 from sim.scenario import sqltext
 from sim.scenario.model import Step
 from sim.scenario.stage import Result, StageSession, Wait
-from twopc.errors import ConflictError, InDoubtError, TransactionError
+from twopc.errors import ConflictError, DeadlockError, InDoubtError, TransactionError
 
 #: What an order's `{rollback: session}` plays.
 ROLLBACK = Step.model_construct(action="rollback")
@@ -185,8 +185,8 @@ class Lane:
         self.refused = name if self.open else ""
         self.locking = ""
         told = self._told(error)
-        if self.cycle:
-            told |= {"conflict": {"kind": "deadlock"}, "data": {"cycle": list(self.cycle)}}
+        if self.cycle:  # its own record tells the cycle
+            told |= {"conflict": {"kind": "deadlock"}, "message": "cancelled to break the deadlock"}
         return ("rejected" if told.get("conflict") else "error"), told
 
     def _told(self, error: TransactionError) -> dict[str, Any]:
@@ -200,6 +200,8 @@ class Lane:
         if kind != "error":
             facts = error.facts if isinstance(error, ConflictError) else {}
             fields["conflict"] = {**facts, "kind": kind}
+        if isinstance(error, DeadlockError) and error.cycle:
+            fields["data"] = {"cycle": list(error.cycle)}
         return fields
 
 

@@ -7,8 +7,13 @@ runner's business.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from typing import Any, Self
 
 import psycopg
@@ -16,10 +21,17 @@ from psycopg import sql
 
 from sim.scenario import sqltext
 from sim.scenario.model import Order, Scenario, Table
-from sim.scenario.stage import Result, StageSession, Waits
+from sim.scenario.stage import Result, SetUpError, StageSession, Waits
 from sim.scenario.waits import Client, Observer
 from sim.topology import Topology
-from twopc.errors import ConfigurationError, TransactionError, from_sqlstate
+from twopc.errors import (
+    ArticleError,
+    ConfigurationError,
+    ServerError,
+    SubscriptionError,
+    TransactionError,
+    from_sqlstate,
+)
 from twopc.names import PREFIX, SCHEMA
 from twopc.server import Server
 
@@ -74,7 +86,11 @@ class PostgresTheatre:
             commit=scenario.topology.commit,
             keep=self._keep,
         )
-        async with topology:
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(topology)
+            except psycopg.OperationalError as error:
+                raise ServerError(f"a node's server cannot be used: {error}") from error
             await _set_up(topology, scenario)
             nodes = {name: topology.nodes[name].dsn for name in scenario.topology.nodes}
             observer = await Observer.connect(nodes)
@@ -286,34 +302,57 @@ async def _executed(connection: Any, text: str, params: Mapping[str, Any]) -> Re
 def _level(level: str) -> sql.Composable:
     if level not in ("read committed", "repeatable read", "serializable"):
         raise ConfigurationError(f"isolation level {level!r} is not known")
-    return sql.SQL(level)  # type: ignore[arg-type] # one of three literals
+    return sql.SQL(level)
+
+
+@contextmanager
+def _blaming(*path: str | int) -> Iterator[None]:
+    """What a server refuses in here stands at `path` in the scenario."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if error.sqlstate is None:
+            raise
+        said = error.diag.message_primary or str(error)
+        raise SetUpError(path, f"PostgreSQL says: {said} ({error.sqlstate})") from error
+    except (ArticleError, SubscriptionError) as error:
+        raise SetUpError(path, str(error)) from error
 
 
 async def _set_up(topology: Topology, scenario: Scenario) -> None:
     """Tables and rows at the Publisher, published and subscribed."""
     publisher = scenario.topology.publisher
     for name, table in scenario.tables.items():
-        await topology.execute(publisher, _create_table(name, table).as_string(None))
-    for table in scenario.tables.values():
-        for text in table.sql:
-            await topology.execute(publisher, text)
+        with _blaming("tables", name, "columns"):
+            await topology.execute(publisher, _create_table(name, table).as_string(None))
     for name, table in scenario.tables.items():
-        for row in table.rows:
-            insert = sql.SQL("insert into {} ({}) overriding system value values ({})").format(
-                sql.Identifier("public", name),
-                sql.SQL(", ").join(map(sql.Identifier, row)),
-                sql.SQL(", ").join([sql.Placeholder()] * len(row)),
-            )
-            await topology.execute(publisher, insert.as_string(None), list(row.values()))
+        for at, text in enumerate(table.sql):
+            with _blaming("tables", name, "sql", at):
+                await topology.execute(publisher, text)
+    for name, table in scenario.tables.items():
+        for at, row in enumerate(table.rows):
+            with _blaming("tables", name, "rows", at):
+                insert = _insert(name, list(row)).as_string(None)
+                await topology.execute(publisher, insert, list(row.values()))
     for name in scenario.tables:
-        await topology.publish(name)
+        with _blaming("tables", name):
+            await topology.publish(name)
     for subscriber in scenario.topology.subscribers:
-        await topology.subscribe(subscriber)
+        with _blaming("tables"):
+            await topology.subscribe(subscriber)
+
+
+def _insert(table: str, columns: list[str]) -> sql.Composed:
+    return sql.SQL("insert into {} ({}) overriding system value values ({})").format(
+        sql.Identifier("public", table),
+        sql.SQL(", ").join(map(sql.Identifier, columns)),
+        sql.SQL(", ").join([sql.Placeholder()] * len(columns)),
+    )
 
 
 def _create_table(name: str, table: Table) -> sql.Composed:
     parts: list[sql.Composable] = [
-        sql.SQL("{} {}").format(sql.Identifier(column), sql.SQL(text))  # type: ignore[arg-type] # the author's own SQL
+        sql.SQL("{} {}").format(sql.Identifier(column), sql.SQL(text))
         for column, text in table.columns.items()
     ]
     if table.key:

@@ -15,7 +15,8 @@ from sim.scenario.check import Loaded
 from sim.scenario.expect import FAILURE_KINDS, Failure, OrderVerdict, judge
 from sim.scenario.model import Order, Scenario
 from sim.scenario.runner import Runner
-from sim.scenario.stage import Theatre
+from sim.scenario.stage import SetUpError, Theatre
+from twopc.errors import ScenarioError
 
 #: Exit code of a run by its kind of failure.
 EXIT_CODES: Mapping[str, int] = {"": 0, "safety": 1, "liveness": 6, "unknown": 3}
@@ -101,7 +102,8 @@ async def run(
     """Play the orders (all of them) one after the other and judge each.
 
     Raises:
-        ConfigurationError: the stage cannot be set up.
+        ScenarioError: a server does not take what the scenario sets up.
+        ConfigurationError: there is no server to be used.
     """
     scenario = loaded.scenario
     history.write("header", data=_header(loaded))
@@ -110,9 +112,14 @@ async def run(
         first = len(history.records)
         history.order = order.name
         history.write("order", message=order.about, data=_about(scenario, order))
-        async with theatre.stage(scenario, order) as stage:
-            runner = Runner(scenario, order, stage, history, step_timeout_ms=step_timeout_ms)
-            await runner.play()
+        try:
+            async with theatre.stage(scenario, order) as stage:
+                await Runner(
+                    scenario, order, stage, history, step_timeout_ms=step_timeout_ms
+                ).play()
+        except SetUpError as error:
+            loaded.document.error(loaded.document.mark(error.path), str(error))
+            raise ScenarioError(loaded.document.report(severity="error")) from error
         history.write("end")
         records = history.records[first:]
         history.order = ""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sim.scenario.model import Order, Scenario
+from twopc.errors import ScenarioError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,15 @@ class Waits:
     """Somebody waits in a cycle, so that this cannot last: its server breaks it, or we do."""
     cycles: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
     """Cycles that no server can see: the sessions, and each wait in words."""
+
+
+class SetUpError(ScenarioError):
+    """The server does not take what the scenario sets up."""
+
+    def __init__(self, path: tuple[str | int, ...], message: str) -> None:
+        super().__init__(message)
+        self.path = path
+        """Where it stands in the file."""
 
 
 class StageSession(Protocol):
@@ -119,5 +129,8 @@ class Theatre(Protocol):
     """Makes a fresh stage for each order."""
 
     def stage(self, scenario: Scenario, order: Order) -> AbstractAsyncContextManager[Stage]:
-        """A stage of its own for one order; everything of it is gone afterwards."""
+        """A stage of its own for one order; everything of it is gone afterwards.
+
+        Entering it raises SetUpError or, if the servers are at fault, ConfigurationError.
+        """
         ...

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import psycopg
+import pytest
 
 from sim.report.history import History
+from twopc.errors import ScenarioError
 
 TWO = """\
 sessions:
@@ -242,3 +244,25 @@ async def test_orders_are_played_one_by_one_on_fresh_stages(play):
     )
     assert played.failures == []
     assert [each.name for each in played.verdict.orders] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("table", "line", "message"),
+    [
+        ("columns: {id: integr primary key}", 7, 'type "integr" does not exist (42704)'),
+        ("columns: {id: int primary key}\n    sql: [\"select 1\", \"create indx\"]", 8, "(42601)"),
+        ("columns: {id: int primary key}\n    rows:\n      - {id: 1}\n      - {id: one}", 10, "(22P02)"),
+    ],
+)  # fmt: skip
+async def test_what_the_server_does_not_take_has_its_place(play, table, line, message):
+    head = (
+        "twopc: 1\nname: test\nabout: x\ntopology: {publisher: pub, subscribers: [sub1]}\n"
+        f"tables:\n  t:\n    {table}"
+    )
+    with pytest.raises(ScenarioError, match=f"scenario:{line}:") as caught:
+        await play(
+            "\nsessions: {a: {node: pub, steps: [x: {sql: select 1}]}}\n"
+            "orders: [{name: a, steps: [x]}]",
+            head=head,
+        )
+    assert message in str(caught.value)

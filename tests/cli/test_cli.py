@@ -1,0 +1,197 @@
+"""The command line as a process: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sim.cli import exits, main
+from sim.cli.files import scenario_files, selector
+from twopc.errors import (
+    ConflictError,
+    InDoubtError,
+    ScenarioError,
+    ServerError,
+)
+
+ROOT = Path(__file__).parents[2]
+LOST_UPDATE = ROOT / "scenarios/immediate/lost_update.twopc.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a command line came to."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def twopc(tmp_path, monkeypatch, capsys):
+    """Run a command line in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+
+    def run(*arguments) -> Done:
+        monkeypatch.setattr(sys, "argv", ["twopc", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capsys.readouterr()
+        return Done(int(left.value.code or 0), out, err)
+
+    yield run
+    root.handlers, root.level = handlers, level
+
+
+def test_as_a_process(tmp_path):
+    bad = ROOT / "tests/scenario/bad/unknown_key.twopc.yaml"
+    done = subprocess.run(
+        [sys.executable, "-m", "sim", "check", str(bad)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == exits.USAGE
+    assert "did you mean 'rows'?" in done.stderr
+
+
+def test_help_is_short(twopc):
+    for command in ([], ["run"], ["check"]):
+        done = twopc(*command, "--help")
+        assert done.returncode == 0
+        assert len(done.stdout.splitlines()) < 60
+        assert done.stderr == ""
+    assert "Exit codes: 0 passed; 1" in twopc("--help").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--nonsense"],
+        ["nonsense"],
+        ["run"],
+        ["run", "--servers", "three", LOST_UPDATE],
+        ["run", "--dsn", "pub", LOST_UPDATE],
+        ["run", "--timeout", "soon", LOST_UPDATE],
+        ["run", "-k", "a and", LOST_UPDATE],
+        ["run", "nowhere.twopc.yaml"],
+        ["check", "nowhere.twopc.yaml"],
+    ],
+)
+def test_wrong_usage(twopc, arguments):
+    done = twopc(*arguments)
+    assert done.returncode == exits.USAGE
+    assert "Traceback" not in done.stderr
+    assert done.stderr
+
+
+def test_nothing_selected(twopc, tmp_path):
+    done = twopc("run", LOST_UPDATE, "--order", "nobody")
+    assert done.returncode == exits.NOTHING
+    assert "nothing selected" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_check(twopc):
+    done = twopc("check", ROOT / "scenarios")
+    assert done.returncode == 0
+    assert all(line.endswith(": ok") for line in done.stdout.splitlines())
+    bad = ROOT / "tests/scenario/bad/unknown_key.twopc.yaml"
+    done = twopc("check", LOST_UPDATE, bad)
+    assert done.returncode == exits.USAGE
+    assert f"{bad}:10:5: error: unknown key 'row', did you mean 'rows'?" in done.stderr
+    assert "lost_update.twopc.yaml: ok" in done.stdout
+    untidy = ROOT / "tests/scenario/bad/warnings_only.twopc.yaml"
+    assert twopc("check", untidy).returncode == 0
+    assert twopc("check", "--strict", untidy).returncode == exits.USAGE
+
+
+def test_a_bad_file_is_not_run(twopc, tmp_path):
+    bad = ROOT / "tests/scenario/bad/unknown_key.twopc.yaml"
+    done = twopc("run", LOST_UPDATE, bad)
+    assert done.returncode == exits.USAGE
+    assert "unknown key 'row'" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_server_there(twopc, tmp_path):
+    dsn = "pub=host=127.0.0.1 port=1 dbname=x user=nobody password=sesame"
+    done = twopc("run", LOST_UPDATE, "--dsn", dsn)
+    assert done.returncode == exits.ENVIRONMENT
+    assert "Traceback" not in done.stderr
+    assert "sesame" not in done.stderr + done.stdout
+    verdict = json.loads((tmp_path / ".twopc/runs/lost-update/latest/verdict.json").read_text())
+    assert (verdict["verdict"], verdict["exit_code"]) == ("error", exits.ENVIRONMENT)
+
+
+def test_unwritable_place(twopc, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = twopc("run", LOST_UPDATE, "--out", tmp_path / "file")
+    assert done.returncode == exits.ENVIRONMENT
+    assert "give another place by --out DIR" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("expression", "matches"),
+    [
+        ("lost", True),
+        ("LOST and alice", True),
+        ("lost and not alice", False),
+        ("bob or (alice and not bob)", True),
+        ("not (lost or won)", False),
+        ("not not lost", True),
+    ],
+)
+def test_selector(expression, matches):
+    assert selector(expression)("lost-update::alice first") is matches
+
+
+@pytest.mark.parametrize("expression", ["", "and", "a b", "(a", "a)", "not", "a or"])
+def test_no_selector(expression):
+    with pytest.raises(ScenarioError, match="write words with and, or, not"):
+        selector(expression)
+
+
+def test_scenario_files(tmp_path):
+    (tmp_path / "b").mkdir()
+    for name in ("b/two.twopc.yaml", "one.twopc.yaml", "other.yaml"):
+        (tmp_path / name).write_text("")
+    found = scenario_files([tmp_path, tmp_path / "one.twopc.yaml", tmp_path / "other.yaml"])
+    assert [path.name for path in found] == ["two.twopc.yaml", "one.twopc.yaml", "other.yaml"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ScenarioError, match="no scenario files"):
+        scenario_files([tmp_path / "empty"])
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ScenarioError("x"), 2),
+        (ServerError("x"), 4),
+        (ConflictError("x"), 1),
+        (InDoubtError("x"), 3),
+        (RuntimeError("x"), 70),
+    ],
+)
+def test_exit_codes(error, code, capsys):
+    assert exits.exit_code(error) == code
+    assert "x" in capsys.readouterr().err
+
+
+def test_the_worst_is_reported():
+    assert exits.worst([0, 3, 1, 6]) == 1
+    assert exits.worst([0, 6, 3]) == 6
+    assert exits.worst([0, 4, 1]) == 4
+    assert exits.worst([]) == exits.NOTHING
