@@ -142,7 +142,8 @@ async def publish(
                 "name": where.as_string(connection),
             },
         )
-        article = await _generate(connection, await get_article(connection, schema, table))
+        stored = await get_article(connection, schema, table)
+        article = await _generate(connection, stored)
         await _generate_parents(connection, article.references)
         await witness.fit(connection)
         return article
@@ -164,6 +165,7 @@ async def regenerate(connection: Connection, schema: str, table: str) -> Article
             raise ArticleError(
                 f"table {schema}.{table} is {stored.schema}.{stored.table} now: regenerate that"
             )
+        await _drop_objects(connection, stored)
         article = await _generate(connection, stored)
         await witness.fit(connection)
         return article
@@ -175,6 +177,7 @@ async def _generate_parents(connection: Connection, keys: Sequence[ForeignKey]) 
     for schema, table in sorted(parents):
         stored = await find_article(connection, schema, table)
         if stored is not None and stored.stale is None:
+            await _drop_objects(connection, stored)
             await _generate(connection, stored)
 
 
@@ -200,14 +203,9 @@ async def _describe(connection: Connection, stored: StoredArticle) -> tuple[Tabl
 
 
 async def _generate(connection: Connection, stored: StoredArticle) -> Article:
-    """(Re)create procedures, types, triggers and rights of an article that is in sysarticles."""
-    # an article without a structure is left alone by the guard that watches DDL
-    await connection.execute(
-        "update msrepl.sysarticles set structure = '' where article_id = %s", (stored.article_id,)
-    )
+    """Create procedures, types, triggers and rights of an article that is in sysarticles."""
     await foreign_keys.make_deferrable(connection, stored.objid)
     described, article = await _describe(connection, stored)
-    await _drop_objects(connection, stored)
     await _grant(connection, stored, described, article)
     texts = ProcedureTexts(article, owner_role(connection.info.dbname))
     for text in (
@@ -303,6 +301,10 @@ async def _identity_sequences(connection: Connection, article: Article) -> dict[
 
 async def _drop_objects(connection: Connection, stored: StoredArticle) -> None:
     """Drop what was made for an article, under the names that its table had then."""
+    # an article without a structure is left alone by the guard that watches DDL
+    await connection.execute(
+        "update msrepl.sysarticles set structure = '' where article_id = %s", (stored.article_id,)
+    )
     for text in drop_texts(stored.source_schema, stored.source_object):
         await connection.execute(text.encode())
     if stored.schema is None or stored.table is None:

@@ -23,11 +23,11 @@ begin
     end if;
     touched := msrepl.touched_tables(tg_event);
     for article in
-        select a.article_id, a.objid, a.source_schema, a.source_object, a.procedures, c.oid is null as dropped
+        select a.article_id, a.objid, a.source_schema, a.source_object, a.procedures, c.oid is null as dropped,
+               msrepl.table_structure(a.objid) is distinct from a.structure as altered
         from msrepl.sysarticles a
         left join pg_class c on c.oid = a.objid
-        where (touched is null or a.objid = any (touched))
-          and msrepl.table_structure(a.objid) is distinct from a.structure
+        where touched is null or a.objid = any (touched)
     loop
         if not article.dropped and not exists (
             select from pg_attribute a
@@ -47,6 +47,7 @@ begin
                 article.source_schema, article.source_object
                 using errcode = 'dependent_objects_still_exist', hint = 'Unpublish the table first.';
         end if;
+        continue when not article.altered;
         update msrepl.sysarticles a
         set stale = case when article.dropped then 'the table was dropped' else 'the table was altered' end
         where a.article_id = article.article_id and a.stale is null;

@@ -159,12 +159,14 @@ order by n.nspname, r.relname, c.conname
 """
 
 _RELATION = """
-select c.oid, c.relkind::text as kind, c.relpersistence::text as persistence,
+select c.oid, n.nspname::text as schema, c.relname::text as name,
+       c.relkind::text as kind, c.relpersistence::text as persistence,
        c.relispartition as is_partition,
        c.relrowsecurity or c.relforcerowsecurity as row_security,
        c.relkind = 'r' and not c.relispartition and exists (
            select from pg_inherits i where c.oid in (i.inhrelid, i.inhparent)) as inherits,
-       exists (select from pg_rewrite r where r.ev_class = c.oid) as has_rules
+       exists (select from pg_rewrite r where r.ev_class = c.oid) as has_rules,
+       exists (select from pg_attribute a where a.attrelid = c.oid and a.atttypid >= 16384) as user_types
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
 where n.nspname = %s and c.relname = %s
@@ -212,7 +214,7 @@ async def _describe(connection: AsyncConnection[Any], schema: str, table: str) -
         relation = await cursor.fetchone()
         if relation is None:
             raise ArticleError(await _no_such_table(connection, schema, table))
-        relid = relation.pop("oid")
+        relid, user_types = relation.pop("oid"), relation.pop("user_types")
         at = {"relid": relid}
         await cursor.execute(_COLUMNS, at)
         columns = tuple(
@@ -233,8 +235,6 @@ async def _describe(connection: AsyncConnection[Any], schema: str, table: str) -
     triggers = await _rows(connection, _TRIGGERS, at)
     partitions = await _rows(connection, _PARTITIONS, (relid,)) if relation["kind"] == "p" else []
     return Table(
-        schema=schema,
-        name=table,
         columns=columns,
         key=next((unique.columns for unique in uniques if unique.primary), ()),
         uniques=uniques,
@@ -246,7 +246,7 @@ async def _describe(connection: AsyncConnection[Any], schema: str, table: str) -
         references=tuple(_foreign_key(row) for row in keys if row["outgoing"]),
         referenced_by=tuple(_foreign_key(row) for row in keys if row["incoming"]),
         checks=checks,
-        types=await types_of_table(connection, relid),
+        types=await types_of_table(connection, relid) if user_types else (),
         **relation,
     )
 

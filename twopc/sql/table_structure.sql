@@ -3,8 +3,8 @@
 -- tables:    catalogs
 -- holes:     owner
 --
--- Names stand in it as they stand in generated text: a rename makes that stale. NULL for a table that is
--- not there any more.
+-- Names stand in it as they stand in generated text: a rename makes that stale. What we change ourselves is
+-- left out: our triggers, and whether keys are deferrable. NULL for a table that is not there any more.
 create or replace function msrepl.table_structure(relid oid) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -32,9 +32,11 @@ as $msrepl$
       union all
         select format('trigger %I %s %s', t.tgname, t.tgtype, t.tgenabled)
         from pg_trigger t
-        where t.tgrelid = $1 and not t.tgisinternal
+        join pg_proc p on p.oid = t.tgfoid
+        where t.tgrelid = $1 and not t.tgisinternal and p.pronamespace <> 'msrepl'::regnamespace
       union all
-        select format('constraint %I %s %s', c.conname, c.conrelid::regclass, pg_get_constraintdef(c.oid))
+        select format('constraint %I %s %s', c.conname, c.conrelid::regclass,
+                      regexp_replace(pg_get_constraintdef(c.oid), ' DEFERRABLE( INITIALLY DEFERRED)?', ''))
         from pg_constraint c
         where $1 in (c.conrelid, c.confrelid) and c.contype in ('p', 'u', 'f', 'x') and c.conparentid = 0
       union all

@@ -119,15 +119,19 @@ _BY_NAME = """
 
 
 async def types_of_table(connection: AsyncConnection[Any], relid: int) -> tuple[UserType, ...]:
-    """What the columns of a table need; `columns` of each are the table's that need it."""
-    async with full_names(connection):
-        return await _types(connection, _OF_TABLE, relid)
+    """What the columns of a table need; `columns` of each are the table's that need it.
+
+    For `twopc.sql.describe`, which has names printed with their schemas.
+    """
+    return await _types(connection, _OF_TABLE, relid)
 
 
 async def types_by_name(
     connection: AsyncConnection[Any], names: Sequence[str]
 ) -> dict[str, UserType]:
     """Of the types named (quoted, with their schema) those that exist here, by name."""
+    if not names:
+        return {}
     async with full_names(connection):
         found = await _types(connection, _BY_NAME, list(names))
     return {user_type.name: user_type for user_type in found}
