@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,9 +15,18 @@ from sim.topology.nodes import Node, Nodes, fresh_name, grant_tables
 from subscriber import subscription, tables
 from subscriber.triggers import Sites
 from twopc.articles import Article
+from twopc.drivers.coordinator import PostgresCoordinator
+from twopc.drivers.in_doubt import InDoubtBranch
 from twopc.drivers.install import install_decision_log, install_participant
+from twopc.drivers.oneshot import Done
+from twopc.drivers.participant import ParticipantAddress
+from twopc.drivers.points import Points
+from twopc.drivers.recovery import Settled
+from twopc.drivers.transaction import Transaction
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.names import BranchId
+from twopc.protocol.effects import Effect
+from twopc.protocol.events import Event
 from twopc.server import Server
 from twopc.sql import fragments as f
 from twopc.sql.describe import describe
@@ -37,6 +48,8 @@ class Topology:
         lock_timeout_ms: how long a change may wait for a row at the Publisher.
         name: of the topology, and in the names of its databases and roles; None: a fresh one.
         keep: leave databases and servers behind at the end.
+        points: protocol points of the coordinator; None: those that the environment arms.
+        observe: sees every effect and event of the coordinator's machines.
 
     Raises:
         ConfigurationError: something is missing; nothing is left half-installed.
@@ -56,6 +69,8 @@ class Topology:
         lock_timeout_ms: int = 5000,
         name: str | None = None,
         keep: bool = False,
+        points: Points | None = None,
+        observe: Callable[[str, Effect | Event], None] | None = None,
     ) -> None:
         kinds = {publisher: "publisher"}
         for subscriber in subscribers:
@@ -71,6 +86,8 @@ class Topology:
         self.shipping = shipping
         self.commit = commit
         self.lock_timeout_ms = lock_timeout_ms
+        self.points = points
+        self.observe = observe
         self._keep = keep
         self._nodes = Nodes(
             name=self.name,
@@ -82,6 +99,8 @@ class Topology:
         )
         self._connections: dict[str, AsyncConnection[Any]] = {}
         self._articles: dict[tuple[str, str], Article] = {}
+        self._coordinator: PostgresCoordinator | None = None
+        self._opening = asyncio.Lock()
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -117,6 +136,9 @@ class Topology:
 
     async def close(self) -> None:
         """End everything that was started; harmless twice."""
+        coordinator, self._coordinator = self._coordinator, None
+        if coordinator is not None:
+            await coordinator.close()
         for connection in self._connections.values():
             await connection.close()
         self._connections.clear()
@@ -154,6 +176,121 @@ class Topology:
         async with connection.cursor() as cursor:
             await cursor.execute(statement.encode(), params)
             return await cursor.fetchall() if cursor.description else []
+
+    # -- transactions ------------------------------------------------------------------------------
+
+    async def coordinator(self) -> PostgresCoordinator:
+        """The coordinator of this process, opened at its first use.
+
+        Raises:
+            ConfigurationError: the decision log cannot be reached.
+        """
+        async with self._opening:
+            if self._coordinator is None:
+                made = PostgresCoordinator(
+                    self.name,
+                    distribution=self.node("distribution").coordinator_dsn,
+                    publisher=self._address(self.publisher),
+                    subscribers={name: self._address(name) for name in self.subscribers},
+                    lock_timeout_ms=self.lock_timeout_ms,
+                    points=self.points,
+                    observe=self.observe,
+                )
+                await made.open()
+                self._coordinator = made
+        return self._coordinator
+
+    def _address(self, name: str) -> ParticipantAddress:
+        node = self.node(name)
+        return ParticipantAddress(name=name, dsn=node.coordinator_dsn, application_dsn=node.app_dsn)
+
+    @asynccontextmanager
+    async def transaction(
+        self,
+        *subscribers: str,
+        isolation: str | None = None,
+        shipping: str | None = None,
+        commit: str | None = None,
+        role: str | None = None,
+    ) -> AsyncIterator[Transaction]:
+        """A global transaction at a Subscriber: committed at the end, rolled back on an exception.
+
+        Args:
+            subscribers: one Subscriber.
+            isolation: ``read committed``, ``repeatable read`` or ``serializable``.
+            shipping: ``eager`` or ``lazy``; None: the topology's.
+            commit: the protocol's variant; None: the topology's.
+            role: to take at the Subscriber; None: the application's role.
+
+        Raises:
+            ConfigurationError: no Subscriber, an unknown one, or several (see below).
+            RejectedError: it was rolled back at both sites.
+            InDoubtError: the outcome is not known; it will be the same at both sites.
+
+        Several subscription databases in one transaction are refused: the loopback mark is kept per
+        transaction, so one Subscriber's mark would overwrite the other's (seed 002, Warning).
+        """
+        coordinator = await self.coordinator()
+        async with coordinator.transaction(
+            self._only(subscribers),
+            isolation=isolation,
+            shipping=shipping or self.shipping,
+            commit=commit or self.commit,
+            role=role,
+        ) as transaction:
+            yield transaction
+
+    def _only(self, subscribers: tuple[str, ...]) -> str:
+        if len(subscribers) == 1:
+            return subscribers[0]
+        if not subscribers:
+            raise ConfigurationError(
+                f"a transaction needs a Subscriber; there are {', '.join(self.subscribers)}"
+            )
+        raise ConfigurationError(
+            f"a transaction over {' and '.join(subscribers)} names {len(subscribers)} subscription "
+            "databases: each would mark it as its own, and the last mark would overwrite the others. "
+            "Use a transaction for each"
+        )
+
+    async def run(
+        self,
+        subscriber: str,
+        statement: str,
+        params: Sequence[Any] = (),
+        *,
+        isolation: str | None = None,
+        shipping: str | None = None,
+        commit: str | None = None,
+        role: str | None = None,
+    ) -> Done:
+        """A whole transaction of one statement, in as few messages as there can be.
+
+        Args:
+            statement: with ``$1``, ``$2`` ... for parameters; the rest as for `transaction`.
+
+        Raises:
+            RejectedError: it was rolled back at both sites.
+            InDoubtError: the outcome is not known.
+        """
+        coordinator = self._coordinator or await self.coordinator()
+        return await coordinator.run(
+            subscriber,
+            statement,
+            params,
+            isolation=isolation,
+            shipping=shipping or self.shipping,
+            commit=commit or self.commit,
+            role=role,
+        )
+
+    async def recover(self) -> list[Settled]:
+        """One pass of recovery now; returns what it has settled."""
+        return await (await self.coordinator()).recover()
+
+    async def in_doubt(self) -> list[InDoubtBranch]:
+        """Every prepared branch at any node, oldest first, with what will become of it."""
+        return await (await self.coordinator()).in_doubt()
 
     # -- publishing and subscribing ----------------------------------------------------------------
 
@@ -251,6 +388,15 @@ class Topology:
         for article in articles:
             for key in article.references:
                 await here.execute(tables.foreign_key_text(key).encode())
+
+    async def activate(self, subscriber: str) -> None:
+        """Let a Subscriber's changes through again once nothing keeps our triggers from firing first.
+
+        Raises:
+            SubscriptionError: something still does.
+        """
+        articles = await publication.articles(await self.admin(self.publisher))
+        await subscription.activate(await self.admin(subscriber), articles, self.sites(subscriber))
 
     async def unsubscribe(self, subscriber: str) -> None:
         """Take a subscription away at both ends; the rows stay."""
