@@ -1,0 +1,193 @@
+"""An immediate update against a hand-written two-phase commit: ``python -m benchmarks.immediate``.
+
+Two durable servers (fsync on), one for the Publisher and the distribution database, one for the Subscriber.
+Every round runs the hand-written loop and each of ours for the same time on the same servers, in changing
+order; a figure is the median over the rounds of the ratio of transactions per second within a round. Each
+client keeps to its own rows. At the end both ends must hold the same rows, and as many updates as were
+counted, or the run is void.
+
+Ours: ``topology.run("sub1", "update … where id = $1", (key,))``, with triggers, conflict check, branch markers
+and decision log. The hand-written loop has none of these (`benchmarks.hand_written`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.figures import Figure, median, report, spread
+from benchmarks.hand_written import HandWritten
+from sim.topology import Topology
+
+ROWS = 16_000
+COLUMNS = """id bigint primary key, balance bigint not null, note text, amount numeric,
+    at timestamptz, facts jsonb, tags text[], raw bytea"""
+FILL = """select g, 0, 'account ' || g, g / 3.0, '2026-01-01 UTC', '{"kind": "savings"}'::jsonb,
+    array['a', 'b'], '\\xdeadbeef'::bytea from generate_series(1, %s) as g"""
+UPDATE = "update account set balance = balance + 1 where id = $1"
+
+Update = Callable[[int], Awaitable[Any]]
+
+
+@dataclass(slots=True)
+class Contender:
+    """One way to update, and what it did per round."""
+
+    name: str
+    updates: Callable[[int], Awaitable[list[Update]]]
+    """Makes one update function per client."""
+    per_second: list[float] = field(default_factory=list)
+    latencies_ms: list[float] = field(default_factory=list)
+    done: int = 0
+
+
+async def measure(contender: Contender, clients: int, seconds: float, seed: int) -> None:
+    """One round of one contender."""
+    updates = await contender.updates(clients)
+    share = ROWS // clients
+    for number, update in enumerate(updates):  # connections and plans, not measured
+        await update(number * share + 1)
+    contender.done += clients
+    latencies: list[float] = []
+    end = time.perf_counter() + seconds
+
+    async def client(number: int, update: Update) -> None:
+        chance = random.Random(f"{seed}:{number}")
+        while (began := time.perf_counter()) < end:
+            await update(number * share + 1 + chance.randrange(share))
+            latencies.append(time.perf_counter() - began)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(client(n, update) for n, update in enumerate(updates)))
+    contender.per_second.append(len(latencies) / (time.perf_counter() - began))
+    contender.latencies_ms.append(median(latencies) * 1000)
+    contender.done += len(latencies)
+
+
+async def prepare(topology: Topology) -> None:
+    """The same rows twice: published for us, plain for the hand-written loop."""
+    await topology.execute("pub", f"create table account ({COLUMNS})")
+    await topology.execute("pub", f"insert into account {FILL}", (ROWS,))
+    await topology.publish("account")
+    await topology.subscribe("sub1")
+    for node in ("pub", "sub1"):
+        await topology.execute(node, f"create table plain ({COLUMNS})")
+        await topology.execute(node, f"insert into plain {FILL}", (ROWS,))
+        await topology.execute(node, "vacuum analyze")
+
+
+def ours(topology: Topology, name: str, **options: str) -> Contender:
+    """Our own way, with options."""
+
+    async def updates(clients: int) -> list[Update]:
+        async def update(key: int) -> None:
+            await topology.run("sub1", UPDATE, (key,), **options)
+
+        return [update] * clients
+
+    return Contender(name, updates)
+
+
+def hand_written(topology: Topology) -> Contender:
+    """The yardstick, with connections that are kept."""
+    pool: list[HandWritten] = []
+
+    async def updates(clients: int) -> list[Update]:
+        while len(pool) < clients:
+            pool.append(
+                await HandWritten.connect(topology.nodes["pub"].dsn, topology.nodes["sub1"].dsn)
+            )
+        return [one.update for one in pool[:clients]]
+
+    return Contender("hand", updates)
+
+
+async def check(topology: Topology, contenders: list[Contender]) -> None:
+    """The run is void unless both ends agree with each other and with what was counted."""
+    for table, done in (
+        ("account", sum(c.done for c in contenders if c.name != "hand")),
+        ("plain", sum(c.done for c in contenders if c.name == "hand")),
+    ):
+        query = f"select md5(string_agg(t::text, ' ' order by id)), sum(balance) from {table} as t"
+        there, here = await topology.execute("pub", query), await topology.execute("sub1", query)
+        if there != here or there[0][1] != done:
+            raise SystemExit(f"VOID: {table} at pub {there}, at sub1 {here}, counted {done}")
+
+
+async def contest(clients: int, rounds: int, seconds: float) -> list[Contender]:
+    """All contenders at one number of clients."""
+    async with Topology(subscribers=("sub1",), servers="each", durable=True) as topology:
+        await prepare(topology)
+        contenders = [
+            hand_written(topology),
+            ours(topology, "immediate"),
+            ours(topology, "lazy", shipping="lazy"),
+            ours(topology, "last_agent", commit="last_agent"),
+        ]
+        for contender in contenders:  # warm up
+            await measure(contender, clients, seconds / 2, seed=0)
+            contender.per_second.clear()
+            contender.latencies_ms.clear()
+        orders = itertools.cycle((contenders, contenders[::-1]))
+        for seed in range(1, rounds + 1):
+            for contender in next(orders):
+                await measure(contender, clients, seconds, seed)
+        await check(topology, contenders)
+        return contenders
+
+
+TARGETS = {
+    "immediate": {1: 1.0, 16: 0.9},
+    "lazy": {1: 1.0, 16: 1.0},
+    "last_agent": {1: 1.3, 16: 1.3},
+}
+
+
+def figures(contenders: list[Contender], clients: int) -> list[Figure]:
+    """Ratios to the hand-written loop."""
+    hand, *rest = contenders
+    found = []
+    for contender in rest:
+        ratios = [
+            mine / other for mine, other in zip(contender.per_second, hand.per_second, strict=True)
+        ]
+        found.append(
+            Figure(
+                name=f"{contender.name}_{clients}",
+                value=median(ratios),
+                unit="x",
+                target=TARGETS[contender.name][clients],
+                better="higher",
+                detail={
+                    "rounds": spread(ratios),
+                    "tx/s": round(median(contender.per_second)),
+                    "hand tx/s": round(median(hand.per_second)),
+                    "p50 ms": round(median(contender.latencies_ms), 2),
+                    "hand p50 ms": round(median(hand.latencies_ms), 2),
+                },
+            )
+        )
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=2.0, help="per contender and round")
+    arguments = parser.parse_args()
+    found: list[Figure] = []
+    for clients in (1, 16):
+        contenders = asyncio.run(contest(clients, arguments.rounds, arguments.seconds))
+        found += figures(contenders, clients)
+    report("immediate updates against a hand-written two-phase commit", found)
+
+
+if __name__ == "__main__":
+    main()
