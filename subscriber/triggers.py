@@ -213,7 +213,7 @@ class TriggerTexts:
         return sql.SQL("").join([sql.SQL("\n{}").format(part) for part in parts])
 
     def _hold(self, operation: str, *, by_row: bool) -> sql.Composed:
-        ends, may_act = not by_row, by_row and self._may_act(operation)
+        ends, may_act = not by_row, self._may_act(operation, before_end=by_row)
         holes: dict[str, sql.Composable] = {
             "place": sql.SQL("msrepl.leave_statement({}, {})").format(
                 sql.Literal(ends), sql.Literal(may_act)
@@ -233,12 +233,17 @@ class TriggerTexts:
         file = {"ins": "hold_insert", "upd": "hold_update", "del": "hold_delete"}[operation]
         return compose("subscriber", file, **holes)
 
-    def _may_act(self, operation: str) -> bool:
-        """Whether a referential action may follow the operation."""
-        return any(
+    def _may_act(self, operation: str, *, before_end: bool) -> bool:
+        """Whether rows must be held although no other statement is open.
+
+        Before the statement's end its referential actions are still to come. At its end, those of a
+        table that refers to itself have changed rows of the same transition table once more.
+        """
+        own = (self.article.schema, self.article.table)
+        return operation != "ins" and any(
             (key.on_delete if operation == "del" else key.on_update) in "cnd"
             for key in self.article.referenced_by
-            if operation != "ins"
+            if before_end or (operation == "upd" and (key.schema, key.table) == own)
         )
 
     # -- functions --------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -17,6 +18,8 @@ from psycopg import AsyncConnection
 from sim.topology import Topology
 from twopc.names import GlobalId
 from twopc.server import Server
+from twopc.server.waiting import wait_for
+from twopc.waits import link_name
 
 _sequence = itertools.count(1)
 
@@ -115,6 +118,45 @@ class Pair:
         assert there == here
         return there
 
+    async def equal(self, *tables: str, after: str = "") -> None:
+        """Assert that both ends hold the same rows in every table.
+
+        Args:
+            after: what was done before, for the message.
+        """
+        for table in tables:
+            query = f"select t::text from {table} as t order by 1"
+            there, here = await self.rows(query)
+            assert there == here, f"{table} differs after: {after}"
+
+    async def save(self, *tables: str) -> None:
+        """Keep a copy of the tables at both ends for `restore`."""
+        for node in (self.publisher, self.subscriber):
+            for table in tables:
+                await self.topology.execute(node, f"create table saved_{table} as table {table}")
+
+    async def restore(self, *tables: str) -> None:
+        """Put the tables back to what they were at `save`, parents first, past all triggers."""
+        for node in (self.publisher, self.subscriber):
+            texts = ["begin", "set local session_replication_role = replica"]
+            texts += [f"delete from {table}" for table in tables]
+            texts += [f"insert into {table} table saved_{table}" for table in tables]
+            await self.topology.execute(node, "; ".join([*texts, "commit"]))
+
+    async def waiting_link(self) -> None:
+        """Wait until a call of the application's session waits for a lock at the Publisher."""
+        query = """
+            select from pg_stat_activity where application_name = %s and wait_event_type = 'Lock'
+        """
+        name = link_name(self.subscriber, self.app.info.backend_pid)
+        with psycopg.connect(self.topology.node(self.publisher).dsn, autocommit=True) as eyes:
+            await asyncio.to_thread(
+                wait_for,
+                lambda: eyes.execute(query, (name,)).rowcount,
+                what="the link to wait for a lock",
+                timeout_s=10,
+            )
+
 
 MakePair = Callable[..., Awaitable[Pair]]
 
@@ -136,7 +178,8 @@ async def make_pair(
 ) -> AsyncIterator[MakePair]:
     """Makes a Publisher and a Subscriber with tables published and subscribed.
 
-    ``await make_pair("create table t (...)", "insert into t ...", publish=["t"])``
+    ``await make_pair("create table t (...)", "insert into t ...", publish=["t"])``; statements for the
+    Subscriber run before it subscribes (`at_subscriber`) or afterwards (`user_triggers`).
     """
     async with AsyncExitStack() as stack:
 
@@ -144,6 +187,7 @@ async def make_pair(
             *statements: str,
             publish: Sequence[str | dict[str, Any]],
             at_subscriber: Sequence[str] = (),
+            user_triggers: Sequence[str] = (),
             **options: Any,
         ) -> Pair:
             topology = await make_topology(subscribers=("sub1",), **options)
@@ -155,9 +199,13 @@ async def make_pair(
             for statement in at_subscriber:
                 await topology.execute("sub1", statement)
             await topology.subscribe("sub1")
+            for statement in user_triggers:
+                await topology.execute("sub1", statement)
+            if user_triggers:
+                await topology.activate("sub1")
             pair = Pair(topology, "sub1")
             await pair.open()
-            stack.push_async_callback(pair.app.close)
+            stack.push_async_callback(lambda: pair.app.close())  # a test may have opened another
             return pair
 
         yield make
