@@ -266,7 +266,7 @@ class DecisionLog:
             await connection.close()
             raise
         self._me = (me[0], me[1])
-        lean = Lean(connection, own=True)
+        lean = Lean(connection)
         lean.on_answer = self._answered
         self._lean = lean
 

@@ -84,16 +84,27 @@ class Lean:
     """Sends command strings over one connection, one at a time.
 
     Args:
-        connection: in autocommit mode.
-        own: nobody else will use it, so that the event loop can watch it all the time.
+        connection: in autocommit mode. Nobody else uses it, except between `release` and the next
+            `send`: to have the event loop watch it again costs as much as half a message.
     """
 
     __slots__ = (
-        "_done", "_fd", "_loop", "_own", "_results", "_waiter", "_watched", "connection",
-        "lost", "on_answer", "pgconn", "sent_at", "unsynced",
+        "_done",
+        "_fd",
+        "_loop",
+        "_results",
+        "_waiter",
+        "_watched",
+        "_writing",
+        "connection",
+        "lost",
+        "on_answer",
+        "pgconn",
+        "sent_at",
+        "unsynced",
     )  # fmt: skip
 
-    def __init__(self, connection: AsyncConnection[Any], *, own: bool) -> None:
+    def __init__(self, connection: AsyncConnection[Any]) -> None:
         self.connection = connection
         self.pgconn = connection.pgconn
         self.lost = ""
@@ -105,16 +116,15 @@ class Lean:
         self.on_answer: Callable[[list[pq.abc.PGresult]], None] | None = None
         """Called with each answer (and with none when an idle connection is lost), for a user that
         has no task of its own."""
-        self._own = own
         self._fd = self.pgconn.socket
         self._loop = asyncio.get_running_loop()
         self._results: list[pq.abc.PGresult] = []
         self._done = True
         self._waiter: asyncio.Future[None] | None = None
         self._watched = False
+        self._writing = False
         connection.add_notice_handler(self._noticed)
-        if own:
-            self._watch()
+        self._watch()
 
     async def run(self, command: bytes) -> list[pq.abc.PGresult]:
         """Send a string of commands; the results that arrived, and `lost` if the rest never will."""
@@ -138,10 +148,11 @@ class Lean:
         except psycopg.Error as error:
             self._lose(str(error))
             return
-        if not self._own:
+        if not self._watched:
             self._watch()
         if unsent:
             self._loop.add_writer(self._fd, self._writable)
+            self._writing = True
 
     async def answer(self) -> list[pq.abc.PGresult]:
         """The results of what was sent.
@@ -155,9 +166,13 @@ class Lean:
                 await self._waiter
         return self._results
 
+    def release(self) -> None:
+        """Leave the connection to psycopg's cursors, until the next `send`."""
+        self._unwatch()
+
     def alive(self) -> bool:
         """Whether an idle connection still works, as far as this side can see."""
-        if not self.lost:
+        if not self.lost and not self._watched:
             try:
                 # The first reading may bring the server's parting words, the second the end.
                 self.pgconn.consume_input()
@@ -177,9 +192,13 @@ class Lean:
         self._watched = True
 
     def _unwatch(self) -> None:
+        # Only what is ours: a socket that psycopg closed may have given its number to another.
         if self._watched:
             self._loop.remove_reader(self._fd)
             self._watched = False
+        if self._writing:
+            self._loop.remove_writer(self._fd)
+            self._writing = False
 
     def _readable(self) -> None:
         pgconn = self.pgconn
@@ -208,19 +227,17 @@ class Lean:
             self._lose(str(error))
             return
         self._loop.remove_writer(self._fd)
+        self._writing = False
 
     def _lose(self, why: str) -> None:
         self.lost = " ".join(why.split()) or "the connection is lost"
         self._unwatch()
-        self._loop.remove_writer(self._fd)
         self.pgconn.finish()
         self._finish()
 
     def _finish(self) -> None:
         self.sent_at = 0.0
         self._done = True
-        if not self._own:
-            self._unwatch()
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None

@@ -44,7 +44,7 @@ class Session:
         self.subscriber = subscriber
         self.role = role
         self.connection = connection
-        self.lean = Lean(connection, own=False)
+        self.lean = Lean(connection)
         self.pid = connection.info.backend_pid
         self.started = ""
         """When the server says that it began; with the pid it names the session for ever."""
@@ -244,4 +244,4 @@ class Finishers:
         except BaseException:
             await connection.close()
             raise
-        return Lean(connection, own=True)
+        return Lean(connection)

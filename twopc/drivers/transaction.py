@@ -115,6 +115,7 @@ class Transaction:
         if self.gid:
             raise LocalProtocolError(f"transaction {self.gid} has begun already")
         self._session = await self._coordinator.begin(self)
+        self._session.lean.release()
         return self
 
     __aenter__ = begin
