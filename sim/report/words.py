@@ -13,11 +13,7 @@ _ROWS_SHOWN = 3
 
 def row_text(row: Mapping[str, Any]) -> str:
     """A row as scenario files write it, without its version."""
-    shown = (
-        f"{name}: {'null' if value is None else value}"
-        for name, value in row.items()
-        if name != VERSION_COLUMN
-    )
+    shown = (f"{name}: {_cell(value)}" for name, value in row.items() if name != VERSION_COLUMN)
     return "{" + ", ".join(shown) + "}"
 
 
@@ -103,6 +99,8 @@ def _key(facts: Mapping[str, Any]) -> str:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return "null" if value is None else str(value)
 
 

@@ -1,0 +1,122 @@
+"""Records, their lines, and the files of a run."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+from decimal import Decimal
+
+import pytest
+
+from sim.report.history import KINDS, SCHEMA, History, Record, by_order, plain, read
+from sim.report.run_files import RunFiles
+from twopc.errors import ConfigurationError
+
+FULL = Record(
+    seq=3,
+    t_us=0,
+    kind="rejected",
+    order="one",
+    session="bob",
+    node="sub2",
+    step="b_write",
+    gid="twopc:c:1:1",
+    sql="update t",
+    params={"x": 1},
+    rows=({"n": None}, {"n": "é"}),
+    rowcount=0,
+    tag="UPDATE 0",
+    sqlstate="40001",
+    number=20515,
+    message="no",
+    conflict={"kind": "version_mismatch"},
+    wait={"session": "alice"},
+    data={"committed": True},
+)
+
+
+def test_a_record_is_one_line_and_back():
+    line = FULL.line()
+    assert "\n" not in line
+    assert Record.parse(line) == FULL
+
+
+def test_what_is_empty_is_left_out():
+    assert json.loads(Record(seq=0, t_us=0, kind="info").line()) == {
+        "seq": 0, "t_us": 0, "kind": "info",
+    }  # fmt: skip
+    assert json.loads(Record(seq=0, t_us=0, kind="ok", rowcount=0, rows=()).line()) == {
+        "seq": 0, "t_us": 0, "kind": "ok", "rowcount": 0, "rows": [],
+    }  # fmt: skip
+
+
+def test_a_later_version_may_add_fields():
+    assert Record.parse('{"seq": 1, "t_us": 2, "kind": "info", "clock": {}}').seq == 1
+
+
+class Flushed(io.StringIO):
+    """Counts how often it was flushed."""
+
+    flushes = 0
+
+    def flush(self):
+        self.flushes += 1
+
+
+def test_each_line_is_flushed():
+    file = Flushed()
+    history = History(file, clock_ns=itertools.count(0, 1_500_000).__next__)
+    history.write("header", data={"schema": SCHEMA})
+    history.order = "one"
+    history.write("invoke", step="a")
+    assert file.flushes == 2
+    assert [json.loads(line)["t_us"] for line in file.getvalue().splitlines()] == [1500, 3000]
+    assert history.records[1] == Record(seq=1, t_us=3000, kind="invoke", step="a", order="one")
+    with pytest.raises(AssertionError):
+        history.write("nonsense")
+
+
+def test_every_kind_says_what_it_is():
+    assert all(KINDS.values())
+
+
+def test_reading(tmp_path):
+    path = tmp_path / "history.jsonl"
+    lines = [Record(seq=0, t_us=0, kind="header", data={"schema": SCHEMA}), FULL, FULL]
+    path.write_text("".join(record.line() + "\n" for record in lines) + '{"seq": 9, "t_')
+    assert read(path) == lines  # the last line was never finished
+    assert [(name, len(of)) for name, of in by_order(lines)] == [("one", 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "history of schema None"),
+        ('{"seq": 0, "t_us": 0, "kind": "header", "data": {"schema": 99}}\n', "of schema 99"),
+        ("nonsense\n", "history.jsonl:1: not a record"),
+        ('{"seq": 0}\n', "history.jsonl:1: not a record"),
+    ],
+)
+def test_reading_something_else(tmp_path, text, message):
+    path = tmp_path / "history.jsonl"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=message):
+        read(path)
+
+
+def test_plain():
+    assert [plain(value) for value in (None, True, 1, 1.5, "x", Decimal("1.50"))] == [
+        None, True, 1, 1.5, "x", "1.50",
+    ]  # fmt: skip
+
+
+def test_run_files(tmp_path):
+    with RunFiles.create("name", tmp_path) as one, RunFiles.create("name", tmp_path) as two:
+        assert one.directory != two.directory
+        two.write_verdict({"verdict": "pass"})
+        one.history.write("x")
+    latest = tmp_path / "name" / "latest"
+    assert latest.resolve() == two.directory.resolve()
+    assert json.loads((latest / "verdict.json").read_text()) == {"verdict": "pass"}
+    assert (one.directory / "history.jsonl").read_text() == "x"

@@ -1,0 +1,117 @@
+"""The timelines of recorded histories, whole; no database is needed to draw them.
+
+``pytest tests/report --rewrite-golden`` draws them anew; read the difference.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from sim.report import terminal
+from sim.report.history import Record, by_order, read
+from sim.report.timeline import Timeline, draw, timeline
+
+HISTORIES = Path(__file__).parent / "histories"
+NAMES = sorted(path.stem for path in HISTORIES.glob("*.jsonl"))
+
+
+def drawn(line: Timeline, *, columns: int, monkeypatch) -> str:
+    """As a program that reads our output gets it."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = io.StringIO()
+    draw(line, terminal.console(out))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("columns", [100, 60])
+@pytest.mark.parametrize("name", NAMES)
+def test_golden(name, columns, request, monkeypatch):
+    orders = by_order(read(HISTORIES / f"{name}.jsonl"))
+    text = "\n".join(
+        f"{order}\n{drawn(timeline(records), columns=columns, monkeypatch=monkeypatch)}"
+        for order, records in orders
+    )
+    golden = HISTORIES / f"{name}_{columns}.txt"
+    if request.config.getoption("--rewrite-golden", default=False):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_a_newcomer_sees_who_waits_and_who_is_refused():
+    ((_, records),) = by_order(read(HISTORIES / "lost_update.jsonl"))
+    lanes = {name: [] for name, _ in timeline(records).lanes}
+    for entry in timeline(records).entries:
+        lanes[entry.session].append((entry.style, entry.text))
+    assert ("wait", "⧗ waits for alice (a_write) at pub") in lanes["bob"]
+    assert ("bad", "b_write ✗ refused: version_mismatch") in lanes["bob"]
+    assert ("good", "commit ✓ at pub and sub1") in lanes["alice"]
+    assert timeline(records).after == (
+        ("account at pub, sub1", "{id: 1, balance: 90}"),
+        ("account at sub2", "{id: 1, balance: 100}"),
+    )
+
+
+def test_a_history_that_was_cut_off_is_drawn_as_far_as_it_goes(monkeypatch):
+    ((_, records),) = by_order(read(HISTORIES / "lost_update.jsonl"))
+    for length in range(len(records)):
+        drawn(timeline(records[:length]), columns=80, monkeypatch=monkeypatch)
+
+
+def step(kind, **fields):
+    data = {"sessions": {"a": "sub1"}}
+    return [
+        Record(seq=0, t_us=0, kind="order", data=data),
+        Record(seq=1, t_us=5, kind="invoke", session="a", step="s", sql="update  t\nset n = 1"),
+        Record(seq=2, t_us=9, kind=kind, session="a", step="s", **fields),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("records", "texts"),
+    [
+        (step("ok", rowcount=2, tag="UPDATE 2"), ["s: update t set n = 1 ✓ 2 rows"]),
+        (step("ok", rows=({"n": None, "m": 1},), tag="SELECT 1"),
+         ["s: update t set n = 1 → n=null, m=1"]),
+        (step("ok", rows=({"n": 1},) * 5, tag="SELECT 5"),
+         ["s: update t set n = 1 → {n: 1}, {n: 1}, {n: 1} and 2 more"]),
+        (step("ok", rows=(), tag="SELECT 0"), ["s: update t set n = 1 → no rows"]),
+        (step("error", sqlstate="23505", message="duplicate key"),
+         ["s: update t set n = 1", "✗ error 23505", "duplicate key"]),
+        (step("rejected", conflict={"kind": "row_missing", "article": "t", "key": {"id": "1"}}),
+         ["s: update t set n = 1", "✗ refused: row_missing", "t id=1 is not at the Publisher any more"]),
+        (step("rejected", conflict={"kind": "insert_exists", "article": "public.t",
+                                    "key": {"a": "1", "b": "2"}, "publisher_row": {"a": 1, "b": 2}}),
+         ["s: update t set n = 1", "✗ refused: insert_exists",
+          "t a=1, b=2 is at the Publisher already; there it is {a: 1, b: 2}"]),
+        (step("rejected", conflict={"kind": "deadlock"}, data={"cycle": ["x waits", "y waits"]}),
+         ["s: update t set n = 1", "✗ refused: deadlock", "x waits; y waits"]),
+        (step("in_doubt", message="no answer"), ["s: update t set n = 1", "? in doubt", "no answer"]),
+        (step("skipped", message="refused at r"), ["s: update t set n = 1", "– not sent", "refused at r"]),
+        (step("timed_out", message="no end"), ["s: update t set n = 1", "✗ no end in time", "no end"]),
+        (step("explain", message="Look!"), ["» Look!"]),
+    ],
+)  # fmt: skip
+def test_every_end_has_its_words(records, texts):
+    assert [entry.text for entry in timeline(records).entries] == texts
+
+
+def test_colours_on_a_terminal_only(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    line = timeline(step("error", sqlstate="23505"))
+    out = Terminal()
+    draw(line, terminal.console(out))
+    assert "\x1b[1;31m" in out.getvalue()
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = Terminal()
+    draw(line, terminal.console(out))
+    assert "\x1b[1;31m" not in out.getvalue()
+    assert "31m" not in out.getvalue()
