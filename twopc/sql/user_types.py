@@ -27,7 +27,7 @@ with recursive roots(label, typ) as (
     from needed n
     join pg_type t on t.oid = n.typ
     cross join lateral (
-        select t.typelem where t.typcategory = 'A'
+        select t.typelem where t.typcategory = 'A' and t.typtype = 'b'
       union all
         select t.typbasetype
       union all
@@ -102,7 +102,7 @@ left join pg_depend d on d.classid = 'pg_type'::regclass and d.objid = t.oid
     and d.deptype = 'e' and d.refclassid = 'pg_extension'::regclass
 left join pg_extension e on e.oid = d.refobjid
 -- an array comes with its element, a multirange with its range
-where t.typcategory <> 'A' and t.typtype <> 'm'
+where not (t.typcategory = 'A' and t.typtype = 'b') and t.typtype <> 'm'
 order by o.depth desc, ns.nspname, t.typname
 """
 
