@@ -163,7 +163,7 @@ class TriggerTexts:
         }
         if self._takes_back_from(operation):
             holes = {
-                "send": compose("subscriber", "send_for_stored", link=sql.Literal(LINK)),
+                "send": compose("subscriber", "send_for_stored"),
                 "send_again": sql.SQL("\n            sync.stored := msrepl.fetch_stored();"),
                 "after": compose(
                     "subscriber",

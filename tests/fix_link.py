@@ -84,6 +84,11 @@ class Eyes:
 
         return await until(look, "the link to wait for a lock")
 
+    async def waiting_for(self, pid: int, event: str) -> None:
+        """Wait until a backend waits for an event."""
+        query = "select from pg_stat_activity where pid = %s and wait_event = %s"
+        await until(lambda: self.fetch(query, (pid, event)), f"backend {pid} to wait for {event}")
+
     async def gone(self, pid: int, timeout_s: float = 10) -> None:
         """Wait until a backend has ended."""
         await until(
@@ -119,6 +124,98 @@ def two_servers() -> Iterator[TwoServers]:
         yield TwoServers(publisher, subscriber)
 
 
+class Wire:
+    """What lies between a link and the Publisher, as a TCP proxy that loses what it is told to lose."""
+
+    def __init__(self, port: int) -> None:
+        self._port_there = port
+        self._server: asyncio.Server
+        self._streams: set[asyncio.StreamWriter] = set()
+        self.port = 0
+        self.lost_request = b""
+        """The next message that contains this does not arrive; the wire is cut instead."""
+        self.lost_answer = b""
+        """The answer to the next message that contains this does not arrive."""
+        self.times_cut = 0
+        self.is_down = False
+        """No new connection gets through."""
+
+    async def open(self) -> None:
+        """Begin to listen."""
+        self._server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """Cut everything and listen no more."""
+        for stream in self._streams:
+            stream.close()
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.is_down:
+            writer.close()
+            return
+        there, to_there = await asyncio.open_connection("127.0.0.1", self._port_there)
+        ends = (writer, to_there)
+        self._streams |= set(ends)
+        answer_is_lost = asyncio.Event()
+        await asyncio.gather(
+            self._requests(reader, to_there, ends, answer_is_lost),
+            self._answers(there, writer, ends, answer_is_lost),
+        )
+        self._streams -= set(ends)
+
+    async def _requests(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        ends: tuple[asyncio.StreamWriter, ...],
+        answer_is_lost: asyncio.Event,
+    ) -> None:
+        while data := await _read(reader):
+            if self.lost_request and self.lost_request in data:
+                self.lost_request = b""
+                self.times_cut += 1
+                break
+            if self.lost_answer and self.lost_answer in data:
+                self.lost_answer = b""
+                answer_is_lost.set()
+            writer.write(data)
+        for end in ends:
+            end.close()
+
+    async def _answers(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        ends: tuple[asyncio.StreamWriter, ...],
+        answer_is_lost: asyncio.Event,
+    ) -> None:
+        while data := await _read(reader):
+            if answer_is_lost.is_set():
+                self.times_cut += 1
+                break
+            writer.write(data)
+        for end in ends:
+            end.close()
+
+
+async def _read(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read(65536)
+    except ConnectionError:
+        return b""
+
+
+@pytest.fixture
+def eyes(server: Server) -> Iterator[Eyes]:
+    """Eyes on the worker's server, where the pairs of `make_pair` have both ends."""
+    made = Eyes(server.superuser_dsn("postgres"))
+    yield made
+    made.close()
+
+
 class ApartPair(Pair):
     """A Publisher and a Subscriber on different servers."""
 
@@ -149,6 +246,10 @@ class ApartPair(Pair):
         """Close the administrator's connection, which a restart has cut."""
         await (await self.topology.admin(self.publisher)).close()
 
+    async def put(self, wire: Wire) -> None:
+        """Lead the link through a wire."""
+        await self.set_link(host="127.0.0.1", port=str(wire.port))
+
     async def reopen(self) -> None:
         """A new session of the application, which has no link yet."""
         await self.app.close()
@@ -168,6 +269,15 @@ class ApartPair(Pair):
             self.subscriber, f"alter server msrepl_publisher options ({changes})"
         )
         await self.reopen()
+
+
+@pytest.fixture
+async def wire(two_servers: TwoServers) -> AsyncIterator[Wire]:
+    """A wire to the Publishers' server."""
+    made = Wire(two_servers.publisher.port)
+    await made.open()
+    yield made
+    await made.close()
 
 
 MakeApart = Callable[..., Awaitable[ApartPair]]

@@ -1,7 +1,7 @@
 -- msrepl.explain_failure: says what the failure of a message means, where the Publisher's own words do not.
 -- called by: ship_again, prepare_publisher, prepare_again, fetch_generated
 -- tables:    at the Publisher: pg_locks, pg_prepared_xacts
--- holes:     owner, link
+-- holes:     owner
 --
 -- Raises an error in better words, or returns, and the caller raises its own.
 create or replace function msrepl.explain_failure(state text, message text, detail text, context text, command text)
@@ -13,7 +13,7 @@ declare
     -- back to where the message began, so that the link can be asked
     retreat constant text := substring(command from '^rollback(?: to s[0-9]+)?');
     relation constant text := substring(context from 'relation "([^"]+)"');
-    held record;
+    held json;
 begin
     if msrepl.link_is_lost(state) then
         raise exception 'the link to the Publisher broke within the transaction: %', split_part(message, chr(10), 1)
@@ -34,11 +34,11 @@ begin
                   hint = 'Its branch was prepared already, or reset_link was called: roll back and try again.';
     elsif state = '55P03' and relation is not null then
         begin
-            select t.* into held
-            from msrepl_link.dblink({link}, retreat || format($query$;
-                select current_setting('lock_timeout'),
-                       coalesce(min(l.article), %1$L),
-                       coalesce(json_agg(distinct l.holder) filter (where l.holder is not null), '[]')
+            held := msrepl.query_link(retreat || format($query$;
+                select json_build_object(
+                    'waited', current_setting('lock_timeout'),
+                    'article', coalesce(min(l.article), %1$L),
+                    'holders', coalesce(json_agg(distinct l.holder) filter (where l.holder is not null), '[]'))
                 from (
                     select n.nspname || '.' || c.relname,
                            coalesce('prepared branch ' || p.gid,
@@ -51,20 +51,16 @@ begin
                     where l.granted and l.mode <> 'AccessShareLock' and l.locktype = 'relation'
                       and l.database = (select oid from pg_database where datname = current_database())
                       and l.pid is distinct from pg_backend_pid() and c.relname = %1$L
-                ) as l(article, holder)$query$, relation)) as t(waited text, article text, holders json);
-        exception
-            when query_canceled then
-                perform msrepl.drain_link();
-                raise;
-            when others then
-                return; -- the Publisher's own words then
+                ) as l(article, holder)$query$, relation))::json;
+        exception when others then
+            return; -- the Publisher's own words then
         end;
-        raise exception 'a lock on % at the Publisher was not granted within %: %', held.article, held.waited,
+        raise exception 'a lock on % at the Publisher was not granted within %: %', held ->> 'article', held ->> 'waited',
                 coalesce((select string_agg(h, ', ') || ' holds locks on it'
-                          from json_array_elements_text(held.holders) as h), 'its holder has ended meanwhile')
+                          from json_array_elements_text(held -> 'holders') as h), 'its holder has ended meanwhile')
             using errcode = 'lock_not_available',
-                  detail = json_build_object('kind', 'lock_timeout', 'number', 0, 'article', held.article,
-                                             'holders', held.holders)::text,
+                  detail = json_build_object('kind', 'lock_timeout', 'number', 0, 'article', held ->> 'article',
+                                             'holders', held -> 'holders')::text,
                   hint = 'Roll back to a savepoint or altogether, and try again. '
                       || 'A prepared branch holds its locks until its coordinator or recovery finishes it.';
     end if;

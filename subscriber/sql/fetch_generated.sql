@@ -1,7 +1,7 @@
 -- msrepl.fetch_generated: a block of generated values from the Publisher, larger than the last one.
 -- called by: trg_mssync_gen_<table>
 -- tables:    msrepl.branch_marker
--- holes:     owner, link
+-- holes:     owner
 --
 -- Sizes 1, 3, 7 ... 64. The message first brings the remote transaction to where it should be, because an
 -- error that was caught leaves it failed.
@@ -26,19 +26,15 @@ begin
         || ';select ' || generator || '(' || size || ')::text';
     for attempt in 1 .. 2 loop
         begin
-            select t.made into made from msrepl_link.dblink({link}, command) as t(made text);
+            made := msrepl.query_link(command);
             exit;
-        exception
-            when query_canceled then
-                perform msrepl.drain_link();
+        exception when others then
+            -- as in ship_again: only what nothing depends on yet is asked for again
+            if sent > 0 or attempt = 2 or not msrepl.link_is_lost(sqlstate) then
+                get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+                perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
                 raise;
-            when others then
-                -- as in ship_again: only what nothing depends on yet is asked for again
-                if sent > 0 or attempt = 2 or not msrepl.link_is_lost(sqlstate) then
-                    get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-                    perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
-                    raise;
-                end if;
+            end if;
         end;
         perform msrepl.open_link();
     end loop;

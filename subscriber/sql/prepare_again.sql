@@ -11,16 +11,12 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
-    arrived boolean;
     detail text;
     context text;
 begin
     perform msrepl.open_link();
     begin
-        select t.arrived into arrived
-        from msrepl_link.dblink({link}, format('select exists (select from pg_prepared_xacts where gid = %L)', gid))
-            as t(arrived boolean);
-        if arrived then
+        if msrepl.query_link(format('select exists (select from pg_prepared_xacts where gid = %L)', gid))::boolean then
             return 'PREPARE TRANSACTION';
         elsif whole then
             return msrepl_link.dblink_exec({link}, command);

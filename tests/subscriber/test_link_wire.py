@@ -1,0 +1,136 @@
+"""The link when the network loses a message or an answer: at a statement, and at PREPARE."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from tests.fix_link import ApartPair, MakeApart, Wire
+from twopc.errors import conflict_facts
+
+ACCOUNT = "create table account (id int primary key, balance int not null)"
+ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
+BALANCES = "select id, balance from account order by id"
+
+
+async def wired(make_apart: MakeApart, wire: Wire) -> ApartPair:
+    """A pair whose link goes through the wire, and is open."""
+    pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
+    await pair.put(wire)
+    await pair.run("update account set balance = 0 where id = 5")
+    return pair
+
+
+def assert_broke(error: psycopg.Error, sqlstate: str = "08006") -> None:
+    """The error is one of the link's."""
+    assert error.sqlstate == sqlstate, error
+    facts = conflict_facts(error.diag.message_detail)
+    assert facts is not None
+    assert facts["kind"] == "publisher_unreachable"
+
+
+@pytest.mark.parametrize("what", ["request", "answer"])
+@pytest.mark.parametrize("shipping", ["eager", "lazy"])
+async def test_wire_cut_at_the_first_message(
+    make_apart: MakeApart, wire: Wire, what: str, shipping: str
+) -> None:
+    """It is repeated over a new link; should the first have arrived, its transaction died with the
+    old link, and the change is made once."""
+    pair = await wired(make_apart, wire)
+    setattr(wire, f"lost_{what}", b"call ")
+
+    assert await pair.run("update account set balance = 1 where id = 1", shipping=shipping) == 1
+
+    assert wire.times_cut == 1
+    assert (1, 1) in (await pair.rows(BALANCES))[0]
+    await pair.same("account")
+
+
+@pytest.mark.parametrize("what", ["request", "answer"])
+async def test_wire_cut_at_a_later_message(make_apart: MakeApart, wire: Wire, what: str) -> None:
+    """What went before is lost, so the transaction is."""
+    pair = await wired(make_apart, wire)
+    await pair.begin()
+    await pair.execute("update account set balance = 1 where id = 1")
+    setattr(wire, f"lost_{what}", b"call ")
+
+    assert_broke(await pair.fails("update account set balance = 2 where id = 2"))
+    await pair.rollback()
+
+    await pair.same("account")
+    assert {(1, 100), (2, 100)} <= set((await pair.rows(BALANCES))[0])
+
+
+@pytest.mark.parametrize("shipping", ["eager", "lazy"])
+async def test_answer_to_prepare_is_lost(make_apart: MakeApart, wire: Wire, shipping: str) -> None:
+    """A new link finds the branch prepared: the vote is a yes."""
+    pair = await wired(make_apart, wire)
+    await pair.begin(shipping=shipping)
+    await pair.execute("update account set balance = 1 where id = 1")
+    await pair.execute("update account set balance = 2 where id = 2")
+    wire.lost_answer = b"prepare transaction"
+
+    calls = await pair.prepare()
+    assert pair.eyes.prepared(pair.database) == [f"{pair.gid}:pub"]
+    await pair.finish(calls)
+
+    assert wire.times_cut == 1
+    assert {(1, 1), (2, 2)} <= set((await pair.rows(BALANCES))[0])
+    await pair.same("account")
+
+
+async def test_prepare_itself_is_lost_with_all_calls_in_it(
+    make_apart: MakeApart, wire: Wire
+) -> None:
+    """Lazy shipping: the whole branch is in the message, so it is sent again."""
+    pair = await wired(make_apart, wire)
+    await pair.begin(shipping="lazy")
+    await pair.execute("update account set balance = 1 where id = 1")
+    wire.lost_request = b"prepare transaction"
+
+    await pair.commit()
+
+    assert wire.times_cut == 1
+    assert (1, 1) in (await pair.rows(BALANCES))[0]
+    await pair.same("account")
+
+
+async def test_prepare_itself_is_lost_after_calls(make_apart: MakeApart, wire: Wire) -> None:
+    """Eager shipping: the calls are lost with the old link: a no."""
+    pair = await wired(make_apart, wire)
+    await pair.begin()
+    await pair.execute("update account set balance = 1 where id = 1")
+    wire.lost_request = b"prepare transaction"
+
+    with pytest.raises(psycopg.Error) as caught:
+        await pair.prepare()
+
+    assert_broke(caught.value)
+    assert pair.eyes.prepared(pair.database) == []
+    await pair.rollback()
+    assert (1, 100) in (await pair.rows(BALANCES))[0]
+    await pair.same("account")
+
+
+@pytest.mark.parametrize("shipping", ["eager", "lazy"])
+async def test_answer_to_prepare_is_lost_and_nobody_can_ask(
+    make_apart: MakeApart, wire: Wire, shipping: str
+) -> None:
+    """The vote is not known, which is a no; the branch that is there is for the coordinator to end."""
+    pair = await wired(make_apart, wire)
+    await pair.begin(shipping=shipping)
+    await pair.execute("update account set balance = 1 where id = 1")
+    wire.lost_answer = b"prepare transaction"
+    wire.is_down = True
+
+    with pytest.raises(psycopg.Error) as caught:
+        await pair.prepare()
+
+    assert_broke(caught.value, "08001")
+    assert "committed at either site" in str(caught.value.diag.message_hint)
+    await pair.rollback()
+    assert pair.eyes.prepared(pair.database) == [f"{pair.gid}:pub"]
+    await pair.topology.execute("pub", f"rollback prepared '{pair.gid}:pub'")
+    wire.is_down = False
+    assert await pair.run("update account set balance = 2 where id = 1") == 1
+    await pair.same("account")
