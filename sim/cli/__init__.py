@@ -12,6 +12,7 @@ import typer
 
 from sim.cli.check import check
 from sim.cli.exits import EXIT_HELP, exit_code
+from sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
 from sim.cli.run import run
 
 app = typer.Typer(
@@ -54,6 +55,13 @@ def settings(
 
 app.command()(run)
 app.command()(check)
+app.command()(doctor)
+app.command()(indoubt)
+app.command()(recover)
+app.command()(regenerate)
+app.command()(activate)
+app.command()(script)
+app.command()(clean)
 
 
 def main() -> None:

@@ -84,6 +84,9 @@ def run(
         keep=keep,
     )
     loaded = [load(path) for path in files]
+    for each in loaded:
+        if each.document.problems:
+            print(each.document.report(), file=sys.stderr)
     try:
         raise typer.Exit(asyncio.run(_run(loaded, options)))
     except KeyboardInterrupt:
@@ -166,7 +169,7 @@ async def _run_one(
                 step_timeout_ms=options.timeout_ms,
                 listener=show.order,
             )
-        except (ConfigurationError, ScenarioError) as error:
+        except (ConfigurationError, ScenarioError, asyncio.CancelledError) as error:
             files.write_verdict(_broken(loaded, error))
             raise
         told = verdict.as_json()
@@ -183,19 +186,23 @@ async def _run_one(
     return EXIT_CODES[verdict.kind]
 
 
-def _broken(loaded: Loaded, error: Exception) -> dict[str, Any]:
-    """The verdict of a run that could not begin."""
-    from twopc.errors import ConfigurationError
+def _broken(loaded: Loaded, error: BaseException) -> dict[str, Any]:
+    """The verdict of a run that could not begin, or was not let end."""
+    from twopc.errors import ScenarioError
 
-    environment = isinstance(error, ConfigurationError)
+    kind, code = "environment", ENVIRONMENT
+    if isinstance(error, ScenarioError):
+        kind, code = "scenario", USAGE
+    elif isinstance(error, asyncio.CancelledError):
+        kind, code = "interrupted", INTERRUPTED
     return {
         "schema": 1,
         "scenario": loaded.scenario.name,
         "file": loaded.document.path,
         "verdict": "error",
-        "kind": "environment" if environment else "scenario",
-        "exit_code": ENVIRONMENT if environment else USAGE,
-        "message": str(error),
+        "kind": kind,
+        "exit_code": code,
+        "message": str(error) or kind,
     }
 
 

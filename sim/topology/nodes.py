@@ -147,6 +147,24 @@ class Nodes:
         )
         return self.nodes
 
+    def attach(self) -> dict[str, Node]:
+        """Take nodes that are there; the administrator's role serves for every role."""
+        for name, dsn in self._dsns.items():
+            parts = conninfo.conninfo_to_dict(dsn)
+            role, password = str(parts.get("user") or ""), str(parts.get("password") or "")
+            self.nodes[name] = Node(
+                name=name,
+                kind=self._kinds[name],
+                server=ExternalServer.from_dsn(dsn),
+                database=str(parts.get("dbname") or role or "postgres"),
+                app_role=role,
+                app_password=password,
+                coordinator_role=role,
+                coordinator_password=password,
+                embedded=False,
+            )
+        return self.nodes
+
     async def _servers(self) -> dict[str, tuple[AnyServer, bool]]:
         found: dict[str, tuple[AnyServer, bool]] = {}
         shared = self._given
@@ -235,6 +253,8 @@ class Nodes:
                         for role in left:
                             await here.execute(sql.SQL("drop owned by {} cascade").format(role))
             for role in left:
+                # rights that belong to no database, such as SET ON PARAMETER
+                await admin.execute(sql.SQL("drop owned by {} cascade").format(role))
                 await admin.execute(sql.SQL("drop role {}").format(role))
 
 

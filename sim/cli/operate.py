@@ -1,0 +1,190 @@
+"""``twopc doctor, recover, indoubt, regenerate, activate, script, clean``: on servers that are running."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sim.cli.exits import ENVIRONMENT, PASS, UNKNOWN, USAGE
+
+if TYPE_CHECKING:
+    from sim.topology import Topology
+    from twopc.drivers.in_doubt import InDoubtBranch
+
+Nodes = Annotated[
+    list[str],
+    typer.Option(
+        "--node",
+        "-n",
+        help="NAME=DSN of a node, the distribution database among them; an administrator's DSN. "
+        "Once for each.",
+        metavar="NAME=DSN",
+    ),
+]
+CoordinatorName = Annotated[
+    str | None,
+    typer.Option("--coordinator", help="Whose decisions, if the log knows several coordinators."),
+]
+
+
+def parse_nodes(nodes: list[str]) -> dict[str, str]:
+    """``NAME=DSN`` options as a mapping."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        name, equals, dsn = node.partition("=")
+        if not equals or not name or not dsn:
+            raise typer.BadParameter(f"{name!r}: write NAME=DSN, as in pub=postgresql://host/db")
+        if name in found:
+            raise typer.BadParameter(f"node {name!r} is given twice")
+        found[name] = dsn
+    return found
+
+
+def _with_topology(
+    nodes: list[str], coordinator: str | None, work: Callable[[Topology], Awaitable[Any]]
+) -> Any:
+    from sim.operate import attach
+
+    async def go() -> Any:
+        async with await attach(parse_nodes(nodes), coordinator=coordinator) as topology:
+            return await work(topology)
+
+    return asyncio.run(go())
+
+
+def doctor(
+    nodes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--node",
+            "-n",
+            help="ROLE=DSN, where the role is publisher, subscriber or distribution. "
+            "None: an embedded server is started and examined.",
+            metavar="ROLE=DSN",
+        ),
+    ] = None,
+) -> None:
+    """Say whether servers are fit to be nodes, and the exact line for what is missing."""
+    from twopc.doctor import Finding, examine, format_findings
+    from twopc.server import Server
+
+    def show(title: str, findings: tuple[Finding, ...]) -> bool:
+        print(title)
+        for line in format_findings(findings):
+            print(f"  {line}")
+        return any(finding.level == "error" for finding in findings)
+
+    bad = False
+    if not nodes:
+        with Server.start(durable=True) as server:
+            for role in ("publisher", "subscriber", "distribution"):
+                found = examine(server.superuser_dsn("postgres"), role_of_node=role)
+                bad |= show(f"embedded server as {role}", found)
+        raise typer.Exit(ENVIRONMENT if bad else PASS)
+    for node in nodes:
+        role, _, dsn = node.partition("=")
+        if role not in ("publisher", "subscriber", "distribution") or not dsn:
+            raise typer.BadParameter(
+                f"{role!r}: write publisher=DSN, subscriber=DSN or distribution=DSN"
+            )
+        bad |= show(role, examine(dsn, role_of_node=role))  # type: ignore[arg-type]
+    raise typer.Exit(ENVIRONMENT if bad else PASS)
+
+
+def recover(nodes: Nodes, coordinator: CoordinatorName = None) -> None:
+    """Settle what dead coordinators left prepared: one pass, safe to run at any time."""
+    from sim import operate
+
+    settled = _with_topology(nodes, coordinator, operate.recover)
+    for one in settled:
+        print(f"{one.gid} at {one.node}: {one.outcome} ({one.reason})")
+    print(f"{len(settled)} branches settled")
+
+
+def indoubt(
+    nodes: Nodes,
+    coordinator: CoordinatorName = None,
+    force: Annotated[
+        str | None,
+        typer.Option(help="commit or abort one branch by hand; recorded as heuristic."),
+    ] = None,
+    gid: Annotated[str | None, typer.Option(help="The branch to force.")] = None,
+    reason: Annotated[str, typer.Option(help="Why; recorded with it.")] = "",
+) -> None:
+    """List prepared branches: age, what they block, what was decided, what will happen next."""
+    from sim import operate
+    from twopc.protocol.effects import Outcome
+
+    if (force is None) != (gid is None) or force not in (None, "commit", "abort"):
+        raise typer.BadParameter("say --force commit or --force abort, and --gid GID")
+    if force is not None and gid is not None:
+        if not reason:
+            raise typer.BadParameter("--reason is missing: it is recorded with the decision")
+        outcome = Outcome.COMMITTED if force == "commit" else Outcome.ABORTED
+        ended = _with_topology(nodes, coordinator, lambda t: operate.force(t, gid, outcome, reason))
+        print(f"{gid}: {ended}, recorded as heuristic")
+        raise typer.Exit(PASS)
+    branches = _with_topology(nodes, coordinator, operate.look)
+    for branch in branches:
+        _show(branch)
+    print(f"{len(branches)} prepared" if branches else "nothing is prepared")
+    raise typer.Exit(UNKNOWN if any(branch.ours for branch in branches) else PASS)
+
+
+def _show(branch: InDoubtBranch) -> None:
+    rows = "rows not counted" if branch.rows_locked is None else f"{branch.rows_locked} rows locked"
+    print(f"{branch.gid}")
+    print(f"  at {branch.node}, prepared {branch.age_s:.1f} s ago by {branch.owner}")
+    print(f"  {rows} in {', '.join(branch.relations) or 'no table'}")
+    for waiter in branch.waiters:
+        print(f"  blocks process {waiter.pid} ({waiter.application_name}): {waiter.lock}")
+    print(f"  decision: {branch.decision or 'none logged'}")
+    print(f"  next: {branch.next_action}")
+
+
+def regenerate(
+    table: Annotated[str, typer.Argument(help="TABLE or SCHEMA.TABLE.")], nodes: Nodes
+) -> None:
+    """Make procedures and triggers fit a published table again, after an ALTER TABLE."""
+    schema, name = _table(table)
+    _with_topology(nodes, None, lambda t: t.regenerate(name, schema=schema))
+    print(f"{schema}.{name}: procedures and triggers are new")
+
+
+def activate(
+    subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")], nodes: Nodes
+) -> None:
+    """Activate a subscription again, once what stood in its way is gone."""
+    _with_topology(nodes, None, lambda t: t.activate(subscriber))
+    print(f"{subscriber}: active")
+
+
+def script(
+    subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")], nodes: Nodes
+) -> None:
+    """Print what a Subscriber must run to get its triggers by hand (sp_script_synctran_commands)."""
+    print(_with_topology(nodes, None, lambda t: t.script(subscriber)))
+
+
+def clean() -> None:
+    """Remove what embedded servers left behind when they were killed with everything around them."""
+    from twopc.server import sweep
+
+    left = sweep()
+    for one in left:
+        print(f"removed {one.directory}")
+    print(f"{len(left)} leftovers removed" if left else "nothing was left behind")
+
+
+def _table(text: str) -> tuple[str, str]:
+    schema, dot, name = text.partition(".")
+    if not dot:
+        return "public", schema
+    if not schema or not name:
+        print(f"{text!r}: write TABLE or SCHEMA.TABLE", file=sys.stderr)
+        raise typer.Exit(USAGE)
+    return schema, name

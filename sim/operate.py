@@ -1,0 +1,151 @@
+"""Operate a topology that is there already, from the connection strings of its nodes.
+
+What each node is, and what its coordinator is called, is read from the databases. Works beside the
+coordinators that are running, and without one: no epoch is taken here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import psycopg
+from psycopg import AsyncConnection
+
+from sim.topology import Topology
+from twopc.drivers import in_doubt
+from twopc.drivers.database import Database
+from twopc.drivers.in_doubt import InDoubtBranch
+from twopc.drivers.participant import Participant
+from twopc.drivers.points import Points
+from twopc.drivers.recovery import Recovery, Settled
+from twopc.errors import ConfigurationError
+from twopc.names import BranchId
+from twopc.protocol.effects import Outcome
+
+_KIND = """
+select case
+    when to_regclass('msrepl.sysarticles') is not null then 'publisher'
+    when to_regclass('msrepl.mssubscription_agents') is not null then 'subscriber'
+    when to_regclass('msrepl.coordinator_epoch') is not null then 'distribution'
+end
+"""
+_COORDINATORS = "select distinct coordinator from msrepl.coordinator_epoch order by 1"
+_SUBSCRIBER = "select publisher, subscriber from msrepl.mssubscription_agents"
+
+
+async def attach(nodes: Mapping[str, str], *, coordinator: str | None = None) -> Topology:
+    """The topology whose nodes are at these connection strings (administrators').
+
+    Args:
+        nodes: name to connection string. Names of Publisher and Subscribers must be those under which
+            they were set up; they are part of gids.
+        coordinator: its name; None: the only one that the distribution database knows.
+
+    Raises:
+        ConfigurationError: a node cannot be reached or is none, or it is not clear which coordinator.
+    """
+    if not nodes:
+        raise ConfigurationError("name the nodes: --node pub=DSN --node store_a=DSN ...")
+    kinds: dict[str, str] = {}
+    names: list[str] = []
+    for name, dsn in nodes.items():
+        try:
+            connection = await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=5)
+        except psycopg.Error as error:
+            raise ConfigurationError(f"node {name!r}: {error}") from None
+        async with connection:
+            kinds[name] = await _kind(connection, name)
+            if kinds[name] == "distribution":
+                cursor = await connection.execute(_COORDINATORS)
+                names = [row[0] for row in await cursor.fetchall()]
+    publishers = [name for name, kind in kinds.items() if kind == "publisher"]
+    if len(publishers) != 1:
+        raise ConfigurationError(
+            f"{len(publishers)} of the nodes given are Publishers; it must be one"
+        )
+    return Topology(
+        publisher=publishers[0],
+        subscribers=[name for name, kind in kinds.items() if kind == "subscriber"],
+        dsns=nodes,
+        distribution=next((n for n, kind in kinds.items() if kind == "distribution"), None),
+        name=coordinator or _only(names),
+        attach=True,
+    )
+
+
+async def _kind(connection: AsyncConnection[tuple[str, ...]], name: str) -> str:
+    row = await (await connection.execute(_KIND)).fetchone()
+    if row is None or row[0] is None:
+        raise ConfigurationError(
+            f"node {name!r}: database {connection.info.dbname!r} holds nothing of ours: neither a "
+            "publication, nor a subscription, nor a decision log"
+        )
+    if row[0] == "subscriber":
+        known = await (await connection.execute(_SUBSCRIBER)).fetchone()
+        if known is not None and known[1] != name:
+            raise ConfigurationError(
+                f"node {name!r}: this Subscriber was set up as {known[1]!r}; use that name"
+            )
+    return str(row[0])
+
+
+def _only(names: list[str]) -> str | None:
+    if len(names) > 1:
+        raise ConfigurationError(
+            f"the decision log knows several coordinators: say --coordinator {' or '.join(names)}"
+        )
+    return names[0] if names else None
+
+
+@asynccontextmanager
+async def _sites(topology: Topology) -> AsyncIterator[tuple[Database, dict[str, Participant]]]:
+    """The distribution database and the participants, as recovery uses them."""
+    database = Database(
+        topology.distribution, topology.node(topology.distribution).dsn, "twopc operator"
+    )
+    participants = {
+        name: Participant(topology.address(name), topology.name)
+        for name in (topology.publisher, *topology.subscribers)
+    }
+    try:
+        yield database, participants
+    finally:
+        await database.close()
+        for participant in participants.values():
+            await participant.close()
+
+
+async def recover(topology: Topology) -> list[Settled]:
+    """One pass of recovery; see `twopc.drivers.recovery`."""
+    async with _sites(topology) as (database, participants):
+        recovery = Recovery(
+            topology.name,
+            publisher=topology.publisher,
+            participants=participants,
+            database=database,
+            points=Points(),
+        )
+        return await recovery.run()
+
+
+async def look(topology: Topology) -> list[InDoubtBranch]:
+    """Every prepared transaction at any node, oldest first; see `twopc.drivers.in_doubt`."""
+    async with _sites(topology) as (database, participants):
+        return await in_doubt.in_doubt(database, [*participants.values()], topology.name)
+
+
+async def force(topology: Topology, gid: str, outcome: Outcome, reason: str) -> Outcome:
+    """Finish one branch at an operator's word, recorded first as heuristic.
+
+    Raises:
+        ConfigurationError: it is no branch of this coordinator, or not prepared.
+    """
+    branch = BranchId.parse(gid)
+    if branch is None or branch.global_id.coordinator != topology.name:
+        raise ConfigurationError(f"{gid!r} is no branch of coordinator {topology.name!r}")
+    async with _sites(topology) as (database, participants):
+        if branch.branch not in participants:
+            raise ConfigurationError(f"{gid!r}: there is no participant {branch.branch!r}")
+        site = participants[branch.branch]
+        return await in_doubt.force(database, site, topology.name, branch, outcome, reason)

@@ -1,0 +1,159 @@
+"""Publishing and subscribing: what needs both ends at once.
+
+Knows nothing of transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from publisher import publication, subscriptions
+from sim.topology.nodes import Node, grant_tables
+from sim.topology.wiring import Wiring
+from subscriber import subscription, tables
+from subscriber.triggers import Sites
+from twopc.articles import Article
+from twopc.drivers.install import install_participant
+from twopc.errors import ConfigurationError, SubscriptionError
+from twopc.sql import fragments as f
+from twopc.sql.describe import describe
+
+
+class Replication(Wiring):
+    """A topology that publishes and subscribes."""
+
+    def sites(self, subscriber: str) -> Sites:
+        """The names under which a Subscriber and the Publisher take part in transactions."""
+        return Sites(publisher=self.publisher, subscriber=subscriber)
+
+    async def publish(
+        self,
+        table: str,
+        *,
+        schema: str = "public",
+        columns: Sequence[str] | None = None,
+        row_filter: str | None = None,
+    ) -> Article:
+        """Publish a table; see `publisher.publication.publish`."""
+        connection = await self.admin(self.publisher)
+        article = await publication.publish(
+            connection,
+            schema,
+            table,
+            columns=tuple(columns) if columns is not None else None,
+            row_filter=row_filter,
+        )
+        await grant_tables(connection, schema, table, self.node(self.publisher).app_role)
+        return article
+
+    async def unpublish(self, table: str, *, schema: str = "public") -> None:
+        """Take an article back; see `publisher.publication.unpublish`."""
+        await publication.unpublish(await self.admin(self.publisher), schema, table)
+
+    async def subscribe(self, subscriber: str) -> None:
+        """Give a Subscriber every article: tables, rows, link and triggers.
+
+        Raises:
+            SubscriptionError: it subscribes already, or a table of its own is in the way. Nothing is
+                left half-installed at either end.
+        """
+        node, publisher = self.node(subscriber), await self.admin(self.publisher)
+        if node.kind != "subscriber":
+            raise ConfigurationError(f"{subscriber!r} is the {node.kind}, not a Subscriber")
+        here = await self.admin(subscriber)
+        articles = await publication.articles(publisher)
+        if not articles:
+            raise SubscriptionError("nothing is published yet: publish a table first")
+        registered, password = await subscriptions.add_subscription(publisher, subscriber)
+        sites = self.sites(subscriber)
+        link = subscription.LinkAddress(
+            options=self.node(self.publisher).link_options,
+            role=registered.link_role,
+            password=password,
+            lock_timeout_ms=self.lock_timeout_ms,
+        )
+        try:
+            async with here.transaction():
+                await subscription.install(here, sites, link)
+                await self._copy(publisher, here, articles, node)
+                for article in articles:
+                    await subscription.subscribe(here, article, sites)
+                await subscription.register_role(here, node.app_role, node.coordinator_role)
+                await install_participant(
+                    here, subscription.owner_role(node.database), node.coordinator_role
+                )
+        except BaseException:
+            await subscriptions.drop_subscription(publisher, subscriber)
+            raise
+        await publisher.execute(
+            sql.SQL("grant {} to {}").format(
+                sql.Identifier(registered.link_role), sql.Identifier(node.coordinator_role)
+            )
+        )
+
+    async def _copy(
+        self,
+        publisher: AsyncConnection[Any],
+        here: AsyncConnection[Any],
+        articles: Sequence[Article],
+        node: Node,
+    ) -> None:
+        """Tables and rows, all as of one moment at the Publisher."""
+        async with publisher.transaction():
+            await publisher.execute("set transaction isolation level repeatable read, read only")
+            for article in articles:
+                if await _exists(here, article):
+                    held = await describe(here, article.schema, article.table)
+                    await tables.adopt_table(here, article, held)
+                else:
+                    await tables.create_table(here, article)
+                held = await describe(here, article.schema, article.table)
+                columns = tables.copied_columns(article, held)
+                await tables.fill(here, article, columns, _rows_of(publisher, article, columns))
+                await grant_tables(here, article.schema, article.table, node.app_role)
+        for article in articles:
+            for key in article.references:
+                await here.execute(tables.foreign_key_text(key).encode())
+
+    async def activate(self, subscriber: str) -> None:
+        """Let a Subscriber's changes through again once nothing keeps our triggers from firing first.
+
+        Raises:
+            SubscriptionError: something still does.
+        """
+        articles = await publication.articles(await self.admin(self.publisher))
+        await subscription.activate(await self.admin(subscriber), articles, self.sites(subscriber))
+
+    async def unsubscribe(self, subscriber: str) -> None:
+        """Take a subscription away at both ends; the rows stay."""
+        here, publisher = await self.admin(subscriber), await self.admin(self.publisher)
+        articles = await publication.articles(publisher)
+        async with here.transaction():
+            for article in articles:
+                await subscription.unsubscribe(here, article, self.sites(subscriber))
+        await subscriptions.drop_subscription(publisher, subscriber)
+
+
+async def _exists(connection: AsyncConnection[Any], article: Article) -> bool:
+    found = await connection.execute(
+        "select to_regclass(%s) is not null",
+        (f.table_of(article).as_string(connection),),
+    )
+    row = await found.fetchone()
+    return row is not None and bool(row[0])
+
+
+async def _rows_of(
+    connection: AsyncConnection[Any], article: Article, columns: Sequence[str]
+) -> AsyncIterator[bytes]:
+    """COPY text of the rows that belong to an article."""
+    condition = f.raw(article.row_filter) if article.row_filter else sql.SQL("true")
+    command = sql.SQL("copy (select {} from {} where {}) to stdout").format(
+        f.identifiers(columns), f.table_of(article), condition
+    )
+    async with connection.cursor() as cursor, cursor.copy(command) as copy:
+        async for block in copy:
+            yield bytes(block)

@@ -1,0 +1,141 @@
+"""Nodes with administrators' connections to them: the life of a topology.
+
+Knows neither articles nor transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from psycopg import AsyncConnection
+
+from publisher import publication
+from sim.topology.nodes import Node, Nodes, fresh_name
+from twopc.drivers.install import install_decision_log, install_participant
+from twopc.errors import ConfigurationError
+from twopc.names import BranchId
+from twopc.server import Server
+
+
+class Wiring:
+    """The nodes; see `Topology` for the arguments."""
+
+    def __init__(
+        self,
+        *,
+        publisher: str = "pub",
+        subscribers: Sequence[str] = ("sub1", "sub2"),
+        servers: str = "one",
+        dsns: Mapping[str, str] | None = None,
+        server: Server | None = None,
+        durable: bool = False,
+        lock_timeout_ms: int = 5000,
+        name: str | None = None,
+        keep: bool = False,
+        attach: bool = False,
+        distribution: str | None = None,
+    ) -> None:
+        distribution = distribution or "distribution"
+        kinds = {publisher: "publisher"}
+        for subscriber in subscribers:
+            if subscriber in kinds:
+                raise ConfigurationError(f"two nodes are called {subscriber!r}")
+            kinds[subscriber] = "subscriber"
+        if distribution in kinds:
+            raise ConfigurationError(f"{distribution!r} is the name of the distribution database")
+        kinds[distribution] = "distribution"
+        self.distribution = distribution
+        self.publisher = publisher
+        self.subscribers = tuple(subscribers)
+        self.name = name or fresh_name()
+        self.lock_timeout_ms = lock_timeout_ms
+        self._keep = keep or attach
+        self._attach = attach
+        self._nodes = Nodes(
+            name=self.name,
+            kinds=kinds,
+            dsns=dsns or {},
+            servers=servers,
+            server=server,
+            durable=durable,
+        )
+        self._connections: dict[str, AsyncConnection[Any]] = {}
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by name, the distribution database among them."""
+        return self._nodes.nodes
+
+    async def __aenter__(self) -> Self:
+        try:
+            if self._attach:
+                self._nodes.attach()
+            else:
+                await self._nodes.create()
+                await self._install()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def _install(self) -> None:
+        """What Publisher and distribution database need before anything is published."""
+        publisher, distribution = self.node(self.publisher), self.node(self.distribution)
+        here = await self.admin(self.publisher)
+        await publication.install(here)
+        await install_participant(
+            here, publication.owner_role(publisher.database), publisher.coordinator_role
+        )
+        await install_decision_log(
+            await self.admin(self.distribution), distribution.coordinator_role
+        )
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End everything that was started; harmless twice."""
+        for connection in self._connections.values():
+            await connection.close()
+        self._connections.clear()
+        if not self._keep:
+            await self._nodes.drop(self._is_ours)
+
+    def _is_ours(self, gid: str) -> bool:
+        branch = BranchId.parse(gid)
+        return branch is not None and branch.global_id.coordinator == self.name
+
+    def node(self, name: str) -> Node:
+        """The node of that name.
+
+        Raises:
+            ConfigurationError: there is none.
+        """
+        try:
+            return self.nodes[name]
+        except KeyError:
+            raise ConfigurationError(
+                f"no node {name!r}; nodes are {', '.join(self.nodes)}"
+            ) from None
+
+    async def admin(self, name: str) -> AsyncConnection[Any]:
+        """The administrator's connection to a node, kept for the topology's life."""
+        connection = self._connections.get(name)
+        if connection is None or connection.closed or connection.broken:
+            connection = await self.node(name).connect()
+            self._connections[name] = connection
+        return connection
+
+    async def execute(self, node: str, statement: str, params: Any = None) -> list[tuple[Any, ...]]:
+        """Run SQL at a node as its administrator, for setting up and for looking."""
+        connection = await self.admin(node)
+        async with connection.cursor() as cursor:
+            await cursor.execute(statement.encode(), params)
+            return await cursor.fetchall() if cursor.description else []
