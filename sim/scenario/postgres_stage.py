@@ -7,12 +7,12 @@ runner's business.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
-    contextmanager,
 )
 from typing import Any, Self
 
@@ -61,8 +61,6 @@ class PostgresTheatre:
         self._server = server
 
     async def __aenter__(self) -> Self:
-        if self._servers == "one" and self._server is None:
-            self._server = await asyncio.to_thread(Server.start)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -75,6 +73,9 @@ class PostgresTheatre:
 
     @asynccontextmanager
     async def _stage(self, scenario: Scenario) -> AsyncIterator[PostgresStage]:
+        nodes = (*scenario.topology.nodes, "distribution")
+        if self._servers == "one" and self._server is None and not self._dsns.keys() >= set(nodes):
+            self._server = await asyncio.to_thread(Server.start)
         topology = Topology(
             publisher=scenario.topology.publisher,
             subscribers=scenario.topology.subscribers,
@@ -91,14 +92,15 @@ class PostgresTheatre:
                 await stack.enter_async_context(topology)
             except psycopg.OperationalError as error:
                 raise ServerError(f"a node's server cannot be used: {error}") from error
+            await _refuse_existing(topology, scenario)
+            if not self._keep:
+                stack.push_async_callback(_clear, topology, scenario)
             await _set_up(topology, scenario)
             nodes = {name: topology.nodes[name].dsn for name in scenario.topology.nodes}
             observer = await Observer.connect(nodes)
+            stack.push_async_callback(observer.close)
             await observer.look(())  # plans are made now and not while somebody waits
-            try:
-                yield PostgresStage(topology, scenario, observer)
-            finally:
-                await observer.close()
+            yield PostgresStage(topology, scenario, observer)
 
 
 class PostgresStage:
@@ -305,7 +307,43 @@ def _level(level: str) -> sql.Composable:
     return sql.SQL(level)
 
 
-@contextmanager
+def _existing(topology: Topology, scenario: Scenario) -> list[str]:
+    """The nodes whose databases were there before us and stay after us."""
+    return [name for name in scenario.topology.nodes if not topology.nodes[name].embedded]
+
+
+async def _refuse_existing(topology: Topology, scenario: Scenario) -> None:
+    """A scenario makes its own tables, and takes them away again: never those of somebody else."""
+    for node in _existing(topology, scenario):
+        for name in scenario.tables:
+            found = await topology.execute(
+                node, "select to_regclass(format('public.%%I', %s::text)) is not null", (name,)
+            )
+            if found[0][0]:
+                raise ConfigurationError(
+                    f"table {name!r} is at {node} already; a scenario makes its own tables, so give "
+                    "it a database without them"
+                )
+
+
+async def _clear(topology: Topology, scenario: Scenario) -> None:
+    """Take everything of the scenario out of the databases that stay."""
+    nodes = _existing(topology, scenario)
+    if not nodes:
+        return
+    for subscriber in scenario.topology.subscribers:
+        with contextlib.suppress(ConfigurationError):  # it had not got so far
+            await topology.unsubscribe(subscriber)
+    for name in scenario.tables:
+        with contextlib.suppress(ConfigurationError):
+            await topology.unpublish(name)
+    tables = sql.SQL(", ").join(sql.Identifier("public", name) for name in scenario.tables)
+    for node in nodes:
+        drop = sql.SQL("drop table if exists {} cascade").format(tables)
+        await topology.execute(node, drop.as_string(None))
+
+
+@contextlib.contextmanager
 def _blaming(*path: str | int) -> Iterator[None]:
     """What a server refuses in here stands at `path` in the scenario."""
     try:

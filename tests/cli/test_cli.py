@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from sim.cli import exits, main
 from sim.cli.files import scenario_files, selector
+from sim.report.history import read
 from twopc.errors import (
     ConflictError,
     InDoubtError,
@@ -141,6 +147,97 @@ def test_unwritable_place(twopc, tmp_path):
     done = twopc("run", LOST_UPDATE, "--out", tmp_path / "file")
     assert done.returncode == exits.ENVIRONMENT
     assert "give another place by --out DIR" in done.stderr
+
+
+def test_a_run_that_passes(twopc, tmp_path):
+    done = twopc("run", LOST_UPDATE)
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"{LOST_UPDATE}  1 Publisher, 2 Subscribers"
+    assert any(line.startswith("  ✓ alice first ") for line in lines)
+    assert any("⧗ waits for alice (a_write) at pub" in line for line in lines)
+    assert any("✗ refused: version_mismatch" in line for line in lines)
+    assert "2 orders passed in" in lines[-1]
+    assert "\x1b" not in done.stdout
+    run = tmp_path / ".twopc/runs/lost-update/latest"
+    assert json.loads((run / "verdict.json").read_text())["verdict"] == "pass"
+    assert len(read(run / "history.jsonl")) > 50
+
+
+def test_a_run_that_fails(twopc, tmp_path):
+    wrong = tmp_path / "wrong.twopc.yaml"
+    wrong.write_text(
+        LOST_UPDATE.read_text().replace("{id: 1, balance: 90}", "{id: 1, balance: 80}")
+    )
+    done = twopc("run", wrong, "--order", "alice has finished", "--no-timeline")
+    assert done.returncode == exits.SAFETY
+    assert "account at pub: expected {id: 1, balance: 80}, got {id: 1, balance: 90}" in done.stdout
+    assert f"{wrong}:55:31" in done.stdout
+    assert f'again:  twopc run {wrong} --order "alice has finished"' in done.stdout
+    assert "b_write: update account" in done.stdout  # the timeline is part of the explanation
+    run = tmp_path / ".twopc/runs/lost-update/latest"
+    verdict = json.loads((run / "verdict.json").read_text())
+    assert (verdict["verdict"], verdict["kind"], verdict["exit_code"]) == ("fail", "safety", 1)
+    assert verdict["first_failure"]["line"] == 55
+
+
+def test_json_and_several_files(twopc):
+    folder = ROOT / "scenarios/immediate"
+    done = twopc("run", folder, "-k", "insert-insert or (aba and there)", "--json", "--out", "runs")
+    assert done.returncode == 0
+    verdicts = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [verdict["scenario"] for verdict in verdicts] == ["aba", "insert-insert"]
+    assert all(verdict["directory"].startswith("runs/") for verdict in verdicts)
+    assert "orders passed" in done.stderr
+
+
+def test_an_interrupted_run_leaves_its_evidence_and_nothing_else(tmp_path):
+    source = """\
+twopc: 1
+name: endless
+about: x
+topology: {publisher: pub, subscribers: [sub1]}
+tables: {t: {columns: {id: int primary key}}}
+sessions: {a: {node: pub, steps: [sleep: {sql: select pg_sleep(600), timeout: 10m}]}}
+orders: [{name: one, steps: [sleep]}]
+"""
+    (tmp_path / "endless.twopc.yaml").write_text(source)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sim", "--log-level", "debug", "run", "endless.twopc.yaml"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    history = tmp_path / ".twopc/runs/endless/latest/history.jsonl"
+    try:
+        until(lambda: history.exists() and '"invoke"' in history.read_text(), process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == exits.INTERRUPTED
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    assert json.loads((history.parent / "verdict.json").read_text())["kind"] == "interrupted"
+    postmaster = re.search(r"server started.*pid=(\d+)", ANSI.sub("", err))
+    assert postmaster is not None
+    assert not psutil.pid_exists(int(postmaster[1]))
+
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def until(condition, process, *, seconds=60):
+    """Wait until something is so, as long as the process lives."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.01)
 
 
 @pytest.mark.parametrize(
