@@ -224,7 +224,7 @@ sessions:
     node: pub
     steps:
       - where: {sql: "select current_database() as name"}
-      - write: {sql: "update t set n = 1 where id = 1", timeout: 300ms}
+      - write: {sql: "update t set n = 1 where id = 1", timeout: 1s}
 orders: [{name: x, steps: [where, write]}]
 """,
         history=Intruder(server),

@@ -52,13 +52,13 @@ tables:
 
 
 async def test_a_deadlock_that_no_server_sees_is_named_and_broken(play):
-    """The youngest step of the ring is the victim; everybody else goes on."""
+    """The youngest of the ring is the victim; everybody else goes on."""
     played = await play(
         QUARREL
         + """
 orders:
   - name: a ring
-    steps: [a_begin, a_one, c_begin, c_three, o_begin, o_two, o_three, c_one, a_two, a_end, c_end, o_end]
+    steps: [o_begin, o_two, c_begin, c_three, a_begin, a_one, o_three, c_one, a_two, a_end, c_end, o_end]
     expect:
       steps:
         o_three: {blocked_by: c_three, then: ok}
@@ -70,14 +70,17 @@ orders:
         head=head(),
     )
     assert played.failures == []
-    (deadlock,) = played.of("deadlock")
-    assert sorted(deadlock.data["cycle"]) == [
-        "alice waits at pub for office (a row of t)",
-        "carol waits at sub1 for alice (a row of t)",
-        "office waits at pub for carol (a row of t)",
-    ]
-    launched = next(r for r in played.of("invoke", "a_two"))
-    assert deadlock.t_us - launched.t_us < 1_000_000
+    (refused,) = played.of("rejected")
+    (launched,) = played.of("invoke", "a_two")
+    for deadlock in played.of("deadlock"):
+        assert sorted(deadlock.data["cycle"]) == [
+            "alice waits at pub for office (a row of t)",
+            "carol waits at sub1 for alice (a row of t)",
+            "office waits at pub for carol (a row of t)",
+        ]
+        assert deadlock.t_us - launched.t_us < 1_000_000
+    # on a busy machine the coordinator's own detector can be first
+    assert played.of("deadlock") or len(refused.data["cycle"]) == 3
 
 
 @pytest.mark.parametrize(
