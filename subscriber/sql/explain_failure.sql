@@ -12,7 +12,7 @@ as $msrepl$
 declare
     -- back to where the message began, so that the link can be asked
     retreat constant text := substring(command from '^rollback(?: to s[0-9]+)?');
-    relation constant text := substring(context from 'relation "([^"]+)"');
+    relation constant text := substring(context from 'in relation "([^\n]+)"');
     held json;
 begin
     if msrepl.link_is_lost(state) then
@@ -34,24 +34,31 @@ begin
                   hint = 'Its branch was prepared already, or reset_link was called: roll back and try again.';
     elsif state = '55P03' and relation is not null then
         begin
+            -- a prepared branch has no pid, and shows its transaction in a lock of its own
             held := msrepl.query_link(retreat || format($query$;
                 select json_build_object(
                     'waited', current_setting('lock_timeout'),
-                    'article', coalesce(min(l.article), %1$L),
-                    'holders', coalesce(json_agg(distinct l.holder) filter (where l.holder is not null), '[]'))
+                    'article', coalesce(min(h.article) filter (where h.holder is not null), min(h.article), %1$L),
+                    'holders', coalesce(json_agg(distinct h.holder) filter (where h.holder is not null), '[]'))
                 from (
-                    select n.nspname || '.' || c.relname,
+                    select n.nspname || '.' || t.relname,
                            coalesce('prepared branch ' || p.gid,
                                     'session ' || l.pid || coalesce(' (' || nullif(a.application_name, '') || ')', ''))
-                    from pg_locks as l
-                    join pg_class as c on c.oid = l.relation
-                    join pg_namespace as n on n.oid = c.relnamespace
-                    left join pg_prepared_xacts as p on l.virtualtransaction = '-1/' || p.transaction
+                    from pg_class as c
+                    left join pg_index as i on i.indexrelid = c.oid
+                    join pg_class as t on t.oid = coalesce(i.indrelid, c.oid)
+                    join pg_namespace as n on n.oid = t.relnamespace
+                    left join pg_locks as l
+                        on l.locktype = 'relation' and l.relation = t.oid and l.granted
+                        and l.database = (select oid from pg_database where datname = current_database())
+                        and l.mode <> 'AccessShareLock' and l.pid is distinct from pg_backend_pid()
+                    left join pg_locks as x
+                        on x.locktype = 'transactionid' and x.virtualtransaction = l.virtualtransaction
+                        and x.pid is null and l.pid is null and x.granted
+                    left join pg_prepared_xacts as p on p.transaction = x.transactionid
                     left join pg_stat_activity as a on a.pid = l.pid
-                    where l.granted and l.mode <> 'AccessShareLock' and l.locktype = 'relation'
-                      and l.database = (select oid from pg_database where datname = current_database())
-                      and l.pid is distinct from pg_backend_pid() and c.relname = %1$L
-                ) as l(article, holder)$query$, relation))::json;
+                    where c.relname = %1$L and c.relkind in ('r', 'p', 'i', 'I')
+                ) as h(article, holder)$query$, relation))::json;
         exception when others then
             return; -- the Publisher's own words then
         end;

@@ -1,0 +1,295 @@
+"""Waiting for a lock at the Publisher, and what the link itself leaves locked there."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import resources
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.fix_link import Eyes
+from tests.fix_topology import MakePair, Pair
+from twopc.errors import ConflictError, LockTimeoutError, conflict_facts, from_sqlstate
+
+ACCOUNT = "create table account (id int primary key, balance int not null)"
+ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"
+BALANCES = "select id, balance from account order by id"
+
+HELD = {
+    "update account set balance = 1 where id = 2": "update account set balance = 0 where id = 2",
+    "delete from account where id = 2": "update account set balance = 0 where id = 2",
+    "insert into account values (9, 1)": "insert into account values (9, 0)",
+}
+
+
+@asynccontextmanager
+async def holder(pair: Pair, statement: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    """A session of the Publisher that has run a statement and not ended its transaction."""
+    async with await pair.topology.node("pub").connect() as connection:
+        await connection.execute("begin")
+        await connection.execute(statement.encode())
+        yield connection
+        if not connection.closed:
+            await connection.execute("rollback")
+
+
+@pytest.mark.parametrize("statement", HELD)
+async def test_a_wait_ends_by_lock_timeout(make_pair: MakePair, statement: str) -> None:
+    """The error names the table and who has it; the transaction goes on from its savepoint."""
+    pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=300)
+    async with holder(pair, HELD[statement]) as connection:
+        await pair.begin()
+        await pair.execute("update account set balance = 11 where id = 1")
+        await pair.execute("savepoint a")
+        error = await pair.fails(statement)
+        await pair.execute("rollback to a")
+        await pair.execute("update account set balance = 33 where id = 3")
+        await pair.commit()
+        pid = connection.info.backend_pid
+
+    assert error.sqlstate == "55P03"
+    assert "a lock on public.account at the Publisher was not granted within 300ms" in str(error)
+    assert f"session {pid}" in str(error)
+    facts = conflict_facts(error.diag.message_detail)
+    assert facts is not None
+    assert facts["article"] == "public.account"
+    told = from_sqlstate("55P03", str(error), detail=error.diag.message_detail or "")
+    assert isinstance(told, LockTimeoutError)
+    there, _ = await pair.rows(BALANCES)
+    assert {(1, 11), (2, 100), (3, 33)} <= set(there)
+    await pair.same("account")
+
+
+@pytest.mark.parametrize("shipping", ["eager", "lazy"])
+async def test_the_holder_is_a_prepared_branch(make_pair: MakePair, shipping: str) -> None:
+    """There is no session to end then, so the error names the branch."""
+    pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=300)
+    gid = f"twopc:{pair.topology.name}:9:9:pub"
+    async with holder(pair, HELD["delete from account where id = 2"]) as connection:
+        await connection.execute(f"prepare transaction '{gid}'".encode())
+
+        error = await pair.refused("delete from account where id = 2", shipping=shipping)
+
+        assert error.sqlstate == "55P03"
+        assert f"prepared branch {gid} holds locks on it" in str(error)
+        assert "until its coordinator or recovery finishes it" in str(error.diag.message_hint)
+        await connection.execute(f"rollback prepared '{gid}'".encode())
+        assert await pair.run("delete from account where id = 2", shipping=shipping) == 1
+    await pair.same("account")
+
+
+async def test_a_table_with_a_hostile_name(make_pair: MakePair) -> None:
+    """The name in the error is the table's, whatever it contains."""
+    pair = await make_pair(
+        'create schema "Büro ""1"""',
+        'create table "Büro ""1"""."Konto ""%s"" {x}" (id int primary key, n int)',
+        publish=[{"table": 'Konto "%s" {x}', "schema": 'Büro "1"'}],
+        lock_timeout_ms=300,
+    )
+    insert = 'insert into "Büro ""1"""."Konto ""%s"" {x}" values (1, 1)'
+    async with holder(pair, insert):
+        error = await pair.refused(insert)
+
+    facts = conflict_facts(error.diag.message_detail)
+    assert facts is not None
+    assert facts["article"] == 'Büro "1".Konto "%s" {x}'
+    assert len(facts["holders"]) == 1
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback", "commit prepared", "rollback prepared"])
+async def test_the_holder_ends_meanwhile(make_pair: MakePair, eyes: Eyes, end: str) -> None:
+    """Having waited, the call sees what came of it: a conflict, or nothing in its way."""
+    pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=60_000)
+    gid = f"twopc:{pair.topology.name}:9:9:pub"
+    async with holder(pair, "update account set balance = 0 where id = 2") as connection:
+        verb, _, prepared = end.partition(" ")
+        if prepared:
+            await connection.execute(f"prepare transaction '{gid}'".encode())
+        await pair.begin()
+        task = asyncio.create_task(
+            pair.app.execute("update account set balance = 2 where id = 2 returning balance")
+        )
+        await eyes.waiting_link(pair)
+        await connection.execute(f"{end} '{gid}'".encode() if prepared else end.encode())
+        if verb == "rollback":
+            await task
+            await pair.commit()
+        else:
+            with pytest.raises(psycopg.Error) as caught:
+                await task
+            await pair.rollback()
+            detail = caught.value.diag.message_detail or ""
+            told = from_sqlstate(caught.value.sqlstate or "", str(caught.value), detail=detail)
+            assert isinstance(told, ConflictError)
+            assert (told.kind, told.sqlstate) == ("version_mismatch", "40001")
+            assert told.key == {"id": 2}
+
+    there, here = await pair.rows("select balance from account where id = 2")
+    assert (there, here) == (([(2,)], [(2,)]) if verb == "rollback" else ([(0,)], [(100,)]))
+
+
+# -- what the link leaves behind ------------------------------------------------------------------
+
+
+async def assert_free(pair: Pair) -> None:
+    """No row of the table is locked at the Publisher."""
+    await pair.topology.execute("pub", "select from account for update nowait")
+
+
+async def is_locked(pair: Pair) -> bool:
+    """Whether some row of the table is locked at the Publisher."""
+    try:
+        await assert_free(pair)
+    except psycopg.errors.LockNotAvailable:
+        return True
+    return False
+
+
+async def test_reset_link_leaves_nothing_locked(make_pair: MakePair, eyes: Eyes) -> None:
+    """A local ROLLBACK does not reach the Publisher; reset_link does."""
+    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
+    await pair.begin()
+    await pair.execute("update account set balance = 1 where id = 1")
+    await pair.execute("rollback")
+    assert await is_locked(pair)
+    link = eyes.link(pair)
+    assert link is not None
+    assert link.state == "idle in transaction"
+
+    await pair.execute("select msrepl.reset_link()")
+
+    await assert_free(pair)
+    link = eyes.link(pair)
+    assert link is not None
+    assert (link.state, link.writes) == ("idle", False)
+
+
+@pytest.mark.parametrize("shipping", ["eager", "lazy"])
+async def test_what_was_rolled_back_is_not_committed_with_the_next(
+    make_pair: MakePair, shipping: str
+) -> None:
+    """The remote transaction that a local ROLLBACK has left open: a plain BEGIN would go on in it."""
+    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
+    await pair.begin()
+    await pair.execute("update account set balance = 1 where id = 1")
+    await pair.execute("rollback")
+
+    await pair.run("update account set balance = 2 where id = 2", shipping=shipping)
+
+    there, _ = await pair.rows(BALANCES)
+    assert {(1, 100), (2, 2)} <= set(there)
+    await pair.same("account")
+    await assert_free(pair)
+
+
+async def test_generated_values_begin_no_transaction(make_pair: MakePair, eyes: Eyes) -> None:
+    """Fetching them is the first message of the next transaction, and ends the stale one."""
+    pair = await make_pair(
+        ACCOUNT,
+        ROWS,
+        "create table item (id int generated by default as identity primary key, n int)",
+        publish=["account", "item"],
+    )
+    await pair.begin()
+    await pair.execute("update account set balance = 1 where id = 1")
+    await pair.execute("rollback")
+    await pair.begin(shipping="lazy")
+    await pair.execute("insert into item (n) values (7)")
+    await assert_free(pair)
+    await pair.commit()
+    assert (1, 100) in (await pair.rows(BALANCES))[0]
+    await pair.same("item")
+
+
+async def test_everything_rolled_back_to_a_savepoint(make_pair: MakePair, eyes: Eyes) -> None:
+    """Then there is no branch at the Publisher, and the vote leaves nothing locked there."""
+    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
+    await pair.begin()
+    await pair.execute("select pg_current_xact_id()")
+    await pair.execute("savepoint a")
+    await pair.execute("update account set balance = 1 where id = 1")
+    await pair.execute("update account set balance = 2 where id = 2")
+    await pair.execute("rollback to a")
+    assert await is_locked(pair)
+
+    calls = await pair.prepare()
+
+    assert calls == 0
+    assert eyes.prepared(pair.topology.node("pub").database) == []
+    await assert_free(pair)
+    await pair.finish(calls)
+    there, here = await pair.rows("select count(*) from msrepl.branch_marker")
+    assert (there, here) == ([(0,)], [(1,)])
+    await pair.same("account")
+
+
+@pytest.mark.parametrize("handling", ["statement", "savepoint", "vote"])
+async def test_reset_link_in_mid_transaction(make_pair: MakePair, handling: str) -> None:
+    """An application that calls it too early spoils its own transaction, and nothing else."""
+    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
+    await pair.begin()
+    await pair.execute("update account set balance = 1 where id = 1")
+    await pair.execute("select msrepl.reset_link()")
+    await pair.execute("savepoint a")
+    if handling != "vote":
+        error = await pair.fails("update account set balance = 2 where id = 2")
+        await pair.execute("rollback to a")
+        if handling == "savepoint":
+            error = await pair.fails("delete from account where id = 3")
+    else:
+        with pytest.raises(psycopg.Error) as caught:
+            await pair.prepare()
+        error = caught.value
+    await pair.rollback()
+
+    assert error.sqlstate == "25000"
+    assert "the transaction at the Publisher that belongs to this one has ended" in str(error)
+    assert "reset_link" in str(error.diag.message_hint)
+    there, _ = await pair.rows(BALANCES)
+    assert there == [(g, 100) for g in range(1, 6)]
+    await pair.same("account")
+
+
+async def test_reset_link_without_a_link_or_with_a_dead_one(
+    make_pair: MakePair, eyes: Eyes
+) -> None:
+    """Both are in order: there is nothing to roll back."""
+    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
+    await pair.execute("select msrepl.reset_link()")
+    assert eyes.link(pair) is None
+    await pair.run("update account set balance = 1 where id = 1")
+    link = eyes.link(pair)
+    assert link is not None
+    eyes.fetch("select pg_terminate_backend(%s, 5000)", (link.pid,))
+    await pair.execute("select msrepl.reset_link()")
+    assert await pair.run("update account set balance = 2 where id = 1") == 1
+    await pair.same("account")
+
+
+async def test_discard_all_keeps_the_link(make_pair: MakePair, eyes: Eyes) -> None:
+    """Connection pools send it between clients."""
+    pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
+    await pair.run("update account set balance = 1 where id = 1")
+    before = eyes.link(pair)
+    await pair.execute("discard all")
+    await pair.run("update account set balance = 2 where id = 1")
+    assert before is not None
+    after = eyes.link(pair)
+    assert after is not None
+    assert before.pid == after.pid
+    await pair.same("account")
+
+
+def test_no_begin_without_a_rollback_before_it() -> None:
+    """BEGIN in a transaction that is open is only a warning there, and would commit what is in it."""
+    begins = 0
+    for file in resources.files("subscriber").joinpath("sql").iterdir():
+        for found in re.finditer(r"'([^'\n]*)\bbegin isolation level", file.read_text()):
+            begins += 1
+            assert found[1] == "rollback;", f"{file.name}: a remote BEGIN with nothing before it"
+    assert begins >= 3
