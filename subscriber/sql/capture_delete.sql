@@ -4,7 +4,7 @@
 -- holes:     function, old_columns, variables, before, ship, owner, comment
 create or replace function {function}() returns trigger
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, pg_temp set enable_seqscan = off
 set datestyle = 'ISO' set intervalstyle = 'postgres' set extra_float_digits = 1
 as $msrepl$
 #variable_conflict use_column

@@ -7,7 +7,7 @@
 -- error that was caught leaves it failed.
 create or replace function msrepl.fetch_generated(generator text, size_before integer) returns jsonb
 language plpgsql
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
 declare
     size constant integer := least(size_before * 2 + 1, 64);

@@ -4,7 +4,7 @@
 -- holes:     owner, link
 create or replace function msrepl.flush() returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
 declare
     marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;

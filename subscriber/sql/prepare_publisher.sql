@@ -9,7 +9,7 @@
 -- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
 create or replace procedure msrepl.prepare_publisher(gid text, inout calls integer)
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
 #variable_conflict use_column
 <<prepare>>

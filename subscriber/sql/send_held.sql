@@ -14,7 +14,7 @@
 -- other delete in the reverse order of capture.
 create or replace function msrepl.send_held() returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, pg_temp set enable_seqscan = off
 set enable_nestloop = off
 as $msrepl$
 declare

@@ -10,7 +10,8 @@
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
 -- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
--- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict.
+-- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
+-- enable_seqscan off: a plan made while the table was small would scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     if sync.marker is not null then
         sync.call := {call} || '(null,null,' || sync.arguments || ')';
