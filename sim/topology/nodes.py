@@ -271,3 +271,16 @@ async def grant_tables(
             sql.Identifier(schema, table), name
         )
     )
+
+
+async def revoke_tables(
+    connection: psycopg.AsyncConnection[Any], schema: str, table: str, role: str
+) -> None:
+    """Take back what `grant_tables` gave."""
+    name = sql.Identifier(role)
+    await connection.execute(
+        sql.SQL("revoke all on {} from {}").format(sql.Identifier(schema, table), name)
+    )
+    await connection.execute(
+        sql.SQL("revoke all on schema {} from {}").format(sql.Identifier(schema), name)
+    )

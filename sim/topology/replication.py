@@ -11,7 +11,7 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 
 from publisher import publication, subscriptions
-from sim.topology.nodes import Node, grant_tables
+from sim.topology.nodes import Node, grant_tables, revoke_tables
 from sim.topology.wiring import Wiring
 from subscriber import subscription, tables
 from subscriber.triggers import Sites
@@ -57,8 +57,9 @@ class Replication(Wiring):
         """Give a Subscriber every article: tables, rows, link and triggers.
 
         Raises:
-            SubscriptionError: it subscribes already, or a table of its own is in the way. Nothing is
-                left half-installed at either end.
+            SubscriptionError: it subscribes already, or a table of its own is in the way: nothing is
+                left half-installed at either end. Or a user's trigger fires before ours: then the
+                subscription is there, but inactive until `activate`.
         """
         node, publisher = self.node(subscriber), await self.admin(self.publisher)
         if node.kind != "subscriber":
@@ -78,9 +79,12 @@ class Replication(Wiring):
         try:
             async with here.transaction():
                 await subscription.install(here, sites, link)
-                await self._copy(publisher, here, articles, node)
-                for article in articles:
-                    await subscription.subscribe(here, article, sites)
+                copies = await self._copy(publisher, here, articles, node)
+                found = [
+                    obstacle
+                    for article, copy in zip(articles, copies, strict=True)
+                    for obstacle in await subscription.subscribe(here, article, sites, **copy)
+                ]
                 await subscription.register_role(here, node.app_role, node.coordinator_role)
                 await install_participant(
                     here, subscription.owner_role(node.database), node.coordinator_role
@@ -93,6 +97,8 @@ class Replication(Wiring):
                 sql.Identifier(registered.link_role), sql.Identifier(node.coordinator_role)
             )
         )
+        if found:
+            raise SubscriptionError(subscription.inactive_message(found))
 
     async def _copy(
         self,
@@ -100,23 +106,35 @@ class Replication(Wiring):
         here: AsyncConnection[Any],
         articles: Sequence[Article],
         node: Node,
-    ) -> None:
-        """Tables and rows, all as of one moment at the Publisher."""
+    ) -> list[dict[str, Any]]:
+        """Tables and rows, all as of one moment at the Publisher; returns what was added to each."""
+        copies: list[dict[str, Any]] = []
         async with publisher.transaction():
             await publisher.execute("set transaction isolation level repeatable read, read only")
+            # what an agent brings is not for replication: no trigger of the user's sees it
+            await here.execute("set local session_replication_role = replica")
             for article in articles:
-                if await _exists(here, article):
+                exists, added = await _exists(here, article), False
+                if exists:
                     held = await describe(here, article.schema, article.table)
-                    await tables.adopt_table(here, article, held)
+                    added = await tables.adopt_table(here, article, held)
                 else:
                     await tables.create_table(here, article)
+                copies.append({"created_table": not exists, "added_version": added})
                 held = await describe(here, article.schema, article.table)
                 columns = tables.copied_columns(article, held)
                 await tables.fill(here, article, columns, _rows_of(publisher, article, columns))
                 await grant_tables(here, article.schema, article.table, node.app_role)
-        for article in articles:
-            for key in article.references:
+            await here.execute("set local session_replication_role to default")
+        for article, copy in zip(articles, copies, strict=True):
+            held = await describe(here, article.schema, article.table)
+            known = {key.name for key in held.references}
+            missing = [key for key in article.references if key.name not in known]
+            for key in missing:
                 await here.execute(tables.foreign_key_text(key).encode())
+            if not copy["created_table"]:
+                copy["added_keys"] = [key.name for key in missing]
+        return copies
 
     async def activate(self, subscriber: str) -> None:
         """Let a Subscriber's changes through again once nothing keeps our triggers from firing first.
@@ -129,12 +147,10 @@ class Replication(Wiring):
 
     async def unsubscribe(self, subscriber: str) -> None:
         """Take a subscription away at both ends; the rows stay."""
-        here, publisher = await self.admin(subscriber), await self.admin(self.publisher)
-        articles = await publication.articles(publisher)
-        async with here.transaction():
-            for article in articles:
-                await subscription.unsubscribe(here, article, self.sites(subscriber))
-        await subscriptions.drop_subscription(publisher, subscriber)
+        here, role = await self.admin(subscriber), self.node(subscriber).app_role
+        for schema, table in await subscription.uninstall(here):
+            await revoke_tables(here, schema, table, role)
+        await subscriptions.drop_subscription(await self.admin(self.publisher), subscriber)
 
 
 async def _exists(connection: AsyncConnection[Any], article: Article) -> bool:

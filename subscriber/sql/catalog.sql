@@ -18,6 +18,7 @@ create table if not exists msrepl.msreplication_objects (
     article text not null,
     created_table boolean not null,
     added_version boolean not null,
+    added_keys text[] not null default array[]::text[],
     structure text not null default '',
     routines oid[] not null default array[]::oid[],
     parents oid[] not null default array[]::oid[],

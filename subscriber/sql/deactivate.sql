@@ -3,7 +3,8 @@
 -- tables:    msrepl.mssubscription_agents, msrepl.msreplication_objects
 -- holes:     owner
 --
--- The check costs nothing at run time: an inactive subscription simply has other trigger functions.
+-- Without a reason: puts what was made meanwhile into the state of the subscription. The state costs nothing
+-- at run time: an inactive subscription simply has other trigger functions.
 create or replace function msrepl.deactivate(reason text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -11,9 +12,13 @@ as $msrepl$
 declare
     routine oid;
 begin
-    update msrepl.mssubscription_agents as a
-    set status = 'inactive',
-        status_reason = case when a.status = 'inactive' then a.status_reason || '; ' else '' end || $1;
+    if $1 is not null then
+        update msrepl.mssubscription_agents as a
+        set status = 'inactive',
+            status_reason = case when a.status = 'inactive' then a.status_reason || '; ' else '' end || $1;
+    elsif not exists (select from msrepl.mssubscription_agents as a where a.status = 'inactive') then
+        return;
+    end if;
     for routine in select unnest(o.routines) from msrepl.msreplication_objects as o loop
         execute format(
             'create or replace function %s() returns trigger language plpgsql security definer '

@@ -1,0 +1,261 @@
+"""Everything that a subscription creates at a Subscriber, as text.
+
+Pure. `subscriber.subscription` executes it; the script of a subscription is the same text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from subscriber.firing import OPERATIONS
+from subscriber.triggers import LINK, Sites, TriggerTexts
+from twopc import names
+from twopc.sql.fragments import COMMA, qualified
+from twopc.sql.render import render
+
+#: Name of the foreign server object that holds the Publisher's address.
+SERVER = "msrepl_publisher"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkAddress:
+    """How a Subscriber's server reaches the Publisher (the analogue of sp_link_publication)."""
+
+    options: Mapping[str, str]
+    """libpq options without user and password: host, port, dbname."""
+    role: str
+    password: str
+    lock_timeout_ms: int = 5000
+    """How long a call may wait for a row at the Publisher."""
+
+    def __repr__(self) -> str:
+        return f"LinkAddress(options={dict(self.options)!r}, role={self.role!r}, password=...)"
+
+
+def owner_role(database: str) -> str:
+    """The role that owns our objects in a database: cannot log in, is not a superuser."""
+    return names.role("owner", database)
+
+
+def install_texts(database: str, sites: Sites, link: LinkAddress) -> list[str]:
+    """What a Subscriber needs before its first article, without the password of the link."""
+    role = owner_role(database)
+    owner = sql.Identifier(role)
+    return [
+        render(
+            "subscriber",
+            "create_owner",
+            owner=owner,
+            owner_text=sql.Literal(role),
+            schema=sql.Identifier(names.SCHEMA),
+        ),
+        render(
+            "subscriber",
+            "install_dblink",
+            owner=owner,
+            link_schema=sql.Identifier(names.LINK_SCHEMA),
+            link_schema_text=sql.Literal(names.LINK_SCHEMA),
+        ),
+        *server_texts(owner, link),
+        *shared_objects(owner, sites),
+        render(
+            "subscriber",
+            "register_agent",
+            publisher=sql.Literal(sites.publisher),
+            subscriber=sql.Literal(sites.subscriber),
+            publisher_db=sql.Literal(link.options.get("dbname", "")),
+            server=sql.Literal(SERVER),
+        ),
+    ]
+
+
+def server_texts(owner: sql.Identifier, link: LinkAddress) -> list[str]:
+    """The server object: where the Publisher is, and how sessions there behave."""
+    settings = (
+        f"-c lock_timeout={link.lock_timeout_ms} -c idle_in_transaction_session_timeout=60s"
+        " -c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=1 -c timezone=UTC"
+        " -c plan_cache_mode=force_generic_plan -c client_min_messages=error"
+        " -c client_connection_check_interval=300ms"
+    )
+    options = {**link.options, "options": settings, "connect_timeout": "5"}
+    server = sql.Identifier(SERVER)
+    texts = [
+        sql.SQL("drop server if exists {} cascade").format(server),
+        sql.SQL("create server {} foreign data wrapper dblink_fdw options ({})").format(
+            server, _options(options)
+        ),
+        sql.SQL("grant usage on foreign server {} to {}").format(server, owner),
+    ]
+    return [text.as_string(None) for text in texts]
+
+
+def user_mapping_text(owner: sql.Identifier, role: str, password: str) -> str:
+    """Under which role the link works; no role but the owner can read the password."""
+    text = sql.SQL("create user mapping for {} server {} options ({})").format(
+        owner, sql.Identifier(SERVER), _options({"user": role, "password": password})
+    )
+    return text.as_string(None)
+
+
+def _options(options: Mapping[str, str]) -> sql.Composed:
+    return COMMA.join(
+        [
+            sql.SQL("{} {}").format(sql.Identifier(name), sql.Literal(value))
+            for name, value in options.items()
+        ]
+    )
+
+
+def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
+    """Everything at a Subscriber that does not depend on an article."""
+    link = sql.Literal(LINK)
+    application_name = sql.Literal(f"msrepl {sites.subscriber}")
+    return [
+        render("subscriber", "catalog", owner=owner),
+        render("twopc", "branch_marker", owner=owner),
+        render("twopc", "raise_conflict", owner=owner),
+        render("twopc", "raise_stale", owner=owner),
+        render("twopc", "table_structure", owner=owner),
+        render("twopc", "refuse_truncate_function", owner=owner),
+        render("subscriber", "raise_uncoordinated", owner=owner),
+        render("subscriber", "raise_inactive", owner=owner),
+        render("subscriber", "deactivate", owner=owner),
+        render("subscriber", "drop_triggers", owner=owner),
+        render(
+            "subscriber",
+            "open_link",
+            owner=owner,
+            link=link,
+            server=sql.Literal(SERVER),
+            application_name=application_name,
+        ),
+        render("subscriber", "link_is_lost", owner=owner, link=link),
+        render("subscriber", "drain_link", owner=owner, link=link),
+        render("subscriber", "query_link", owner=owner, link=link),
+        render("subscriber", "explain_failure", owner=owner),
+        render("subscriber", "ship_again", owner=owner, link=link),
+        render("subscriber", "prepare_again", owner=owner, link=link),
+        render("subscriber", "flush", owner=owner, link=link),
+        render("subscriber", "reset_link", owner=owner, link=link),
+        render("subscriber", "fetch_generated", owner=owner),
+        render("subscriber", "fetch_stored", owner=owner),
+        render("subscriber", "renew_version", owner=owner),
+        render("subscriber", "held_row", owner=owner),
+        render(
+            "subscriber",
+            "send_held",
+            owner=owner,
+            own_branch=sites.own_branch,
+            publisher_branch=sites.publisher_branch,
+            sites=sites.array,
+            sites_text=sites.array_text,
+        ),
+        render("subscriber", "enter_statement", owner=owner),
+        render("subscriber", "leave_statement", owner=owner),
+        render("subscriber", "release_held", owner=owner),
+        render("subscriber", "close_statement", owner=owner),
+        prepare_publisher(owner, sites, has_keys=False),
+    ]
+
+
+def prepare_publisher(owner: sql.Identifier, sites: Sites, *, has_keys: bool) -> str:
+    """The procedure that prepares the Publisher's branch; with foreign keys, rows may still be held."""
+    held = (
+        "\n    perform msrepl.send_held();"
+        "\n    marker := nullif(current_setting('msrepl.marker', true), '')::tid;"
+    )
+    return render(
+        "subscriber",
+        "prepare_publisher",
+        owner=owner,
+        link=sql.Literal(LINK),
+        held=sql.SQL(held if has_keys else ""),
+        own_branch=sites.own_branch,
+        publisher_branch=sites.publisher_branch,
+    )
+
+
+def article_texts(
+    texts: TriggerTexts,
+    partitions: Sequence[tuple[str, str]] = (),
+    *,
+    created_table: bool,
+    added_version: bool,
+    added_keys: Sequence[str],
+) -> list[str]:
+    """Rights, functions, triggers and registration of one article.
+
+    Args:
+        partitions: everything below a partitioned table, by schema and name.
+    """
+    relation = sql.Literal(texts.table.as_string(None))
+    drop = sql.SQL("select msrepl.drop_triggers({}::regclass)").format(relation)
+    prepare = [prepare_publisher(texts.owner, texts.sites, has_keys=True)] if texts.has_keys else []
+    return [
+        *_grants(texts),
+        drop.as_string(None),
+        *texts.functions(),
+        *texts.triggers([qualified(*partition) for partition in partitions]),
+        *prepare,
+        render(
+            "subscriber",
+            "register_article",
+            table=relation,
+            schema=sql.Literal(texts.article.schema),
+            article=sql.Literal(texts.article.table),
+            created_table=sql.Literal(created_table),
+            added_version=sql.Literal(added_version),
+            added_keys=_text_array(added_keys),
+            routines=_text_array([texts.function_name(operation) for operation in OPERATIONS]),
+            parents=_text_array(
+                [
+                    qualified(key.target_schema, key.target_table).as_string(None)
+                    for key in texts.article.references
+                ]
+            ),
+            calls=sql.Literal(json.dumps({o: texts.call(o) for o in OPERATIONS})),
+            write_back=sql.Literal(
+                texts.function("back").as_string(None) if texts.takes_back else None
+            ),
+        ),
+    ]
+
+
+def _text_array(values: Sequence[str]) -> sql.Composed:
+    return sql.SQL("array[{}]::text[]").format(COMMA.join([sql.Literal(v) for v in values]))
+
+
+def _grants(texts: TriggerTexts) -> list[str]:
+    """What the owner of our functions needs: to name the table, and to write rows back."""
+    found: list[sql.Composed] = []
+    if texts.has_keys or texts.takes_back:
+        found.append(
+            sql.SQL("grant usage on schema {} to {}").format(
+                sql.Identifier(texts.article.schema), texts.owner
+            )
+        )
+    if texts.takes_back:
+        found.append(sql.SQL("grant select, update on {} to {}").format(texts.table, texts.owner))
+        found.append(
+            sql.SQL("grant set on parameter session_replication_role to {}").format(texts.owner)
+        )
+    return [text.as_string(None) for text in found]
+
+
+def drop_article_texts(schema: str, table: str) -> list[str]:
+    """Drops the functions and the type of one article; its triggers are gone already."""
+    functions = [
+        sql.SQL("drop function if exists {}").format(
+            sql.Identifier(names.SCHEMA, names.sync_trigger_function(what, schema, table))
+        )
+        for what in ("ver", *OPERATIONS, "gen", "back")
+    ]
+    row_type = sql.Identifier(names.SCHEMA, names.sync_row_type("back", schema, table))
+    return [
+        *(text.as_string(None) for text in functions),
+        sql.SQL("drop type if exists {}").format(row_type).as_string(None),
+    ]
