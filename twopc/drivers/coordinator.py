@@ -79,7 +79,9 @@ class PostgresCoordinator:
         self._lock_timeout_ms = lock_timeout_ms
         self.points = points if points is not None else Points(os.environ)
         addresses = (publisher, *self._subscribers.values())
-        self._log = DecisionLog(coordinator, distribution, [one.name for one in addresses])
+        self._log = DecisionLog(
+            coordinator, distribution, [one.name for one in addresses], self.points
+        )
         self._hub = Hub(
             publisher=publisher.name,
             participants={one.name: Participant(one, coordinator) for one in addresses},
@@ -256,8 +258,13 @@ class PostgresCoordinator:
 
     async def roll_back(self, transaction: Transaction, session: Session) -> None:
         """Roll it back, for `Transaction`."""
+        points, name = self.points, session.subscriber
         try:
+            if points.armed:
+                await points.reach(f"coordinator.before_rollback({name})")
             await unbroken(session.roll_back())
+            if points.armed:
+                await points.reach(f"coordinator.after_rollback({name})")
         finally:
             await self._end(transaction, session, settled=True)
 

@@ -20,6 +20,7 @@ from psycopg import AsyncConnection, pq, sql
 
 from twopc.drivers.database import Database
 from twopc.drivers.lean import Lean, report
+from twopc.drivers.points import Points
 from twopc.log import get_logger
 from twopc.names import EpochIds
 from twopc.protocol.effects import Record, RecordKind, record_of
@@ -79,7 +80,10 @@ class Decision:
 class DecisionLog:
     """The log of one coordinator process."""
 
-    def __init__(self, coordinator: str, dsn: str, branches: Iterable[str]) -> None:
+    def __init__(
+        self, coordinator: str, dsn: str, branches: Iterable[str], points: Points | None = None
+    ) -> None:
+        self._points = points or Points()
         self._coordinator = coordinator
         self._dsn = dsn
         self.database = Database("distribution", dsn, f"twopc ledger {coordinator}")
@@ -206,13 +210,18 @@ class DecisionLog:
         batch, self._forgotten = self._forgotten, []
         if not batch:
             return 0
+        points = self._points
         try:
+            if points.armed:
+                await points.reach("coordinator.before_forget")
             async with self.database.use() as connection, connection.transaction():
                 await connection.execute("set local synchronous_commit = off")
                 await connection.execute(_FORGET, ([e for e, _ in batch], [s for _, s in batch]))
-        except psycopg.Error:
+        except BaseException:  # cancelled, too
             self._forgotten.extend(batch)
             raise
+        if points.armed:
+            await points.reach("coordinator.after_forget")
         return len(batch)
 
     # -- after a failure ---------------------------------------------------------------------------

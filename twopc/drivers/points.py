@@ -30,10 +30,10 @@ POINTS = (
     "coordinator.decision_logged",  # the decision is durable
     "coordinator.before_commit(node)",  # COMMIT PREPARED is about to be sent
     "coordinator.after_commit(node)",  # its acknowledgement has arrived
-    "coordinator.before_rollback(node)",  # ROLLBACK PREPARED, or a fence, is about to be sent
+    "coordinator.before_rollback(node)",  # ROLLBACK, ROLLBACK PREPARED or a fence is about to be sent
     "coordinator.after_rollback(node)",  # its acknowledgement has arrived
-    "coordinator.before_forget",  # the decision is about to be deleted
-    "coordinator.after_forget",  # it is deleted
+    "coordinator.before_forget",  # decisions are about to be deleted, in the background or at the end
+    "coordinator.after_forget",  # they are deleted
     "recovery.begin",  # a pass begins
     "recovery.epoch_fenced",  # epochs of dead processes are fenced
     "recovery.before_finish(node)",  # a branch found prepared is about to be finished

@@ -129,8 +129,6 @@ class Driver:
     async def _log(self, effect: x.Log) -> e.Event | None:
         record, points, log = effect.record, self._hub.points, self._hub.log
         if record.kind is RecordKind.END:
-            if points.armed:
-                await points.reach("coordinator.before_forget")
             log.forget(self.ids.epoch, self._sequence)
             return None
         if points.armed and record.kind is not RecordKind.COLLECTING:
