@@ -175,7 +175,11 @@ class _Judging:
             before = by == holder or 0 <= started < record.seq
             if before and (record.wait or {}).get("session") == holder:
                 return
-        got = " and ".join(f"blocked by {_holder(each)}" for each in run.blocked) or "not blocked"
+        first: dict[str, Record] = {}
+        for record in run.blocked:
+            first.setdefault(str((record.wait or {}).get("session")), record)
+        got = " and ".join(f"blocked by {_holder(each)}" for each in first.values())
+        got = got or "not blocked"
         yield self._failure((*path, "blocked_by"), f"{name}: expected blocked by {by}, got {got}")
 
     def waits(self) -> Iterator[Failure]:

@@ -1,0 +1,108 @@
+"""A scenario's tables on a topology: made, filled, published and subscribed, and taken away again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import psycopg
+from psycopg import sql
+
+from sim.scenario.model import Scenario, Table
+from sim.scenario.stage import SetUpError
+from sim.topology import Topology
+from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
+
+
+def _existing(topology: Topology, scenario: Scenario) -> list[str]:
+    """The nodes whose databases were there before us and stay after us."""
+    return [name for name in scenario.topology.nodes if not topology.nodes[name].embedded]
+
+
+async def refuse_existing(topology: Topology, scenario: Scenario) -> None:
+    """A scenario makes its own tables, and takes them away again: never those of somebody else."""
+    for node in _existing(topology, scenario):
+        for name in scenario.tables:
+            found = await topology.execute(
+                node, "select to_regclass(format('public.%%I', %s::text)) is not null", (name,)
+            )
+            if found[0][0]:
+                raise ConfigurationError(
+                    f"table {name!r} is at {node} already; a scenario makes its own tables, so give "
+                    "it a database without them"
+                )
+
+
+async def clear(topology: Topology, scenario: Scenario) -> None:
+    """Take everything of the scenario out of the databases that stay."""
+    nodes = _existing(topology, scenario)
+    if not nodes:
+        return
+    for subscriber in scenario.topology.subscribers:
+        with contextlib.suppress(ConfigurationError):  # it had not got so far
+            await topology.unsubscribe(subscriber)
+    for name in scenario.tables:
+        with contextlib.suppress(ConfigurationError):
+            await topology.unpublish(name)
+    tables = sql.SQL(", ").join(sql.Identifier("public", name) for name in scenario.tables)
+    for node in nodes:
+        drop = sql.SQL("drop table if exists {} cascade").format(tables)
+        await topology.execute(node, drop.as_string(None))
+
+
+@contextlib.contextmanager
+def _blaming(*path: str | int) -> Iterator[None]:
+    """What a server refuses in here stands at `path` in the scenario."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if error.sqlstate is None:
+            raise
+        said = error.diag.message_primary or str(error)
+        raise SetUpError(path, f"PostgreSQL says: {said} ({error.sqlstate})") from error
+    except (ArticleError, SubscriptionError) as error:
+        raise SetUpError(path, str(error)) from error
+
+
+async def set_up(topology: Topology, scenario: Scenario) -> None:
+    """Tables and rows at the Publisher, published and subscribed."""
+    publisher = scenario.topology.publisher
+    for name, table in scenario.tables.items():
+        with _blaming("tables", name, "columns"):
+            await topology.execute(publisher, _create_table(name, table).as_string(None))
+    for name, table in scenario.tables.items():
+        for at, text in enumerate(table.sql):
+            with _blaming("tables", name, "sql", at):
+                await topology.execute(publisher, text)
+    for name, table in scenario.tables.items():
+        for at, row in enumerate(table.rows):
+            with _blaming("tables", name, "rows", at):
+                insert = _insert(name, list(row)).as_string(None)
+                await topology.execute(publisher, insert, list(row.values()))
+    for name in scenario.tables:
+        with _blaming("tables", name):
+            await topology.publish(name)
+    for subscriber in scenario.topology.subscribers:
+        with _blaming("tables"):
+            await topology.subscribe(subscriber)
+
+
+def _insert(table: str, columns: list[str]) -> sql.Composed:
+    return sql.SQL("insert into {} ({}) overriding system value values ({})").format(
+        sql.Identifier("public", table),
+        sql.SQL(", ").join(map(sql.Identifier, columns)),
+        sql.SQL(", ").join([sql.Placeholder()] * len(columns)),
+    )
+
+
+def _create_table(name: str, table: Table) -> sql.Composed:
+    parts: list[sql.Composable] = [
+        sql.SQL("{} {}").format(sql.Identifier(column), sql.SQL(text))
+        for column, text in table.columns.items()
+    ]
+    if table.key:
+        key = sql.SQL(", ").join(map(sql.Identifier, table.key))
+        parts.append(sql.SQL("primary key ({})").format(key))
+    return sql.SQL("create table {} ({})").format(
+        sql.Identifier("public", name), sql.SQL(", ").join(parts)
+    )
