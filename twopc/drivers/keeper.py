@@ -56,7 +56,6 @@ class Keeper:
         self._answer_timeout_s = answer_timeout_s
         # Connections of its own, so that a branch that keeps recovery waiting keeps nobody else.
         self._participants = {one.name: Participant(one, coordinator) for one in addresses}
-        self._ledger = Database("distribution", distribution, f"twopc recovery {coordinator}")
         self._looking = [
             Database(one.name, one.dsn, f"twopc deadlocks {coordinator}") for one in addresses
         ]
@@ -64,7 +63,7 @@ class Keeper:
             coordinator,
             publisher=publisher,
             participants=self._participants,
-            database=self._ledger,
+            database=Database("distribution", distribution, f"twopc recovery {coordinator}"),
             points=hub.points,
         )
         self._detector = DeadlockDetector(self._looking, self._known, self._tell)
@@ -91,8 +90,8 @@ class Keeper:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        databases = [one.database for one in self._participants.values()]
-        for database in (*databases, *self._looking, self._ledger):
+        await self._recovery.close()
+        for database in self._looking:
             await database.close()
 
     def take_over(self, key: Key) -> None:

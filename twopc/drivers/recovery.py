@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
 import psycopg
 
@@ -153,6 +154,18 @@ class Recovery:
             await self._forget_epochs(seen)
             await self._reach("recovery.end")
             return seen.settled
+
+    async def close(self) -> None:
+        """Close its connections; harmless twice."""
+        for participant in self._participants.values():
+            await participant.close()
+        await self._database.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def _reach(self, point: str) -> None:
         if self._points.armed:

@@ -1,0 +1,474 @@
+"""Recovery, on branches prepared by hand: what it settles, how, and what it must not touch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.fix_link import until
+from tests.fix_server import Database, MakeDatabase
+from twopc.drivers import heuristics
+from twopc.drivers.database import Database as Connection
+from twopc.drivers.install import install_decision_log, install_participant
+from twopc.drivers.participant import Participant, ParticipantAddress
+from twopc.drivers.points import POINTS, Points
+from twopc.drivers.recovery import Recovery, Settled
+from twopc.names import SCHEMA, session_name
+from twopc.protocol.effects import Outcome
+from twopc.sql import render
+
+NAMES = ("pub", "sub1", "sub2")
+
+
+class Crash(BaseException):
+    """Stands for the end of the process."""
+
+
+class Place:
+    """Three participants and a decision log, of coordinator ``c``, without a coordinator."""
+
+    def __init__(self, databases: dict[str, Database]) -> None:
+        self.databases = databases
+        self.points = Points()
+
+    def fetch(self, node: str, query: str, params: Any = None) -> list[tuple[Any, ...]]:
+        with closing(self.databases[node].connect()) as connection:
+            cursor = connection.execute(query.encode(), params)
+            return cursor.fetchall() if cursor.description else []
+
+    def epoch(self, variant: str = "presumed_abort", *, coordinator: str = "c") -> int:
+        """An epoch whose process is dead."""
+        query = "insert into msrepl.coordinator_epoch (coordinator, variant) values (%s, %s) returning epoch"
+        return int(self.fetch("log", query, (coordinator, variant))[0][0])
+
+    def prepare(self, gid: str, node: str = "") -> None:
+        """A branch with one row in ``t``, prepared."""
+        with closing(self.databases[node or gid.rpartition(":")[2]].connect()) as connection:
+            connection.execute("begin")
+            self._write(connection, gid)
+            connection.execute(f"prepare transaction '{gid}'".encode())
+
+    def commit(self, gid: str) -> None:
+        """A branch with one row in ``t``, committed."""
+        with closing(self.databases[gid.rpartition(":")[2]].connect()) as connection:
+            connection.execute("begin")
+            self._write(connection, gid)
+            connection.execute("commit")
+
+    def _write(self, connection: psycopg.Connection, gid: str) -> None:
+        connection.execute("insert into t values (%s)", (gid,))
+        connection.execute(
+            "insert into msrepl.branch_marker (gid, xid, participants)"
+            " values (%s, pg_current_xact_id(), '{}')",
+            (gid,),
+        )
+
+    def decide(
+        self,
+        epoch: int,
+        sequence: int,
+        kind: str = "commit",
+        names: Sequence[str] = ("pub", "sub1"),
+    ) -> None:
+        self.fetch(
+            "log",
+            "insert into msrepl.decision (epoch, sequence, coordinator, kind, participants)"
+            " values (%s, %s, 'c', %s, %s)",
+            (epoch, sequence, kind, list(names)),
+        )
+
+    def rows(self, node: str) -> list[str]:
+        """Gids of the branches that have committed at a node."""
+        return [gid for (gid,) in self.fetch(node, "select gid from t order by gid")]
+
+    def prepared(self, node: str) -> list[tuple[Any, ...]]:
+        query = """
+            select gid, owner, prepared, transaction from pg_prepared_xacts
+            where database = current_database() order by gid
+        """
+        return self.fetch(node, query)
+
+    def decisions(self) -> list[tuple[Any, ...]]:
+        return self.fetch("log", "select epoch, sequence, kind, participants from msrepl.decision")
+
+    def recovery(self, *, retention_s: float = 600.0, **dsns: str) -> Recovery:
+        addresses = [
+            ParticipantAddress(name=name, dsn=dsns.get(name, self.databases[name].dsn))
+            for name in NAMES
+        ]
+        return Recovery(
+            "c",
+            publisher="pub",
+            participants={one.name: Participant(one, "c") for one in addresses},
+            database=Connection("distribution", self.databases["log"].dsn, "twopc recovery c"),
+            points=self.points,
+            retention_s=retention_s,
+        )
+
+    async def recover(self, **options: Any) -> list[Settled]:
+        """One pass by a recovery of its own."""
+        async with self.recovery(**options) as recovery:
+            return await recovery.run()
+
+    async def heuristics(self) -> list[heuristics.Heuristic]:
+        database = Connection("distribution", self.databases["log"].dsn, "test")
+        try:
+            return await heuristics.read(database, "twopc:c:")
+        finally:
+            await database.close()
+
+
+@pytest.fixture
+async def place(make_database: MakeDatabase) -> AsyncIterator[Place]:
+    databases = {name: make_database() for name in (*NAMES, "log")}
+    for name, database in databases.items():
+        async with await psycopg.AsyncConnection.connect(
+            database.dsn, autocommit=True
+        ) as connection:
+            if name == "log":
+                await install_decision_log(connection, "postgres")
+            else:
+                await connection.execute(
+                    f"create schema {SCHEMA}; create table t (gid text)".encode()
+                )
+                owner = sql.Identifier("postgres")
+                await connection.execute(render("twopc", "branch_marker", owner=owner).encode())
+                await install_participant(connection, "postgres", "postgres")
+    yield Place(databases)
+    for name in NAMES:  # those that recovery must not touch
+        for gid, *_ in (made := Place(databases)).prepared(name):
+            made.fetch(name, f"rollback prepared '{gid}'")
+
+
+# -- presumed abort --------------------------------------------------------------------------------
+
+
+async def test_without_a_decision_both_branches_are_rolled_back(place: Place) -> None:
+    epoch = place.epoch()
+    gids = [f"twopc:c:{epoch}:5:pub", f"twopc:c:{epoch}:5:sub1"]
+    for gid in gids:
+        place.prepare(gid)
+    settled = await place.recover()
+    assert [(one.gid, one.outcome) for one in settled] == [(gid, Outcome.ABORTED) for gid in gids]
+    assert "presumed" in settled[0].reason
+    assert place.rows("pub") == place.rows("sub1") == []
+    assert place.prepared("pub") == place.prepared("sub1") == []
+
+
+async def test_with_a_decision_both_branches_are_committed_and_it_is_forgotten(
+    place: Place,
+) -> None:
+    epoch = place.epoch()
+    gids = [f"twopc:c:{epoch}:5:pub", f"twopc:c:{epoch}:5:sub1"]
+    for gid in gids:
+        place.prepare(gid)
+    place.decide(epoch, 5)
+    settled = await place.recover()
+    assert [(one.gid, one.outcome) for one in settled] == [(gid, Outcome.COMMITTED) for gid in gids]
+    assert place.rows("pub") == [gids[0]]
+    assert place.rows("sub1") == [gids[1]]
+    assert place.decisions() == []
+    assert await place.recover() == [], "a second pass finds nothing to do"
+
+
+async def test_one_half_committed_is_completed(place: Place) -> None:
+    epoch = place.epoch()
+    place.commit(f"twopc:c:{epoch}:5:pub")
+    place.prepare(f"twopc:c:{epoch}:5:sub1")
+    place.decide(epoch, 5)
+    assert [one.node for one in await place.recover()] == ["sub1"]
+    assert place.rows("sub1") == [f"twopc:c:{epoch}:5:sub1"]
+    assert place.decisions() == []
+
+
+async def test_a_decision_whose_branches_are_all_committed_is_forgotten(place: Place) -> None:
+    epoch = place.epoch()
+    place.commit(f"twopc:c:{epoch}:5:pub")
+    place.commit(f"twopc:c:{epoch}:5:sub1")
+    place.decide(epoch, 5)
+    assert await place.recover() == []
+    assert place.decisions() == []
+
+
+async def test_a_hundred_branches_are_settled_each_on_its_own(place: Place) -> None:
+    epoch = place.epoch()
+    for sequence in range(1, 51):
+        for name in ("pub", "sub1"):
+            place.prepare(f"twopc:c:{epoch}:{sequence}:{name}")
+        if sequence % 2:
+            place.decide(epoch, sequence)
+    assert len(await place.recover()) == 100
+    assert len(place.rows("pub")) == len(place.rows("sub1")) == 25
+
+
+# -- whom it must not touch ------------------------------------------------------------------------
+
+
+async def test_nothing_of_others_is_touched(place: Place) -> None:
+    own, other = place.epoch(), place.epoch(coordinator="d")
+    foreign = [
+        f"twopc:d:{other}:1:pub",  # another coordinator's
+        f"twopc:c:{own + 1000}:1:pub",  # an epoch that the log does not know
+        f"twopc:c:0{own}:1:pub",  # reads like ours, and is not: leading zero
+        f"twopc:c:{own}:1",  # no branch
+        f"twopc:c:{own}:1:pub:more",
+        f"twopc:c:{own}:x:pub",
+        f"twopc:c:{own}:1:sub1",  # a branch of another node
+        f"TWOPC:c:{own}:1:pub",
+        f"twopc:cc:{own}:1:pub",
+        "pg_gid_16394_745",  # logical replication's
+        "somebody else's",
+    ]
+    for gid in foreign:
+        with closing(place.databases["pub"].connect()) as connection:
+            connection.execute("begin; insert into t values ('x')")
+            connection.execute(sql.SQL("prepare transaction {}").format(sql.Literal(gid)))
+    before = place.prepared("pub")
+    assert len(before) == len(foreign)
+    assert await place.recover() == []
+    assert place.prepared("pub") == before
+    for gid in foreign:
+        with closing(place.databases["pub"].connect()) as connection:
+            connection.execute(sql.SQL("rollback prepared {}").format(sql.Literal(gid)))
+
+
+async def test_an_epoch_that_is_alive_is_left_alone(place: Place) -> None:
+    with closing(place.databases["log"].connect()) as alive:
+        row = alive.execute("select msrepl.open_epoch('c', 'presumed_abort')").fetchone()
+        assert row is not None
+        gid = f"twopc:c:{row[0]}:1:pub"
+        place.prepare(gid)
+        assert await place.recover() == []
+        assert [found[0] for found in place.prepared("pub")] == [gid]
+    held = "select pid from pg_locks where locktype = 'advisory' and classid = 1836282469"
+    await until(lambda: not place.fetch("log", held), "its lock to be free")
+    assert [one.gid for one in await place.recover()] == [gid]
+
+
+async def test_a_transaction_that_a_driver_works_on_is_left_alone(place: Place) -> None:
+    epoch = place.epoch()
+    place.prepare(f"twopc:c:{epoch}:1:pub")
+    place.prepare(f"twopc:c:{epoch}:2:pub")
+    async with place.recovery() as recovery:
+        settled = await recovery.run(own=[epoch], active=lambda: {(epoch, 1)})
+        assert [one.gid for one in settled] == [f"twopc:c:{epoch}:2:pub"]
+        assert len(await recovery.run(own=[epoch])) == 1
+
+
+async def test_what_a_driver_gave_up_is_settled_and_taken_off_the_list(place: Place) -> None:
+    epoch = place.epoch()
+    place.prepare(f"twopc:c:{epoch}:1:sub1")
+    place.commit(f"twopc:c:{epoch}:1:pub")
+    place.decide(epoch, 1)
+    place.decide(epoch, 2)  # of a driver that is at work: it is not on the list
+    unsettled = {(epoch, 1), (epoch, 3)}
+    async with place.recovery() as recovery:
+        assert len(await recovery.run(own=[epoch], unsettled=unsettled)) == 1
+    assert unsettled == set()
+    assert [row[1] for row in place.decisions()] == [2]
+
+
+async def test_sessions_of_a_dead_process_are_ended(place: Place) -> None:
+    """Its client is gone, but the server has not noticed: what it still runs could prepare later."""
+    epoch = place.epoch()
+    ghost = psycopg.connect(
+        place.databases["sub1"].dsn,
+        application_name=session_name("c", epoch),
+        autocommit=True,
+    )
+    link = psycopg.connect(
+        place.databases["pub"].dsn,
+        application_name=f"msrepl sub1 {ghost.info.backend_pid}",
+        autocommit=True,
+    )
+    with closing(ghost), closing(link):
+        ghost.execute("begin; insert into t values ('x')")
+        await place.recover()
+        for connection in (ghost, link):
+            with pytest.raises(psycopg.OperationalError):
+                connection.execute("select 1")
+
+
+# -- the other variants ----------------------------------------------------------------------------
+
+
+async def test_the_last_agents_marker_is_the_decision(place: Place) -> None:
+    epoch = place.epoch("last_agent")
+    place.prepare(f"twopc:c:{epoch}:1:pub")
+    place.commit(f"twopc:c:{epoch}:1:sub2")
+    place.prepare(f"twopc:c:{epoch}:2:pub")
+    settled = {one.gid: one.outcome for one in await place.recover()}
+    assert settled == {
+        f"twopc:c:{epoch}:1:pub": Outcome.COMMITTED,
+        f"twopc:c:{epoch}:2:pub": Outcome.ABORTED,
+    }
+    fenced = place.fetch("sub1", "select gid from msrepl.branch_marker where fence order by gid")
+    assert (f"twopc:c:{epoch}:2:sub1",) in fenced, "the agent can no longer commit"
+
+
+async def test_a_last_agent_that_cannot_be_asked_is_waited_for(place: Place) -> None:
+    epoch = place.epoch("last_agent")
+    place.prepare(f"twopc:c:{epoch}:1:pub")
+    nowhere = place.databases["sub2"].dsn.replace(place.databases["sub2"].name, "nowhere")
+    assert await place.recover(sub2=nowhere) == []
+    assert len(place.prepared("pub")) == 1
+    assert [one.outcome for one in await place.recover()] == [Outcome.ABORTED]
+
+
+async def test_a_last_agent_that_is_still_at_it_is_waited_for(place: Place) -> None:
+    epoch = place.epoch("last_agent")
+    place.prepare(f"twopc:c:{epoch}:1:pub")
+    with closing(place.databases["sub1"].connect()) as agent:
+        agent.execute("begin")
+        place._write(agent, f"twopc:c:{epoch}:1:sub1")
+        assert await place.recover() == []
+        agent.execute("commit")
+    assert [one.outcome for one in await place.recover()] == [Outcome.COMMITTED]
+
+
+async def test_presumed_commit_commits_what_the_log_has_forgotten(place: Place) -> None:
+    epoch = place.epoch("presumed_commit")
+    place.prepare(f"twopc:c:{epoch}:1:pub")
+    assert [one.outcome for one in await place.recover()] == [Outcome.COMMITTED]
+
+
+@pytest.mark.parametrize(
+    ("variant", "kind", "outcome"),
+    [
+        ("presumed_commit", "collecting", Outcome.ABORTED),
+        ("presumed_commit", "commit", Outcome.COMMITTED),
+        ("presumed_commit", "abort", Outcome.ABORTED),
+        ("presumed_nothing", "commit", Outcome.COMMITTED),
+        ("presumed_nothing", "abort", Outcome.ABORTED),
+    ],
+)
+async def test_the_log_decides_in_every_variant(
+    place: Place, variant: str, kind: str, outcome: Outcome
+) -> None:
+    epoch = place.epoch(variant)
+    for name in ("pub", "sub1"):
+        place.prepare(f"twopc:c:{epoch}:1:{name}")
+    place.decide(epoch, 1, kind)
+    assert [one.outcome for one in await place.recover()] == [outcome, outcome]
+    assert place.decisions() == []
+
+
+# -- by hand, behind our back ----------------------------------------------------------------------
+
+
+async def test_a_branch_rolled_back_by_hand_is_reported_once_and_the_other_is_committed(
+    place: Place,
+) -> None:
+    epoch = place.epoch()
+    for name in ("pub", "sub1"):
+        place.prepare(f"twopc:c:{epoch}:1:{name}")
+    place.decide(epoch, 1)
+    place.fetch("pub", f"rollback prepared 'twopc:c:{epoch}:1:pub'")
+    assert [one.node for one in await place.recover()] == ["sub1"]
+    found = await place.heuristics()
+    assert [(one.node, one.outcome, one.decided, one.damage, one.forced) for one in found] == [
+        ("pub", "aborted", "committed", True, False)
+    ]
+    assert place.decisions() == [(epoch, 1, "commit", [])], "the decision is kept as evidence"
+    assert await place.recover() == []
+    assert len(await place.heuristics()) == 1
+
+
+async def test_a_branch_committed_by_hand_is_followed_and_reported(place: Place) -> None:
+    epoch = place.epoch()
+    for name in ("pub", "sub1"):
+        place.prepare(f"twopc:c:{epoch}:1:{name}")
+    place.fetch("pub", f"commit prepared 'twopc:c:{epoch}:1:pub'")
+    assert [one.outcome for one in await place.recover()] == [Outcome.COMMITTED]
+    found = await place.heuristics()
+    assert [(one.node, one.outcome, one.decided, one.damage) for one in found] == [
+        ("pub", "committed", None, False)
+    ]
+
+
+# -- again, at once, and killed in the middle ------------------------------------------------------
+
+
+async def test_two_passes_at_once_agree(place: Place) -> None:
+    epoch = place.epoch()
+    for sequence in range(1, 11):
+        for name in ("pub", "sub1"):
+            place.prepare(f"twopc:c:{epoch}:{sequence}:{name}")
+        if sequence % 2:
+            place.decide(epoch, sequence)
+    await asyncio.gather(place.recover(), place.recover(), place.recover())
+    assert len(place.rows("pub")) == len(place.rows("sub1")) == 5
+    assert place.prepared("pub") == place.prepared("sub1") == []
+    assert place.decisions() == []
+    assert await place.heuristics() == []
+
+
+RECOVERY_POINTS = [
+    name.replace("node", node)
+    for name in POINTS
+    if name.startswith("recovery.")
+    for node in (("pub", "sub1") if "(node)" in name else ("",))
+]
+
+
+@pytest.mark.parametrize("point", RECOVERY_POINTS)
+async def test_killed_at_any_point_it_does_the_rest_the_next_time(place: Place, point: str) -> None:
+    epoch = place.epoch()
+    for sequence in (1, 2):
+        for name in ("pub", "sub1"):
+            place.prepare(f"twopc:c:{epoch}:{sequence}:{name}")
+    place.decide(epoch, 1)
+
+    def crash(_: str) -> None:
+        raise Crash
+
+    place.points.arm(point, crash)
+    with pytest.raises(Crash):
+        await place.recover()
+    await place.recover()
+    assert place.rows("pub") == [f"twopc:c:{epoch}:1:pub"]
+    assert place.rows("sub1") == [f"twopc:c:{epoch}:1:sub1"]
+    assert place.prepared("pub") == place.prepared("sub1") == []
+    assert place.decisions() == []
+
+
+# -- forgetting ------------------------------------------------------------------------------------
+
+
+async def test_a_dead_epoch_is_cleared_away_when_its_time_is_over(place: Place) -> None:
+    epoch, stay = place.epoch(), 0
+    place.commit(f"twopc:c:{epoch}:1:pub")
+    place.prepare(f"twopc:c:{epoch}:2:sub1")
+    with closing(place.databases["log"].connect()) as alive:
+        row = alive.execute("select msrepl.open_epoch('c', 'presumed_abort')").fetchone()
+        assert row is not None
+        stay = row[0]
+        place.commit(f"twopc:c:{stay}:1:pub")
+        await place.recover()
+        assert len(place.fetch("log", "select epoch from msrepl.coordinator_epoch")) == 2
+        await place.recover(retention_s=0.0)
+        assert place.fetch("log", "select epoch from msrepl.coordinator_epoch") == [(stay,)]
+        left = place.fetch("pub", "select gid from msrepl.branch_marker")
+        assert left == [(f"twopc:c:{stay}:1:pub",)]
+
+
+async def test_a_dead_epoch_stays_while_a_node_cannot_be_asked(place: Place) -> None:
+    place.epoch()
+    nowhere = place.databases["sub2"].dsn.replace(place.databases["sub2"].name, "nowhere")
+    await place.recover(retention_s=0.0, sub2=nowhere)
+    assert len(place.fetch("log", "select epoch from msrepl.coordinator_epoch")) == 1
+
+
+async def test_without_the_decision_log_nothing_is_decided(place: Place) -> None:
+    epoch = place.epoch()
+    place.prepare(f"twopc:c:{epoch}:1:pub")
+    place.fetch("log", "alter table msrepl.decision rename to gone")
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        await place.recover()
+    assert len(place.prepared("pub")) == 1
