@@ -79,6 +79,18 @@ class Pieces:
             f.identifiers(self.new_names),
         )
 
+    def tables(self) -> sql.Composed:
+        """The table and those that its foreign keys tie to it: what a branch of before may have changed."""
+        article = self.article
+        known = {(article.schema, article.table): None}
+        known |= {(k.target_schema, k.target_table): None for k in article.references}
+        known |= {(k.schema, k.table): None for k in article.referenced_by}
+        literals = [
+            sql.SQL("{}::regclass").format(sql.Literal(f.qualified(*name).as_string(None)))
+            for name in known
+        ]
+        return sql.SQL("array[{}]::oid[]").format(f.COMMA.join(literals))
+
     # -- rows of the Publisher --------------------------------------------------------------------
 
     def held(self) -> sql.Composed:

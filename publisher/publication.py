@@ -52,7 +52,7 @@ def shared_objects(owner: sql.Identifier) -> list[str]:
         render("twopc", "table_structure", owner=owner),
         render("twopc", "touched_tables", owner=owner),
         render("twopc", "refuse_truncate_function", owner=owner),
-        render("publisher", "raise_refused", owner=owner),
+        render("publisher", "await_branches", owner=owner),
         render("publisher", "defer_keys", owner=owner),
         render("publisher", "touched_row", owner=owner),
         render("publisher", "raise_triggered", owner=owner),

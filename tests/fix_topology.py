@@ -159,6 +159,7 @@ class Pair:
 
 
 MakePair = Callable[..., Awaitable[Pair]]
+MakeTopology = Callable[..., Awaitable[Topology]]
 
 
 @pytest.fixture

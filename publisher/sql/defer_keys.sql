@@ -4,7 +4,8 @@
 -- holes:     owner
 --
 -- A statement at a Subscriber changes parents and children at once. Its calls come one after the other, so
--- the keys are checked after the last. Keys that their owner has made initially deferred stay so.
+-- the keys are checked after the last. Keys that their owner has made initially deferred stay so. A row that
+-- is missing may be that of a branch which is finished at the Subscriber and not yet here.
 create or replace procedure msrepl.defer_keys(defer boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -18,7 +19,14 @@ begin
     join pg_namespace as n on n.oid = c.connamespace
     where c.confrelid in (select p.objid from msrepl.sysarticles as p);
     if keys is not null then
-        execute 'set constraints ' || keys || case when defer then ' deferred' else ' immediate' end;
+        begin
+            execute 'set constraints ' || keys || case when defer then ' deferred' else ' immediate' end;
+        exception when foreign_key_violation then
+            if not msrepl.await_branches(array(select a.objid from msrepl.sysarticles as a)) then
+                raise;
+            end if;
+            execute 'set constraints ' || keys || ' immediate';
+        end;
     end if;
 end
 $msrepl$;

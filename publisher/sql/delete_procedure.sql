@@ -1,7 +1,7 @@
 -- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
 -- called by: the DELETE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, signature, owner, table, article, old_names, key_match, same, old_version,
+-- holes:     procedure, parameters, signature, owner, table, tables, article, old_names, key_match, same, old_version,
 --            held, held_match, held_version, inside, key_json, row_json, only_key, before, comment
 --
 -- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
@@ -14,8 +14,10 @@ as $msrepl$
 <<sync>>
 declare
     sent constant integer := cardinality($3);
-    done integer;
+    kept integer := 0;
     again integer;
+    done integer;
+    waited boolean := false;
     violated text;
     detail text;
     bad record;
@@ -25,27 +27,38 @@ begin
         values ($1, pg_current_xact_id(), $2, session_user);
     end if;
     {before}
-    begin
-        delete from {table} as t
-        using unnest($3) as r({old_names})
-        where {key_match} and {same};
-        get diagnostics done = row_count;
-        if done <> sent then
-            perform 1
-            from unnest($3) as r({old_names})
-            join {table} as t on {key_match}
-            for update of t;
+    loop
+        begin
             delete from {table} as t
             using unnest($3) as r({old_names})
             where {key_match} and {same};
             get diagnostics again = row_count;
-            done := done + again;
-        end if;
-    exception
-        when foreign_key_violation or lock_not_available then
-            get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
-            perform msrepl.raise_refused(sqlstate, sqlerrm, detail, violated, {article}, {only_key});
-    end;
+            done := kept + again;
+            if done <> sent then
+                perform 1
+                from unnest($3) as r({old_names})
+                join {table} as t on {key_match}
+                for update of t;
+                delete from {table} as t
+                using unnest($3) as r({old_names})
+                where {key_match} and {same};
+                get diagnostics again = row_count;
+                done := done + again;
+            end if;
+            exit when done = sent or waited or not msrepl.await_branches({tables});
+            waited := true;
+            kept := done;
+        exception
+            when foreign_key_violation then
+                get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
+                if waited or not msrepl.await_branches({tables}) then
+                    perform msrepl.raise_conflict(
+                        'fk_violation', '23503', 20515, {article}, {only_key}, null, null, null,
+                        sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
+                end if;
+                waited := true;
+        end;
+    end loop;
     if done <> sent then
         -- a row still there is stale; without one, and with several rows sent, which one was missing
         -- cannot be told from those that this call deleted

@@ -1,7 +1,7 @@
 -- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
 -- called by: the INSERT trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, signature, owner, table, article, columns, new_names, new_values, clashes,
+-- holes:     procedure, parameters, signature, owner, table, tables, article, columns, new_names, new_values, clashes,
 --            only_key, before, after, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
@@ -15,6 +15,7 @@ as $msrepl$
 declare
     sent constant integer := cardinality($3);
     done integer;
+    waited boolean := false;
     violated text;
     detail text;
     bad record;
@@ -24,34 +25,42 @@ begin
         values ($1, pg_current_xact_id(), $2, session_user);
     end if;
     {before}
-    begin
-        insert into {table} as t ({columns}) overriding system value
-        select {new_values}
-        from unnest($3) as r({new_names});
-        get diagnostics done = row_count;
-    exception
-        when unique_violation or exclusion_violation then
-            get stacked diagnostics violated = constraint_name;
-            select array_agg(distinct c.name) as names,
-                   (array_agg(c.key))[1] as key, (array_agg(c.sent))[1] as sent,
-                   (array_agg(c.held))[1] as held, (array_agg(c.image))[1] as image
-            into bad
-            from (
-                {clashes}
-            ) as c(name, key, sent, held, image)
-            group by c.key
-            order by count(distinct c.name) desc
-            limit 1;
-            perform msrepl.raise_conflict(
-                case when cardinality(bad.names) > 1 then 'multiple_unique' else 'insert_exists' end,
-                '23505', 20515, {article}, coalesce(bad.key, {only_key}), bad.sent, bad.held, bad.image,
-                format('a row of %s with the same key is at the Publisher already (%s)',
-                       {article}, array_to_string(coalesce(bad.names, array[violated]), ', ')),
-                coalesce(bad.names, array[violated]));
-        when foreign_key_violation or lock_not_available then
-            get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
-            perform msrepl.raise_refused(sqlstate, sqlerrm, detail, violated, {article}, {only_key});
-    end;
+    loop
+        begin
+            insert into {table} as t ({columns}) overriding system value
+            select {new_values}
+            from unnest($3) as r({new_names});
+            get diagnostics done = row_count;
+            exit;
+        exception
+            when unique_violation or exclusion_violation then
+                get stacked diagnostics violated = constraint_name;
+                select array_agg(distinct c.name) as names,
+                       (array_agg(c.key))[1] as key, (array_agg(c.sent))[1] as sent,
+                       (array_agg(c.held))[1] as held, (array_agg(c.image))[1] as image
+                into bad
+                from (
+                    {clashes}
+                ) as c(name, key, sent, held, image)
+                group by c.key
+                order by count(distinct c.name) desc
+                limit 1;
+                perform msrepl.raise_conflict(
+                    case when cardinality(bad.names) > 1 then 'multiple_unique' else 'insert_exists' end,
+                    '23505', 20515, {article}, coalesce(bad.key, {only_key}), bad.sent, bad.held, bad.image,
+                    format('a row of %s with the same key is at the Publisher already (%s)',
+                           {article}, array_to_string(coalesce(bad.names, array[violated]), ', ')),
+                    coalesce(bad.names, array[violated]));
+            when foreign_key_violation then
+                get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
+                if waited or not msrepl.await_branches({tables}) then
+                    perform msrepl.raise_conflict(
+                        'fk_violation', '23503', 20515, {article}, {only_key}, null, null, null,
+                        sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
+                end if;
+                waited := true;
+        end;
+    end loop;
     if done <> sent then
         perform msrepl.raise_conflict(
             'suppressed', '09000', 20515, {article}, {only_key}, null, null, null,

@@ -1,13 +1,14 @@
 -- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
 -- called by: the UPDATE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, signature, owner, table, article, old_names, new_names, assignments,
+-- holes:     procedure, parameters, signature, owner, table, tables, article, old_names, new_names, assignments,
 --            key_match, new_key_match, old_version, new_version, held, held_match, held_version, inside,
 --            key_json, row_json, clashes, only_key, before, after, comment
 --
 -- The old and the new rows pair by position. Behind a branch that is committed at the Subscriber but still
 -- prepared here the first UPDATE does not wait: the version in its snapshot is filtered out before any
--- lock is met. So a mismatch locks the rows by key, which does wait, and tries once more.
+-- lock is met. So a mismatch locks the rows by key, which does wait, and tries once more. What such a branch
+-- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
 create or replace procedure {procedure}({parameters})
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -16,8 +17,10 @@ as $msrepl$
 <<sync>>
 declare
     sent constant integer := cardinality($3);
-    done integer;
+    kept integer := 0;
     again integer;
+    done integer;
+    waited boolean := false;
     violated text;
     detail text;
     bad record;
@@ -27,47 +30,58 @@ begin
         values ($1, pg_current_xact_id(), $2, session_user);
     end if;
     {before}
-    begin
-        update {table} as t
-        set {assignments}
-        from rows from (unnest($3), unnest($4)) as r({old_names}, {new_names})
-        where {key_match} and t.msrepl_tran_version = r.{old_version};
-        get diagnostics done = row_count;
-        if done <> sent then
-            perform 1
-            from rows from (unnest($3), unnest($4)) as r({old_names}, {new_names})
-            join {table} as t on {key_match}
-            for update of t;
+    loop
+        begin
             update {table} as t
             set {assignments}
             from rows from (unnest($3), unnest($4)) as r({old_names}, {new_names})
             where {key_match} and t.msrepl_tran_version = r.{old_version};
             get diagnostics again = row_count;
-            done := done + again;
-        end if;
-    exception
-        when unique_violation or exclusion_violation then
-            get stacked diagnostics violated = constraint_name;
-            select array_agg(distinct c.name) as names,
-                   (array_agg(c.key))[1] as key, (array_agg(c.sent))[1] as sent,
-                   (array_agg(c.held))[1] as held, (array_agg(c.image))[1] as image
-            into bad
-            from (
-                {clashes}
-            ) as c(name, key, sent, held, image)
-            group by c.key
-            order by count(distinct c.name) desc
-            limit 1;
-            perform msrepl.raise_conflict(
-                case when cardinality(bad.names) > 1 then 'multiple_unique' else 'update_exists' end,
-                '23505', 20515, {article}, coalesce(bad.key, {only_key}), bad.sent, bad.held, bad.image,
-                format('the UPDATE gives a row of %s a key that is taken at the Publisher (%s)',
-                       {article}, array_to_string(coalesce(bad.names, array[violated]), ', ')),
-                coalesce(bad.names, array[violated]));
-        when foreign_key_violation or lock_not_available then
-            get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
-            perform msrepl.raise_refused(sqlstate, sqlerrm, detail, violated, {article}, {only_key});
-    end;
+            done := kept + again;
+            if done <> sent then
+                perform 1
+                from rows from (unnest($3), unnest($4)) as r({old_names}, {new_names})
+                join {table} as t on {key_match}
+                for update of t;
+                update {table} as t
+                set {assignments}
+                from rows from (unnest($3), unnest($4)) as r({old_names}, {new_names})
+                where {key_match} and t.msrepl_tran_version = r.{old_version};
+                get diagnostics again = row_count;
+                done := done + again;
+            end if;
+            exit when done = sent or waited or not msrepl.await_branches({tables});
+            waited := true;
+            kept := done;
+        exception
+            when unique_violation or exclusion_violation then
+                get stacked diagnostics violated = constraint_name;
+                select array_agg(distinct c.name) as names,
+                       (array_agg(c.key))[1] as key, (array_agg(c.sent))[1] as sent,
+                       (array_agg(c.held))[1] as held, (array_agg(c.image))[1] as image
+                into bad
+                from (
+                    {clashes}
+                ) as c(name, key, sent, held, image)
+                group by c.key
+                order by count(distinct c.name) desc
+                limit 1;
+                perform msrepl.raise_conflict(
+                    case when cardinality(bad.names) > 1 then 'multiple_unique' else 'update_exists' end,
+                    '23505', 20515, {article}, coalesce(bad.key, {only_key}), bad.sent, bad.held, bad.image,
+                    format('the UPDATE gives a row of %s a key that is taken at the Publisher (%s)',
+                           {article}, array_to_string(coalesce(bad.names, array[violated]), ', ')),
+                    coalesce(bad.names, array[violated]));
+            when foreign_key_violation then
+                get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
+                if waited or not msrepl.await_branches({tables}) then
+                    perform msrepl.raise_conflict(
+                        'fk_violation', '23503', 20515, {article}, {only_key}, null, null, null,
+                        sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
+                end if;
+                waited := true;
+        end;
+    end loop;
     if done <> sent then
         select {key_json} as key, r.{old_version}::text as sent_version,
                t.{held_version}::text as held_version, {row_json} as image

@@ -28,7 +28,6 @@ begin
             'subscriber_version', subscriber_version, 'publisher_version', publisher_version,
             'publisher_row', publisher_row, 'constraints', constraints)::text,
         hint = '20512: the transaction is rolled back at both sites.' || case
-            when kind = 'lock_timeout' then ' Try again.'
             when state in ('40001', '23505')
                 then ' Trying again helps only after the Subscriber has synchronised.'
             else '' end;

@@ -1,0 +1,44 @@
+-- msrepl.await_branches: waits until branches of the same Subscriber that are prepared here have ended.
+-- called by: sync procedures and defer_keys, when something is missing
+-- tables:    msrepl.branch_marker; pg_prepared_xacts, pg_locks
+-- holes:     owner
+--
+-- Such a branch may be committed at the Subscriber already, and the next transaction there builds on it: on
+-- rows that are invisible here until the branch is finished, and that no lock can wait for. Each branch has
+-- inserted its marker, so inserting the same one waits for it; that insert never stays. Returns whether
+-- there was anything to wait for, that is, whether another try makes sense.
+create or replace function msrepl.await_branches(tables oid[]) returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    branch text;
+    waited boolean := false;
+begin
+    for branch in
+        select p.gid
+        from pg_prepared_xacts as p
+        where p.owner = session_user and p.database = current_database()
+          and exists (
+              -- a prepared transaction keeps the virtual id of its session, or gets another at a restart
+              select from pg_locks as x
+              join pg_locks as l on l.virtualtransaction = x.virtualtransaction and l.pid is null
+              where x.locktype = 'transactionid' and x.transactionid = p.transaction and x.pid is null
+                and l.locktype = 'relation' and l.relation = any (tables) and l.mode = 'RowExclusiveLock')
+        order by p.prepared
+    loop
+        waited := true;
+        begin
+            insert into msrepl.branch_marker (gid, xid, participants)
+            values (branch, pg_current_xact_id(), array[]::text[]);
+            raise unique_violation;
+        exception when unique_violation then
+            null;
+        end;
+    end loop;
+    return waited;
+end
+$msrepl$;
+alter function msrepl.await_branches(oid[]) owner to {owner};
+revoke all on function msrepl.await_branches(oid[]) from public;
+comment on function msrepl.await_branches(oid[]) is 'Waits for prepared branches of the same Subscriber';
