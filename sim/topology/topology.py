@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any
 
+from sim.topology.blocking import blocking
 from sim.topology.replication import Replication
 from twopc.drivers.coordinator import PostgresCoordinator
 from twopc.drivers.in_doubt import InDoubtBranch
@@ -84,6 +85,15 @@ class Topology(Replication):
         self.observe = observe
         self._coordinator: PostgresCoordinator | None = None
         self._opening = asyncio.Lock()
+
+    @classmethod
+    def blocking(cls, **options: Any) -> AbstractContextManager[Any]:
+        """The same for code without an event loop: ``with Topology.blocking(...) as topology:``.
+
+        Every method is there, under its name, to be called without ``await``; so are those of the
+        transactions, cursors and connections that it hands out (see `sim.topology.blocking`).
+        """
+        return blocking(cls(**options))
 
     async def close(self) -> None:
         """End everything that was started; harmless twice."""
