@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -52,7 +53,9 @@ def run(
     timeout: Annotated[
         str, typer.Option(metavar="DURATION", help="How long a step may take, as 500ms or 30s.")
     ] = "",
-    keep: Annotated[bool, typer.Option(help="Leave databases and servers for a look.")] = False,
+    keep: Annotated[
+        bool, typer.Option(help="Keep the databases for a look, until Ctrl-C.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where runs are written (.twopc/runs).")
     ] = None,
@@ -128,7 +131,20 @@ async def _run(loaded: Sequence[Loaded], options: _Options) -> int:
         for each, orders in chosen:
             if orders:
                 codes.append(await _run_one(each, orders, theatre, options, console))
+        if theatre.kept:
+            await _keep(theatre.kept)
     return worst(codes)
+
+
+async def _keep(kept: Sequence[tuple[str, str, str]]) -> None:
+    """Say where the databases are, and leave them alone until we are interrupted."""
+    for order, node, dsn in kept:
+        print(f'{order}: {node}: psql "{dsn}"', file=sys.stderr)
+    print("kept until Ctrl-C", file=sys.stderr)
+    enough = asyncio.Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(each, enough.set)
+    await enough.wait()
 
 
 def _chosen(loaded: Loaded, options: _Options) -> list[Order]:

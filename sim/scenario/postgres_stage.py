@@ -35,7 +35,7 @@ class PostgresTheatre:
         servers: ``one`` embedded server for all nodes and orders, or one for ``each`` node.
         dsns: an administrator's connection string per node, for servers that run already.
         server: an embedded server that runs already and is not stopped at the end.
-        keep: leave servers and databases running at the end.
+        keep: leave each order's databases for a look, until the theatre is left.
     """
 
     def __init__(
@@ -51,20 +51,22 @@ class PostgresTheatre:
         self._dsns = dict(dsns or {})
         self._keep = keep
         self._server = server
+        self.kept: list[tuple[str, str, str]] = []
+        """Order, node and the administrator's connection string of what is kept."""
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._server is not None and self._given is None and not self._keep:
+        if self._server is not None and self._given is None:
             await asyncio.to_thread(self._server.stop)
 
     def stage(self, scenario: Scenario, order: Order) -> AbstractAsyncContextManager[PostgresStage]:
         """See `sim.scenario.stage.Theatre`."""
-        return self._stage(scenario)
+        return self._stage(scenario, order)
 
     @asynccontextmanager
-    async def _stage(self, scenario: Scenario) -> AsyncIterator[PostgresStage]:
+    async def _stage(self, scenario: Scenario, order: Order) -> AsyncIterator[PostgresStage]:
         nodes = (*scenario.topology.nodes, "distribution")
         if self._servers == "one" and self._server is None and not self._dsns.keys() >= set(nodes):
             self._server = await asyncio.to_thread(Server.start)
@@ -91,6 +93,8 @@ class PostgresTheatre:
             dsns = {name: topology.nodes[name].dsn for name in scenario.topology.nodes}
             observer = await Observer.connect(dsns)
             stack.push_async_callback(observer.close)
+            if self._keep:
+                self.kept += [(order.name, node, dsn) for node, dsn in dsns.items()]
             await observer.look(())  # plans are made now and not while somebody waits
             yield PostgresStage(topology, scenario, observer)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 
 from sim.cli import exits, main
@@ -225,6 +226,35 @@ orders: [{name: one, steps: [sleep]}]
     postmaster = re.search(r"server started.*pid=(\d+)", ANSI.sub("", err))
     assert postmaster is not None
     assert not psutil.pid_exists(int(postmaster[1]))
+
+
+def test_kept_for_a_look(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sim", "run", str(LOST_UPDATE), "--order", "alice first", "--keep"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        dsns = {}
+        for line in process.stderr:  # ends with the process if it does not say that it keeps
+            if line.startswith("kept until"):
+                break
+            found = re.fullmatch(r'alice first: (\w+): psql "(.*)"\n', line)
+            dsns[found[1]] = found[2]
+        with psycopg.connect(dsns["sub1"]) as connection:
+            assert connection.execute("select balance from account").fetchall() == [(90,)]
+        assert set(dsns) == {"pub", "sub1", "sub2"}
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(dsns["sub1"])
 
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
