@@ -231,8 +231,8 @@ class StepExpect(Part):
         if len(said) > 1:
             raise refuse(f"a step ends in one way, not in {listed(said)}")
         if self.rejected is not None and self.rejected not in KINDS:
-            raise refuse(f"no kind of rejection is called '{self.rejected}'{suggestion(self.rejected, KINDS)}; "
-                         f"there are {listed(KINDS)}")  # fmt: skip
+            hint = suggestion(self.rejected, KINDS) or f"; there are {listed(KINDS)}"
+            raise refuse(f"no kind of rejection is called '{self.rejected}'{hint}")
         return self
 
     @property
