@@ -8,13 +8,15 @@ columns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from psycopg import sql
 
 from publisher.pieces import INSIDE, OLD_VERSION, Pieces
 from twopc import names
 from twopc.articles import Article, Column
 from twopc.sql import fragments as f
-from twopc.sql.render import render
+from twopc.sql.render import compose, render
 
 #: What has a procedure, and what a row type; ``gen`` is there only if the Publisher makes values.
 OPERATIONS = ("ins", "upd", "del")
@@ -45,10 +47,15 @@ def drop_texts(schema: str, table: str) -> list[str]:
 
 
 class ProcedureTexts:
-    """Renders every object of one article at the Publisher."""
+    """Renders every object of one article at the Publisher.
 
-    def __init__(self, article: Article, owner: str) -> None:
+    Args:
+        path: where the table's triggers look for objects whose schema they leave out.
+    """
+
+    def __init__(self, article: Article, owner: str, path: Sequence[str] = ()) -> None:
         self.article = article
+        self.path = path
         self.owner = sql.Identifier(owner)
         self.pieces = Pieces(article)
 
@@ -71,6 +78,11 @@ class ProcedureTexts:
             parts.append(sql.SQL("{} {}").format(sql.Identifier(name), array))
             types.append(array)
         return f.COMMA.join(parts), f.COMMA.join(types)
+
+    def _denied(self) -> sql.Composable:
+        if not self.path:
+            return sql.SQL("")
+        return compose("publisher", "trigger_denied", article=sql.Literal(self.article.name))
 
     def _joined(self, *checks: sql.Composable) -> sql.Composed:
         return sql.SQL("\n    ").join([check for check in checks if check.as_string(None)])
@@ -115,6 +127,8 @@ class ProcedureTexts:
             parameters=parameters,
             signature=signature,
             owner=self.owner,
+            path=f.identifiers(dict.fromkeys(["pg_catalog", *self.path, "pg_temp"])),
+            denied=self._denied(),
             table=pieces.table,
             tables=pieces.tables(),
             article=sql.Literal(self.article.name),
@@ -142,6 +156,8 @@ class ProcedureTexts:
             parameters=parameters,
             signature=signature,
             owner=self.owner,
+            path=f.identifiers(dict.fromkeys(["pg_catalog", *self.path, "pg_temp"])),
+            denied=self._denied(),
             table=pieces.table,
             tables=pieces.tables(),
             article=sql.Literal(self.article.name),
@@ -183,6 +199,8 @@ class ProcedureTexts:
             parameters=parameters,
             signature=signature,
             owner=self.owner,
+            path=f.identifiers(dict.fromkeys(["pg_catalog", *self.path, "pg_temp"])),
+            denied=self._denied(),
             table=pieces.table,
             tables=pieces.tables(),
             article=sql.Literal(self.article.name),

@@ -207,7 +207,8 @@ async def _generate(connection: Connection, stored: StoredArticle) -> Article:
     await foreign_keys.make_deferrable(connection, stored.objid)
     described, article = await _describe(connection, stored)
     await _grant(connection, stored, described, article)
-    texts = ProcedureTexts(article, owner_role(connection.info.dbname))
+    path = await _trigger_path(connection, described)
+    texts = ProcedureTexts(article, owner_role(connection.info.dbname), path)
     for text in (
         *texts.all(await _generators(connection, article)),
         *_trigger_texts(described),
@@ -236,6 +237,24 @@ async def _generate(connection: Connection, stored: StoredArticle) -> Article:
         },
     )
     return article
+
+
+async def _trigger_path(connection: Connection, table: Table) -> list[str]:
+    """Where the table's triggers look for objects whose schema they leave out.
+
+    Not in a schema where everybody may create objects: the procedures run with their owner's rights.
+    """
+    if not table.triggers:
+        return []
+    cursor = await connection.execute(
+        """
+        select n.nspname::text from pg_namespace n
+        where n.nspname in (%s, 'public') and not has_schema_privilege('public', n.oid, 'create')
+        order by n.nspname = 'public'
+        """,
+        (table.schema,),
+    )
+    return ["pg_catalog", *(name for (name,) in await cursor.fetchall())]
 
 
 def _trigger_texts(table: Table) -> list[str]:

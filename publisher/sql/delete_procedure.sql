@@ -1,14 +1,14 @@
 -- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
 -- called by: the DELETE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, signature, owner, table, tables, article, old_names, key_match, same, old_version,
+-- holes:     procedure, parameters, signature, path, denied, owner, table, tables, article, old_names, key_match, same, old_version,
 --            held, held_match, held_version, inside, key_json, row_json, only_key, before, comment
 --
 -- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
 -- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
 create or replace procedure {procedure}({parameters})
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp
+set search_path = {path}
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -49,7 +49,7 @@ begin
             waited := true;
             kept := done;
         exception
-            when foreign_key_violation then
+{denied}            when foreign_key_violation then
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
                 if waited or not msrepl.await_branches({tables}) then
                     perform msrepl.raise_conflict(

@@ -1,14 +1,14 @@
 -- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
 -- called by: the INSERT trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, signature, owner, table, tables, article, columns, new_names, new_values, clashes,
+-- holes:     procedure, parameters, signature, path, denied, owner, table, tables, article, columns, new_names, new_values, clashes,
 --            only_key, before, after, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
 -- none). What it clashed with is looked up only after it failed.
 create or replace procedure {procedure}({parameters})
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp
+set search_path = {path}
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -51,7 +51,7 @@ begin
                     format('a row of %s with the same key is at the Publisher already (%s)',
                            {article}, array_to_string(coalesce(bad.names, array[violated]), ', ')),
                     coalesce(bad.names, array[violated]));
-            when foreign_key_violation then
+{denied}            when foreign_key_violation then
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
                 if waited or not msrepl.await_branches({tables}) then
                     perform msrepl.raise_conflict(

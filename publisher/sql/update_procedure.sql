@@ -1,7 +1,7 @@
 -- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
 -- called by: the UPDATE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, signature, owner, table, tables, article, old_names, new_names, assignments,
+-- holes:     procedure, parameters, signature, path, denied, owner, table, tables, article, old_names, new_names, assignments,
 --            key_match, new_key_match, old_version, new_version, held, held_match, held_version, inside,
 --            key_json, row_json, clashes, only_key, before, after, comment
 --
@@ -11,7 +11,7 @@
 -- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
 create or replace procedure {procedure}({parameters})
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp
+set search_path = {path}
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -72,7 +72,7 @@ begin
                     format('the UPDATE gives a row of %s a key that is taken at the Publisher (%s)',
                            {article}, array_to_string(coalesce(bad.names, array[violated]), ', ')),
                     coalesce(bad.names, array[violated]));
-            when foreign_key_violation then
+{denied}            when foreign_key_violation then
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
                 if waited or not msrepl.await_branches({tables}) then
                     perform msrepl.raise_conflict(

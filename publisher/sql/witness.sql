@@ -24,10 +24,14 @@ begin
     select jsonb_object_agg(k, coalesce(held, changed) -> k) into key from unnest(tg_argv[1:]) as k;
     get diagnostics stack = pg_context;
     called := substring(stack from 'PL/pgSQL function (?!msrepl\.)(\S+) line');
-    select 'trigger ' || string_agg(format('%I of table %s', t.tgname, t.tgrelid::regclass), ', ' order by t.tgname)
+    select 'trigger ' || string_agg(
+               format('%I of table %s', t.tgname, coalesce(nullif(n.nspname, 'public') || '.', '') || c.relname),
+               ', ' order by t.tgname)
     into cause
     from pg_trigger as t
     join pg_proc as p on p.oid = t.tgfoid
+    join pg_class as c on c.oid = t.tgrelid
+    join pg_namespace as n on n.oid = c.relnamespace
     where not t.tgisinternal and t.tgparentid = 0
       and called in (p.oid::regprocedure::text, p.proname || '()', quote_ident(p.proname) || '()');
     cause := coalesce(cause, 'a trigger');
