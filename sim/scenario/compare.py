@@ -19,11 +19,8 @@ def told(ended: Record) -> str:
     if ended.kind == "rejected":
         return f"rejected: {(ended.conflict or {}).get('kind')}"
     if ended.kind == "error":
-        return (
-            f"error: {ended.sqlstate} ({ended.message})"
-            if ended.message
-            else f"error: {ended.sqlstate}"
-        )
+        code, message = ended.sqlstate, ended.message
+        return f"error: {code} ({message})" if code and message else f"error: {code or message}"
     if ended.kind == "ok" and ended.rowcount is not None and ended.rowcount >= 0:
         return f"ok ({ended.rowcount} row{'' if ended.rowcount == 1 else 's'})"
     if ended.kind == "timed_out":

@@ -22,6 +22,10 @@ from twopc.errors import ConflictError, DeadlockError, InDoubtError, Transaction
 ROLLBACK = Step.model_construct(action="rollback")
 
 
+class _NotSavedError(Exception):
+    """The result does not have what a step wants to save. Its transaction goes on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Play:
     """A step to be played; `step` is empty for an order's own rollback."""
@@ -95,7 +99,8 @@ class Lane:
             self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
-        await self.session.close()
+        with contextlib.suppress(TransactionError):  # its server is gone, and the session with it
+            await self.session.close()
 
     async def _work(self) -> None:
         while (play := await self._inbox.get()) is not None:
@@ -117,6 +122,8 @@ class Lane:
             if step.action == "rollback":
                 return await self._rollback()
             return await self._execute(step)
+        except _NotSavedError as error:
+            return "error", {"gid": self.session.gid, "message": str(error)}
         except InDoubtError as error:
             self._finished("in doubt")
             return "in_doubt", self._told(error)
@@ -176,9 +183,14 @@ class Lane:
         return "ok", fields
 
     def _save(self, step: Step, result: Result) -> None:
-        first = result.rows[0] if result.rows else {}
         for name, column in step.save.items():
-            self._saved[name] = first.get(column)
+            if not result.rows:
+                raise _NotSavedError(f"nothing to save as '{name}': no row came back")
+            if column not in result.rows[0]:
+                raise _NotSavedError(
+                    f"nothing to save as '{name}': the columns are {', '.join(result.rows[0])}"
+                )
+            self._saved[name] = result.rows[0][column]
 
     def _refuse(self, name: str, error: TransactionError) -> tuple[str, dict[str, Any]]:
         """The transaction is refused. If it is still open it stays so until its end is asked for."""

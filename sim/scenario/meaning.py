@@ -175,6 +175,11 @@ def _step(document: Document, at: Path, step: Step, saved: dict[str, str]) -> No
                 f"{control} does not belong in SQL: transactions are steps of their own "
                 "(begin, commit, rollback)",
             )
+        elif sqltext.copies(text):
+            document.error(
+                document.mark(place),
+                "COPY through the client has no data here; write insert or select",
+            )
         elif len(sqltext.statements(text)) > 1:
             document.error(
                 document.mark(place), "one statement to a text; several go under 'lines'"

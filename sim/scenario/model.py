@@ -154,6 +154,8 @@ class Step(Part):
                 if done
                 else "a step needs one of sql, lines, check and explain"
             )
+        if self.lines == ():
+            raise refuse("'lines' is empty")
         if self.check is not None and self.rows is None:
             raise refuse("a check needs 'rows': what its query must return")
         return self

@@ -96,7 +96,10 @@ class PostgresTheatre:
             if self._keep:
                 self.kept += [(order.name, node, dsn) for node, dsn in dsns.items()]
             await observer.look(())  # plans are made now and not while somebody waits
-            yield PostgresStage(topology, scenario, observer)
+            try:
+                yield PostgresStage(topology, scenario, observer)
+            except psycopg.OperationalError as error:
+                raise ServerError(f"a node's server went away: {error}") from error
 
 
 class PostgresStage:
@@ -110,8 +113,11 @@ class PostgresStage:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """The nodes' databases."""
-        return {name: node.database for name, node in self._topology.nodes.items()}
+        """Databases and server versions by node."""
+        return {
+            "databases": {name: node.database for name, node in self._topology.nodes.items()},
+            "server_versions": self._observer.versions,
+        }
 
     async def open(self, session: str, node: str) -> StageSession:
         """A session of the application's role."""

@@ -114,6 +114,7 @@ async def run(
         history.write("order", message=order.about, data=_about(scenario, order))
         try:
             async with theatre.stage(scenario, order) as stage:
+                history.write("info", message="stage", data=dict(stage.about))
                 await Runner(
                     scenario, order, stage, history, step_timeout_ms=step_timeout_ms
                 ).play()

@@ -141,6 +141,12 @@ def transaction_control(text: str) -> str:
     return ""
 
 
+def copies(text: str) -> bool:
+    """Whether `text` is a COPY through the client, for which a scenario has no data."""
+    words = [token.word for statement in statements(text) for token in statement]
+    return words[:1] == ["copy"] and not {"stdin", "stdout"}.isdisjoint(words)
+
+
 #: What PostgreSQL refuses to prepare, as (what it is, what to do instead).
 _FORBIDDEN = {
     "listen": ("LISTEN", "listen on a session of its own"),

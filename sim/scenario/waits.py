@@ -48,6 +48,11 @@ class Observer:
             }
         )
 
+    @property
+    def versions(self) -> dict[str, int]:
+        """The server's version number by node, as 180006."""
+        return {node: each.info.server_version for node, each in self._connections.items()}
+
     async def look(self, clients: Iterable[Client]) -> Waits:
         """Who waits at this moment; the nodes are looked at as closely together as can be."""
         looked = await asyncio.gather(
