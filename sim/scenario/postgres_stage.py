@@ -81,25 +81,22 @@ class PostgresTheatre:
             commit=scenario.topology.commit,
             keep=self._keep,
         )
-        async with AsyncExitStack() as stack:
-            try:
+        try:
+            async with AsyncExitStack() as stack:
                 await stack.enter_async_context(topology)
-            except psycopg.OperationalError as error:
-                raise ServerError(f"a node's server cannot be used: {error}") from error
-            await refuse_existing(topology, scenario)
-            if not self._keep:
-                stack.push_async_callback(clear, topology, scenario)
-            await set_up(topology, scenario)
-            dsns = {name: topology.nodes[name].dsn for name in scenario.topology.nodes}
-            observer = await Observer.connect(dsns)
-            stack.push_async_callback(observer.close)
-            if self._keep:
-                self.kept += [(order.name, node, dsn) for node, dsn in dsns.items()]
-            await observer.look(())  # plans are made now and not while somebody waits
-            try:
+                await refuse_existing(topology, scenario)
+                if not self._keep:
+                    stack.push_async_callback(clear, topology, scenario)
+                await set_up(topology, scenario)
+                dsns = {name: topology.nodes[name].dsn for name in scenario.topology.nodes}
+                observer = await Observer.connect(dsns)
+                stack.push_async_callback(observer.close)
+                if self._keep:
+                    self.kept += [(order.name, node, dsn) for node, dsn in dsns.items()]
+                await observer.look(())  # plans are made now and not while somebody waits
                 yield PostgresStage(topology, scenario, observer)
-            except psycopg.OperationalError as error:
-                raise ServerError(f"a node's server went away: {error}") from error
+        except psycopg.OperationalError as error:
+            raise ServerError(f"a node's server cannot be used: {error}") from error
 
 
 class PostgresStage:

@@ -6,7 +6,12 @@ import psycopg
 import pytest
 
 from sim.report.history import History
-from twopc.errors import ScenarioError
+from sim.scenario.check import parse
+from sim.scenario.postgres_stage import PostgresTheatre
+from sim.scenario.run import run
+from tests.scenario.conftest import HEAD
+from twopc.errors import ScenarioError, ServerError
+from twopc.server import Server
 
 TWO = """\
 sessions:
@@ -284,3 +289,29 @@ async def test_what_the_server_does_not_take_has_its_place(play, table, line, me
             head=head,
         )
     assert message in str(caught.value)
+
+
+class Killer(History):
+    """Kills the server as soon as a step has ended."""
+
+    def __init__(self, server) -> None:
+        super().__init__()
+        self._server = server
+
+    def write(self, kind, **fields):
+        record = super().write(kind, **fields)
+        if (kind, record.step) == ("ok", "a_one"):
+            self._server.kill()
+        return record
+
+
+async def test_the_server_goes_away():
+    scenario = parse(
+        HEAD + TWO + "orders: [{name: x, steps: [a_begin, a_one, b_begin, b_one, a_end]}]"
+    )
+    with Server.start() as server:
+        history = Killer(server)
+        with pytest.raises(ServerError, match="a node's server cannot be used"):
+            async with PostgresTheatre(server=server) as theatre:
+                await run(scenario, theatre, history)
+    assert history.records[-1].kind != "end"
