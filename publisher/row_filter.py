@@ -34,7 +34,7 @@ select array(select a.attname::text
              join pg_class c on c.oid = d.refobjid
              where d.classid = 'pg_policy'::regclass and d.objid = p.oid
                and d.refclassid = 'pg_class'::regclass and d.refobjid <> p.polrelid),
-       pg_get_expr(p.polqual, p.polrelid), p.oid
+       pg_get_expr(p.polqual, p.polrelid), p.oid, p.polwithcheck is not null
 from pg_policy p
 where p.polrelid = %(table)s::text::regclass and p.polname = 'msrepl_row_filter'
 """
@@ -71,13 +71,15 @@ async def read_filter(connection: Connection, table: Table, text: str) -> RowFil
                 cursor = await connection.execute(_USED, {"table": where.as_string(connection)})
                 row = await cursor.fetchone()
             assert row is not None
-            columns, others, qualified_text, oid = row
+            columns, others, qualified_text, oid, more = row
             used = await needs(connection, "pg_policy", [oid])
             await connection.execute(sql.SQL("drop policy {} on {}").format(_POLICY, where))
     except psycopg.Error as error:
         raise ArticleError(
             f"{problem} is not a condition over its columns: {error.diag.message_primary or error}"
         ) from error
+    if more:
+        raise ArticleError(f"{problem} is not a condition over its columns: it ends early")
     if others:
         raise ArticleError(
             f"{problem} looks at {', '.join(others)}, whose changes would move rows in and out "
