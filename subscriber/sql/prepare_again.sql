@@ -3,20 +3,23 @@
 -- tables:    at the Publisher: pg_prepared_xacts
 -- holes:     owner, link
 --
--- If the branch is prepared, PREPARE has arrived: a yes. If not and the whole branch is in the message (lazy
--- shipping), it is sent again: should the first one still be on its way, the branch marker lets only one of
--- them in. Returns the command tag.
+-- If the link was open and the branch is prepared, PREPARE has arrived: a yes. Else, if the whole branch is in
+-- the message (lazy shipping), it is sent again: should the first one still be on its way, the branch marker
+-- lets only one of them in. Returns the command tag.
 create or replace function msrepl.prepare_again(gid text, whole boolean, message text, command text) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
+    was_open constant boolean := {link} = any (coalesce(msrepl_link.dblink_get_connections(), array[]::text[]));
     detail text;
     context text;
 begin
     perform msrepl.open_link();
     begin
-        if msrepl.query_link(format('select exists (select from pg_prepared_xacts where gid = %L)', gid))::boolean then
+        if was_open and msrepl.query_link(format(
+            'select exists (select from pg_prepared_xacts where gid = %L and owner = session_user)', gid))::boolean
+        then
             return 'PREPARE TRANSACTION';
         elsif whole then
             return msrepl_link.dblink_exec({link}, command);
