@@ -38,9 +38,10 @@ def atomic(records: Sequence[Record]) -> list[str]:
         missing = wanted - set(sites)
         if missing:
             broken.append(f"{gid} took effect at {_words(sites)} and not at {_words(missing)}")
+    told = {record.gid for record in records if (record.data or {}).get("committed")}
     for record in records:
         who = f"{record.session} ({record.step})"
-        if record.kind in ("rejected", "rolled_back") and record.gid in committed:
+        if record.kind in ("rejected", "rolled_back") and record.gid in set(committed) - told:
             at = _words(committed[record.gid])
             broken.append(f"{record.gid} was refused to {who} and yet took effect at {at}")
         if (record.data or {}).get("committed") and record.gid in _wrote(records) - set(committed):

@@ -161,7 +161,7 @@ class Lane:
         self.open, self.refused, self.locking, self.outcome = False, "", "", outcome
 
     async def _execute(self, step: Step) -> tuple[str, dict[str, Any]]:
-        if self.refused:
+        if self.refused and not sqltext.returns_to_savepoint(step.statements[0]):
             return "skipped", {"message": f"its transaction was refused at {self.refused}"}
         alone = not self.open
         if alone:
@@ -174,8 +174,8 @@ class Lane:
             if alone:
                 await self._rollback()
             raise
-        gid = self.session.gid
-        fields: dict[str, Any] = {"gid": gid, **_returned(result)}
+        self.refused = ""
+        fields: dict[str, Any] = {"gid": self.session.gid, **_returned(result)}
         if alone:
             await self._commit()
             fields["data"] = {"committed": True}

@@ -132,13 +132,23 @@ def transaction_control(text: str) -> str:
     for statement in statements(text):
         first = statement[0].word
         second = statement[1].word if len(statement) > 1 else ""
-        if first == "rollback" and "to" in (token.word for token in statement[1:4]):
+        if first == "rollback" and _to_savepoint(statement):
             continue
         if first in ("begin", "start", "commit", "end", "abort", "rollback") or (
             (first, second) == ("prepare", "transaction")
         ):
             return f"{first} {second}".strip().upper()
     return ""
+
+
+def returns_to_savepoint(text: str) -> bool:
+    """Whether `text` is a ROLLBACK TO a savepoint, which a failed transaction still takes."""
+    found = statements(text)
+    return bool(found) and found[0][0].word == "rollback" and _to_savepoint(found[0])
+
+
+def _to_savepoint(rollback: list[Token]) -> bool:
+    return "to" in (token.word for token in rollback[1:3])
 
 
 def copies(text: str) -> bool:

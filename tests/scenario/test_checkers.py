@@ -67,6 +67,13 @@ def test_refused_and_yet_there():
     ]
 
 
+def test_refused_at_a_statement_and_committed_without_it():
+    story = Story().add("rejected", session="bob", step="b", gid=GID)
+    story.add("ok", session="bob", step="b_end", gid=GID, data={"committed": True})
+    story.markers("pub", f"{GID}:pub").markers("sub1", f"{GID}:sub1")
+    assert atomic(story.records) == []
+
+
 @pytest.mark.parametrize(("rowcount", "broken"), [(1, True), (0, False)])
 def test_committed_and_nowhere(rowcount, broken):
     story = Story().add("ok", session="bob", step="b", gid=GID, tag="UPDATE 1", rowcount=rowcount)

@@ -139,3 +139,31 @@ def test_allowed(text):
 )
 def test_takes_locks(text, locks):
     assert sqltext.takes_locks(text) is locks
+
+
+@pytest.mark.parametrize(
+    ("text", "does"),
+    [
+        ("rollback to a", True),
+        ("ROLLBACK TRANSACTION TO SAVEPOINT a", True),
+        ("rollback", False),
+        ("rollback prepared 'to'", False),
+        ("savepoint to_b", False),
+        ("", False),
+    ],
+)
+def test_returns_to_savepoint(text, does):
+    assert sqltext.returns_to_savepoint(text) is does
+
+
+@pytest.mark.parametrize(
+    ("text", "does"),
+    [
+        ("copy t from stdin", True),
+        ("COPY (select 1) TO STDOUT", True),
+        ("copy t from '/tmp/x'", False),
+        ("select 'copy', 'stdin'", False),
+    ],
+)
+def test_copies(text, does):
+    assert sqltext.copies(text) is does

@@ -143,6 +143,40 @@ orders:
     assert played.failures == []
 
 
+async def test_a_savepoint_outlives_a_refusal(play):
+    """What was refused is undone at both ends, and the rest of the transaction commits."""
+    played = await play(
+        """
+sessions:
+  office: {node: pub, steps: [o_one: {sql: "update t set n = 0 where id = 1"}]}
+  alice:
+    node: sub1
+    steps:
+      - a_begin: begin
+      - a_two:   {sql: "update t set n = 5 where id = 2"}
+      - a_save:  {sql: "savepoint a"}
+      - a_stale: {sql: "update t set n = 5 where id = 1"}
+      - a_lost:  {sql: "update t set n = 6 where id = 2"}
+      - a_back:  {sql: "rollback to savepoint a"}
+      - a_three: {sql: "update t set n = 5 where id = 3"}
+      - a_end:   commit
+orders:
+  - name: back
+    steps: [o_one, a_begin, a_two, a_save, a_stale, a_lost, a_back, a_three, a_end]
+    expect:
+      steps: {a_stale: {rejected: version_mismatch}, a_three: {rowcount: 1}}
+      sessions: {alice: committed}
+      tables:
+        t:
+          pub: [{id: 1, n: 0}, {id: 2, n: 5}, {id: 3, n: 5}]
+          sub1: [{id: 1, n: 10}, {id: 2, n: 5}, {id: 3, n: 5}]
+""",
+        head=head(),
+    )
+    assert played.failures == []
+    assert played.ends()["a_lost"] == "skipped"
+
+
 async def test_a_session_that_never_ends_is_rolled_back_everywhere(play):
     played = await play(
         QUARREL + "orders: [{name: open, steps: [a_begin, a_one]}]",
