@@ -50,12 +50,10 @@ def atomic(records: Sequence[Record]) -> list[str]:
 
 
 def _wrote(records: Sequence[Record]) -> set[str]:
-    """The global transactions in which some statement changed rows."""
-    return {
-        record.gid
-        for record in _of_kind(records, "ok")
-        if record.gid and record.rowcount and record.tag.split(" ")[0] in _WRITES
-    }
+    """The global transactions in which rows were changed, and nothing was taken back."""
+    done = [record for record in _of_kind(records, "ok") if record.gid]
+    wrote = {each.gid for each in done if each.rowcount and each.tag.split(" ")[0] in _WRITES}
+    return wrote - {each.gid for each in done if each.tag == "ROLLBACK"}
 
 
 def prepared_left(records: Sequence[Record]) -> list[str]:

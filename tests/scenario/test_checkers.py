@@ -83,6 +83,13 @@ def test_committed_and_nowhere(rowcount, broken):
     assert atomic(story.records) == (expected if broken else [])
 
 
+def test_all_taken_back_by_a_savepoint_and_committed():
+    story = Story().add("ok", session="bob", step="b", gid=GID, tag="UPDATE 1", rowcount=1)
+    story.add("ok", session="bob", step="b_back", gid=GID, tag="ROLLBACK", rowcount=-1)
+    story.add("ok", session="bob", step="b_end", gid=GID, tag="COMMIT", data={"committed": True})
+    assert atomic(story.markers("pub").markers("sub1").records) == []
+
+
 def test_prepared_left():
     story = Story().add("prepared", node="pub", data={"gids": [f"{GID}:pub"]})
     assert prepared_left(story.records) == [f"{GID}:pub is still prepared at pub"]
