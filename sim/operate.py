@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
@@ -24,11 +25,11 @@ from twopc.names import BranchId
 from twopc.protocol.effects import Outcome
 
 _KIND = """
-select case
-    when to_regclass('msrepl.sysarticles') is not null then 'publisher'
-    when to_regclass('msrepl.mssubscription_agents') is not null then 'subscriber'
-    when to_regclass('msrepl.coordinator_epoch') is not null then 'distribution'
-end
+select array_remove(array[
+    case when to_regclass('msrepl.sysarticles') is not null then 'publisher' end,
+    case when to_regclass('msrepl.mssubscription_agents') is not null then 'subscriber' end,
+    case when to_regclass('msrepl.coordinator_epoch') is not null then 'distribution' end
+], null)
 """
 _COORDINATORS = "select distinct coordinator from msrepl.coordinator_epoch order by 1"
 _SUBSCRIBER = "select publisher, subscriber from msrepl.mssubscription_agents"
@@ -47,7 +48,7 @@ async def attach(nodes: Mapping[str, str], *, coordinator: str | None = None) ->
     """
     if not nodes:
         raise ConfigurationError("name the nodes: --node pub=DSN --node store_a=DSN ...")
-    kinds: dict[str, str] = {}
+    kinds: dict[str, list[str]] = {}
     names: list[str] = []
     for name, dsn in nodes.items():
         try:
@@ -56,38 +57,46 @@ async def attach(nodes: Mapping[str, str], *, coordinator: str | None = None) ->
             raise ConfigurationError(f"node {name!r}: {error}") from None
         async with connection:
             kinds[name] = await _kind(connection, name)
-            if kinds[name] == "distribution":
+            if "distribution" in kinds[name]:
                 cursor = await connection.execute(_COORDINATORS)
                 names = [row[0] for row in await cursor.fetchall()]
-    publishers = [name for name, kind in kinds.items() if kind == "publisher"]
+
+    def of(kind: str) -> list[str]:
+        return [name for name, found in kinds.items() if kind in found]
+
+    publishers, logs = of("publisher"), of("distribution")
     if len(publishers) != 1:
         raise ConfigurationError(
             f"{len(publishers)} of the nodes given are Publishers; it must be one"
         )
+    dsns = dict(nodes)
+    if logs == publishers:  # both in one database
+        dsns["distribution"] = nodes[publishers[0]]
+        logs = ["distribution"]
     return Topology(
         publisher=publishers[0],
-        subscribers=[name for name, kind in kinds.items() if kind == "subscriber"],
-        dsns=nodes,
-        distribution=next((n for n, kind in kinds.items() if kind == "distribution"), None),
+        subscribers=of("subscriber"),
+        dsns=dsns,
+        distribution=logs[0] if logs else None,
         name=coordinator or _only(names),
         attach=True,
     )
 
 
-async def _kind(connection: AsyncConnection[tuple[str, ...]], name: str) -> str:
+async def _kind(connection: AsyncConnection[Any], name: str) -> list[str]:
     row = await (await connection.execute(_KIND)).fetchone()
-    if row is None or row[0] is None:
+    if row is None or not row[0]:
         raise ConfigurationError(
             f"node {name!r}: database {connection.info.dbname!r} holds nothing of ours: neither a "
             "publication, nor a subscription, nor a decision log"
         )
-    if row[0] == "subscriber":
+    if "subscriber" in row[0]:
         known = await (await connection.execute(_SUBSCRIBER)).fetchone()
         if known is not None and known[1] != name:
             raise ConfigurationError(
                 f"node {name!r}: this Subscriber was set up as {known[1]!r}; use that name"
             )
-    return str(row[0])
+    return [str(kind) for kind in row[0]]
 
 
 def _only(names: list[str]) -> str | None:

@@ -6,6 +6,7 @@ Knows nothing of articles and subscriptions.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import os
 import secrets
@@ -107,7 +108,6 @@ class Nodes:
         self._given = server
         self._durable = durable
         self._own: list[Server] = []
-        self._roles: dict[int, list[str]] = {}
         self.nodes: dict[str, Node] = {}
 
     async def create(self) -> dict[str, Node]:
@@ -117,7 +117,7 @@ class Nodes:
             ServerError: a server cannot be started or reached, or a right is missing.
         """
         servers = await self._servers()
-        secret = secrets.token_urlsafe(24)
+        secret = self._secret()
         app, coordinator = names.role("app", self.name), names.role("coordinator", self.name)
         for node, kind in self._kinds.items():
             server, embedded = servers[node]
@@ -146,6 +146,19 @@ class Nodes:
             )
         )
         return self.nodes
+
+    def _secret(self) -> str:
+        """The password of our roles.
+
+        On servers that are there already every process that is given the same DSNs must come to the same
+        one, or each would lock the others out.
+        """
+        given = [
+            str(conninfo.conninfo_to_dict(d).get("password") or "") for d in self._dsns.values()
+        ]
+        if not given or not all(given):
+            return secrets.token_urlsafe(24)
+        return hashlib.sha256("\0".join([self.name, *sorted(given)]).encode()).hexdigest()
 
     def attach(self) -> dict[str, Node]:
         """Take nodes that are there; the administrator's role serves for every role."""

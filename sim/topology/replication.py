@@ -25,6 +25,11 @@ from twopc.sql.describe import describe
 class Replication(Wiring):
     """A topology that publishes and subscribes."""
 
+    def __init__(self, **wiring: Any) -> None:
+        super().__init__(**wiring)
+        self._published: list[tuple[str, str]] = []
+        self._subscribed: list[str] = []
+
     def sites(self, subscriber: str) -> Sites:
         """The names under which a Subscriber and the Publisher take part in transactions."""
         return Sites(publisher=self.publisher, subscriber=subscriber)
@@ -47,11 +52,25 @@ class Replication(Wiring):
             row_filter=row_filter,
         )
         await grant_tables(connection, schema, table, self.node(self.publisher).app_role)
+        self._published.append((schema, table))
         return article
+
+    async def take_away(self) -> None:
+        """As `Wiring.take_away`: subscriptions, then articles, then what they stand on."""
+        for name in [n for n in self._subscribed if not self.node(n).embedded]:
+            await self.unsubscribe(name)
+        if self.nodes and not self.node(self.publisher).embedded:
+            for schema, table in [*self._published]:
+                await self.unpublish(table, schema=schema)
+            if self.publisher in self._brought:
+                await publication.uninstall(await self.admin(self.publisher))
+        await super().take_away()
 
     async def unpublish(self, table: str, *, schema: str = "public") -> None:
         """Take an article back; see `publisher.publication.unpublish`."""
         await publication.unpublish(await self.admin(self.publisher), schema, table)
+        if (schema, table) in self._published:
+            self._published.remove((schema, table))
 
     async def subscribe(self, subscriber: str) -> None:
         """Give a Subscriber every article: tables, rows, link and triggers.
@@ -97,6 +116,7 @@ class Replication(Wiring):
                 sql.Identifier(registered.link_role), sql.Identifier(node.coordinator_role)
             )
         )
+        self._subscribed.append(subscriber)
         if found:
             raise SubscriptionError(subscription.inactive_message(found))
 
@@ -151,6 +171,8 @@ class Replication(Wiring):
         for schema, table in await subscription.uninstall(here):
             await revoke_tables(here, schema, table, role)
         await subscriptions.drop_subscription(await self.admin(self.publisher), subscriber)
+        if subscriber in self._subscribed:
+            self._subscribed.remove(subscriber)
 
 
 async def _exists(connection: AsyncConnection[Any], article: Article) -> bool:

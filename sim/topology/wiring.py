@@ -53,15 +53,20 @@ class Wiring:
         self.lock_timeout_ms = lock_timeout_ms
         self._keep = keep or attach
         self._attach = attach
+        dsns = dict(dsns or {})
+        if publisher in dsns and not attach:
+            # as in the original, the distribution database is the Publisher's unless there is another
+            dsns.setdefault(distribution, dsns[publisher])
         self._nodes = Nodes(
             name=self.name,
             kinds=kinds,
-            dsns=dsns or {},
+            dsns=dsns,
             servers=servers,
             server=server,
             durable=durable,
         )
         self._connections: dict[str, AsyncConnection[Any]] = {}
+        self._brought: set[str] = set()
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -84,6 +89,10 @@ class Wiring:
         """What Publisher and distribution database need before anything is published."""
         publisher, distribution = self.node(self.publisher), self.node(self.distribution)
         here = await self.admin(self.publisher)
+        for node in (publisher, distribution):
+            known = await self.execute(node.name, "select to_regnamespace('msrepl') is not null")
+            if not known[0][0]:
+                self._brought.add(node.name)
         await publication.install(here)
         await install_participant(
             here, publication.owner_role(publisher.database), publisher.coordinator_role
@@ -102,11 +111,26 @@ class Wiring:
 
     async def close(self) -> None:
         """End everything that was started; harmless twice."""
+        if not self._keep:
+            await self.take_away()
         for connection in self._connections.values():
             await connection.close()
         self._connections.clear()
         if not self._keep:
             await self._nodes.drop(self._is_ours)
+
+    async def take_away(self) -> None:
+        """Remove from databases that were there before what this topology brought into them."""
+        for name in sorted(self._brought):
+            node = self.node(name)
+            if not node.embedded and node.kind == "distribution" and self._is_apart(node):
+                await self.execute(name, "drop schema if exists msrepl cascade")
+        self._brought.clear()
+
+    def _is_apart(self, node: Node) -> bool:
+        """The distribution database is not the Publisher's."""
+        publisher = self.node(self.publisher)
+        return node.server is not publisher.server or node.database != publisher.database
 
     def _is_ours(self, gid: str) -> bool:
         branch = BranchId.parse(gid)
