@@ -147,10 +147,14 @@ class Wire:
 
     async def close(self) -> None:
         """Cut everything and listen no more."""
-        for stream in self._streams:
-            stream.close()
+        self.cut()
         self._server.close()
         await self._server.wait_closed()
+
+    def cut(self) -> None:
+        """Cut what is open now."""
+        for stream in self._streams:
+            stream.close()
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.is_down:

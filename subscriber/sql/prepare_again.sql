@@ -30,6 +30,10 @@ begin
             raise;
         when others then
             get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+            if was_open and sqlstate = '55P03' then
+                -- it may be the first PREPARE that holds the lock: not known, which is less than a no
+                perform msrepl.explain_failure('08006', sqlerrm, null, null, command);
+            end if;
             perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
             raise;
     end;

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import psycopg
 import pytest
 
-from tests.fix_link import ApartPair, MakeApart, Wire
+from tests.fix_link import ApartPair, MakeApart, Wire, until
 from twopc.errors import conflict_facts
 
 ACCOUNT = "create table account (id int primary key, balance int not null)"
@@ -133,4 +135,37 @@ async def test_answer_to_prepare_is_lost_and_nobody_can_ask(
     await pair.topology.execute("pub", f"rollback prepared '{pair.gid}:pub'")
     wire.is_down = False
     assert await pair.run("update account set balance = 2 where id = 1") == 1
+    await pair.same("account")
+
+
+async def test_prepare_is_still_under_way_when_it_is_sent_again(
+    make_apart: MakeApart, wire: Wire
+) -> None:
+    """The first one still waits at the Publisher when its wire is cut, and prepares after all.
+
+    The second cannot know, so the error is one of the link's: the coordinator then asks there."""
+    pair = await make_apart(ACCOUNT, ROWS, publish=["account"])
+    await pair.put(wire)
+    # a backend that neither gives up nor notices that its client is gone
+    await pair.set_link(options="-c lock_timeout=0 -c client_connection_check_interval=0")
+    await pair.run("update account set balance = 0 where id = 5")
+    await pair.topology.execute(
+        "sub1", "alter server msrepl_publisher options (set options '-c lock_timeout=300')"
+    )
+    async with await pair.topology.node("pub").connect() as holder:
+        await holder.execute("begin")
+        await holder.execute("update account set balance = 0 where id = 2")
+        await pair.begin(shipping="lazy")
+        await pair.execute("update account set balance = 2 where id = 2")
+        task = asyncio.create_task(pair.fails(f"call msrepl.prepare_publisher('{pair.gid}', null)"))
+        await pair.eyes.waiting_link(pair)
+        wire.cut()
+        error = await task
+        await holder.execute("rollback")
+
+    assert_broke(error)
+    await pair.rollback()
+    branch = f"{pair.gid}:pub"
+    await until(lambda: pair.eyes.prepared(pair.database) == [branch], "the first to prepare")
+    await pair.topology.execute("pub", f"rollback prepared '{branch}'")
     await pair.same("account")
