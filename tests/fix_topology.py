@@ -80,6 +80,11 @@ class Pair:
         """Roll the open transaction back, at both ends."""
         await self.app.execute("rollback")
         await self.app.execute("select msrepl.reset_link()")
+        gid = f"{self.gid}:{self.publisher}"
+        query = f"select from pg_prepared_xacts where gid = '{gid}'"
+        connection = await self.topology.admin(self.publisher)
+        if (await connection.execute(query)).rowcount:
+            await connection.execute(f"rollback prepared '{gid}'")
 
     async def run(self, *statements: str, **options: Any) -> int:
         """One global transaction; returns how many calls it took. Rolls back on an error."""
