@@ -113,12 +113,6 @@ def statements(text: str) -> list[list[Token]]:
     return [each for each in found if each]
 
 
-def one_line(text: str) -> str:
-    """`text` with its spaces and comments folded, for a message or a timeline."""
-    parts = (" " if token.kind == "space" else token.text for token in tokens(text))
-    return "".join(parts).strip().rstrip(";").rstrip()
-
-
 _LOCKING = frozenset({"insert", "update", "delete", "merge", "copy", "lock", "share", "call"})
 
 

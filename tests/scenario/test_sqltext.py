@@ -37,10 +37,6 @@ def test_placeholders():
     assert sqltext.placeholders(text) == "select %(a)s, 5 %% 2, 'x%%:a', a like '%%' || %(a)s"
 
 
-def test_one_line():
-    assert sqltext.one_line("select  1,\n  'a  b' -- why\n ;\n") == "select 1, 'a  b'"
-
-
 @pytest.mark.parametrize(
     ("text", "count"),
     [
