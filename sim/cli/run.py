@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sim.cli.exits import ENVIRONMENT, INTERRUPTED, NOTHING, USAGE, worst
+from sim.cli.exits import ENVIRONMENT, INTERNAL, INTERRUPTED, NOTHING, USAGE, worst
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -164,7 +164,6 @@ async def _run_one(
     from sim.report.run_files import RunFiles
     from sim.scenario.run import EXIT_CODES
     from sim.scenario.run import run as play
-    from twopc.errors import ConfigurationError, ScenarioError
 
     scenario = loaded.scenario
     terminal.head(
@@ -185,7 +184,7 @@ async def _run_one(
                 step_timeout_ms=options.timeout_ms,
                 listener=show.order,
             )
-        except (ConfigurationError, ScenarioError, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError) as error:
             files.write_verdict(_broken(loaded, error))
             raise
         told = verdict.as_json()
@@ -204,10 +203,12 @@ async def _run_one(
 
 def _broken(loaded: Loaded, error: BaseException) -> dict[str, Any]:
     """The verdict of a run that could not begin, or was not let end."""
-    from twopc.errors import ScenarioError
+    from twopc.errors import ConfigurationError, ScenarioError
 
-    kind, code = "environment", ENVIRONMENT
-    if isinstance(error, ScenarioError):
+    kind, code = "internal", INTERNAL
+    if isinstance(error, ConfigurationError):
+        kind, code = "environment", ENVIRONMENT
+    elif isinstance(error, ScenarioError):
         kind, code = "scenario", USAGE
     elif isinstance(error, asyncio.CancelledError):
         kind, code = "interrupted", INTERRUPTED
