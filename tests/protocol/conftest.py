@@ -1,4 +1,7 @@
-"""Hypothesis profiles for the protocol's tests: ``--hypothesis-profile=thorough`` digs deeper.
+"""Hypothesis profiles for the protocol's tests.
+
+``pytest tests/protocol --hypothesis-profile=thorough`` digs deeper, for some minutes; the path must
+be given, since the profile is defined here.
 
 A walk takes a quarter of a millisecond, but a slow machine must not fail for that: no deadline.
 """
@@ -11,6 +14,6 @@ settings.register_profile("quick", deadline=None, max_examples=400, derandomize=
 settings.register_profile(
     "thorough",
     deadline=None,
-    max_examples=50_000,
+    max_examples=10_000,
     suppress_health_check=[HealthCheck.too_slow],
 )

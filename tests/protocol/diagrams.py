@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from twopc.protocol.states import COORDINATOR, PARTICIPANT, Table, mermaid
+from twopc.protocol.states import COORDINATOR, PARTICIPANT, State, Table, mermaid
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 _PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
@@ -15,8 +15,8 @@ def rows(table: Table) -> str:
     """The table as a Markdown table; late events that change nothing share a line."""
     lines = ["| state | event | action | next |", "|---|---|---|---|"]
     late: dict[str, list[str]] = {}
-    in_order = sorted(table.items(), key=lambda row: list(type(row[0][0])).index(row[0][0]))
-    for (state, event), row in in_order:
+    order = list[State](type(next(iter(table))[0]))
+    for (state, event), row in sorted(table.items(), key=lambda item: order.index(item[0][0])):
         if row.action in ("ignore", "late_vote", "undecided"):
             late.setdefault(str(state), []).append(event.__name__)
         else:

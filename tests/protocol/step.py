@@ -212,6 +212,8 @@ class Step:
             self._inquired(packet.source, event)
         else:
             for key, frozen in list(self.machines.items()):
+                if not self.up:  # one of them was cut
+                    break
                 resolving = frozen.machine.state is CoordinatorState.RESOLVING
                 if key == packet.source or (packet.source == self.names[-1] and resolving):
                     self._machine(key, event)
