@@ -61,7 +61,7 @@ class Pieces:
 
     # -- rows that were sent ----------------------------------------------------------------------
 
-    def new_rows(self, parameter: str = "$3") -> sql.Composed:
+    def new_rows(self, parameter: str = "$4") -> sql.Composed:
         """The new rows of an INSERT or UPDATE."""
         return sql.SQL("unnest({}) as r({})").format(
             sql.SQL(parameter), f.identifiers(self.new_names)
@@ -69,11 +69,11 @@ class Pieces:
 
     def old_rows(self) -> sql.Composed:
         """The rows of a DELETE."""
-        return sql.SQL("unnest($3) as r({})").format(f.identifiers(self.old_names))
+        return sql.SQL("unnest($4) as r({})").format(f.identifiers(self.old_names))
 
     def both_rows(self) -> sql.Composed:
         """Key and old version beside the new row: an UPDATE."""
-        return sql.SQL("rows from (unnest($3), unnest($4)) as r({}, {}, {})").format(
+        return sql.SQL("rows from (unnest($4), unnest($5)) as r({}, {}, {})").format(
             f.identifiers(self.key_names),
             sql.Identifier(OLD_VERSION),
             f.identifiers(self.new_names),
@@ -172,7 +172,7 @@ class Pieces:
         if own:
             held_key = [self.held_name(column) for column in self.article.key]
             not_own = sql.SQL(
-                "\n                where not exists (select from unnest($3) as o({}, {}) where {})"
+                "\n                where not exists (select from unnest($4) as o({}, {}) where {})"
             ).format(
                 f.identifiers(self.key_names),
                 sql.Identifier(OLD_VERSION),

@@ -3,7 +3,8 @@
 Pure: from an `Article` to SQL. Who creates and drops them is `publisher.publication`.
 
 Rows travel as arrays of row types, because PostgreSQL passes at most 100 arguments and tables have more
-columns.
+columns. A call names the shape that its rows have: after an ALTER TABLE, rows of the old shape could be
+taken for those of the new one.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ class ProcedureTexts:
 
     def _parameters(self, *rows: tuple[str, str]) -> tuple[sql.Composed, sql.Composed]:
         """The parameter list and the list of types that identifies the procedure."""
-        parts: list[sql.Composable] = [sql.SQL("branch text"), sql.SQL("sites text[]")]
-        types: list[sql.Composable] = [sql.SQL("text"), sql.SQL("text[]")]
+        parts: list[sql.Composable] = [sql.SQL("shape text, branch text, sites text[]")]
+        types: list[sql.Composable] = [sql.SQL("text, text, text[]")]
         for name, what in rows:
             array = sql.SQL("{}[]").format(self.row_type(what))
             parts.append(sql.SQL("{} {}").format(sql.Identifier(name), array))
@@ -127,6 +128,9 @@ class ProcedureTexts:
             parameters=parameters,
             signature=signature,
             owner=self.owner,
+            shape=sql.Literal(self.article.shape),
+            schema=sql.Literal(self.article.schema),
+            table_name=sql.Literal(self.article.table),
             path=f.identifiers(dict.fromkeys(["pg_catalog", *self.path, "pg_temp"])),
             denied=self._denied(),
             table=pieces.table,
@@ -140,7 +144,7 @@ class ProcedureTexts:
             ),
             only_key=pieces.only_key(rows, pieces.new_key),
             before=pieces.watch(),
-            after=self._joined(pieces.check_partition("$3"), pieces.stored("ins", "$3")),
+            after=self._joined(pieces.check_partition("$4"), pieces.stored("ins", "$4")),
             comment=sql.Literal(f"Applies the INSERT of a Subscriber to {self.article.name}"),
         )
 
@@ -156,6 +160,9 @@ class ProcedureTexts:
             parameters=parameters,
             signature=signature,
             owner=self.owner,
+            shape=sql.Literal(self.article.shape),
+            schema=sql.Literal(self.article.schema),
+            table_name=sql.Literal(self.article.table),
             path=f.identifiers(dict.fromkeys(["pg_catalog", *self.path, "pg_temp"])),
             denied=self._denied(),
             table=pieces.table,
@@ -184,7 +191,7 @@ class ProcedureTexts:
             clashes=pieces.clashes(rows, pieces.key_names, OLD_VERSION, own=True),
             only_key=pieces.only_key(rows, pieces.key_names),
             before=self._joined(pieces.check_children("upd"), pieces.watch()),
-            after=self._joined(pieces.check_partition("$4"), pieces.stored("upd", "$4")),
+            after=self._joined(pieces.check_partition("$5"), pieces.stored("upd", "$5")),
             comment=sql.Literal(f"Applies the UPDATE of a Subscriber to {self.article.name}"),
         )
 
@@ -199,6 +206,9 @@ class ProcedureTexts:
             parameters=parameters,
             signature=signature,
             owner=self.owner,
+            shape=sql.Literal(self.article.shape),
+            schema=sql.Literal(self.article.schema),
+            table_name=sql.Literal(self.article.table),
             path=f.identifiers(dict.fromkeys(["pg_catalog", *self.path, "pg_temp"])),
             denied=self._denied(),
             table=pieces.table,

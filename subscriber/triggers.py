@@ -115,13 +115,14 @@ class TriggerTexts:
         return [c for c in self.article.columns if c.generated and c.name not in generated_here]
 
     def call(self, operation: str) -> str:
-        """How a call of ``sp_mssync_<operation>_<table>`` begins."""
+        """How a call of ``sp_mssync_<operation>_<table>`` begins: with the shape of its rows."""
         name = sql.Identifier(
             names.SCHEMA,
             names.sync_procedure(operation, self.article.schema, self.article.table),
         )
         ask = "set local msrepl.take = 'on';" if self._made_there() and operation != "del" else ""
-        return f"{ask}call {name.as_string(None)}"
+        shape = sql.Literal(self.article.shape).as_string(None)
+        return f"{ask}call {name.as_string(None)}({shape},"
 
     def _stored_key(self, operation: str) -> sql.Literal:
         return sql.Literal(names.stored_key(operation, self.article.schema, self.article.table))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from twopc.names import VERSION_COLUMN, article_name
@@ -197,6 +198,12 @@ class Article:
     def made_by_publisher(self) -> tuple[Column, ...]:
         """Columns whose missing values come from the Publisher."""
         return tuple(column for column in self.value_columns if column.made_by_publisher)
+
+    @property
+    def shape(self) -> str:
+        """A digest of what a row of the article looks like on its way; the same at both ends."""
+        columns = [(column.name, column.type) for column in self.value_columns]
+        return hashlib.sha256(repr((columns, self.key)).encode()).hexdigest()[:12]
 
     @property
     def version(self) -> Column:

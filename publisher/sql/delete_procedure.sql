@@ -1,8 +1,9 @@
 -- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
 -- called by: the DELETE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, signature, path, denied, owner, table, tables, article, old_names, key_match, same, old_version,
---            held, held_match, held_version, inside, key_json, row_json, only_key, before, comment
+-- holes:     procedure, parameters, path, shape, schema, table_name, before, table, old_names, key_match,
+--            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
+--            inside, held_match, signature, owner, comment
 --
 -- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
 -- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
@@ -13,7 +14,7 @@ as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($3);
+    sent constant integer := cardinality($4);
     kept integer := 0;
     again integer;
     done integer;
@@ -22,25 +23,28 @@ declare
     detail text;
     bad record;
 begin
-    if $1 is not null then
+    if $1 is distinct from {shape} then
+        perform msrepl.raise_stale({schema}, {table_name}, 'Publisher');
+    end if;
+    if $2 is not null then
         insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($1, pg_current_xact_id(), $2, session_user);
+        values ($2, pg_current_xact_id(), $3, session_user);
     end if;
     {before}
     loop
         begin
             delete from {table} as t
-            using unnest($3) as r({old_names})
+            using unnest($4) as r({old_names})
             where {key_match} and {same};
             get diagnostics again = row_count;
             done := kept + again;
             if done <> sent then
                 perform 1
-                from unnest($3) as r({old_names})
+                from unnest($4) as r({old_names})
                 join {table} as t on {key_match}
                 for update of t;
                 delete from {table} as t
-                using unnest($3) as r({old_names})
+                using unnest($4) as r({old_names})
                 where {key_match} and {same};
                 get diagnostics again = row_count;
                 done := done + again;
@@ -65,12 +69,12 @@ begin
         select {key_json} as key, r.{old_version}::text as sent_version,
                t.{held_version}::text as held_version, {row_json} as image
         into bad
-        from unnest($3) as r({old_names})
+        from unnest($4) as r({old_names})
         left join {held} on t.{inside} and {held_match}
         where t.{held_version} is not null or sync.sent = 1
         limit 1;
         if exists (
-            select from unnest($3) as r({old_names}) join {table} as t on {key_match} and {same}
+            select from unnest($4) as r({old_names}) join {table} as t on {key_match} and {same}
         ) then
             perform msrepl.raise_conflict(
                 'suppressed', '09000', 20515, {article}, bad.key, bad.sent_version, bad.held_version, bad.image,

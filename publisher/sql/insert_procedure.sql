@@ -1,8 +1,8 @@
 -- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
 -- called by: the INSERT trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, signature, path, denied, owner, table, tables, article, columns, new_names, new_values, clashes,
---            only_key, before, after, comment
+-- holes:     procedure, parameters, path, shape, schema, table_name, before, table, columns, new_values,
+--            new_names, clashes, article, only_key, denied, tables, after, signature, owner, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
 -- none). What it clashed with is looked up only after it failed.
@@ -13,23 +13,26 @@ as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($3);
+    sent constant integer := cardinality($4);
     done integer;
     waited boolean := false;
     violated text;
     detail text;
     bad record;
 begin
-    if $1 is not null then
+    if $1 is distinct from {shape} then
+        perform msrepl.raise_stale({schema}, {table_name}, 'Publisher');
+    end if;
+    if $2 is not null then
         insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($1, pg_current_xact_id(), $2, session_user);
+        values ($2, pg_current_xact_id(), $3, session_user);
     end if;
     {before}
     loop
         begin
             insert into {table} as t ({columns}) overriding system value
             select {new_values}
-            from unnest($3) as r({new_names});
+            from unnest($4) as r({new_names});
             get diagnostics done = row_count;
             exit;
         exception

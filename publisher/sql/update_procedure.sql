@@ -1,9 +1,10 @@
 -- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
 -- called by: the UPDATE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, signature, path, denied, owner, table, tables, article, old_names, new_names, assignments,
---            key_match, new_key_match, old_version, new_version, held, held_match, held_version, inside,
---            key_json, row_json, clashes, only_key, before, after, comment
+-- holes:     procedure, parameters, path, shape, schema, table_name, before, table, assignments, old_names,
+--            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
+--            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
+--            owner, comment
 --
 -- The old and the new rows pair by position. Behind a branch that is committed at the Subscriber but still
 -- prepared here the first UPDATE does not wait: the version in its snapshot is filtered out before any
@@ -16,7 +17,7 @@ as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($3);
+    sent constant integer := cardinality($4);
     kept integer := 0;
     again integer;
     done integer;
@@ -25,27 +26,30 @@ declare
     detail text;
     bad record;
 begin
-    if $1 is not null then
+    if $1 is distinct from {shape} then
+        perform msrepl.raise_stale({schema}, {table_name}, 'Publisher');
+    end if;
+    if $2 is not null then
         insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($1, pg_current_xact_id(), $2, session_user);
+        values ($2, pg_current_xact_id(), $3, session_user);
     end if;
     {before}
     loop
         begin
             update {table} as t
             set {assignments}
-            from rows from (unnest($3), unnest($4)) as r({old_names}, {new_names})
+            from rows from (unnest($4), unnest($5)) as r({old_names}, {new_names})
             where {key_match} and t.msrepl_tran_version = r.{old_version};
             get diagnostics again = row_count;
             done := kept + again;
             if done <> sent then
                 perform 1
-                from rows from (unnest($3), unnest($4)) as r({old_names}, {new_names})
+                from rows from (unnest($4), unnest($5)) as r({old_names}, {new_names})
                 join {table} as t on {key_match}
                 for update of t;
                 update {table} as t
                 set {assignments}
-                from rows from (unnest($3), unnest($4)) as r({old_names}, {new_names})
+                from rows from (unnest($4), unnest($5)) as r({old_names}, {new_names})
                 where {key_match} and t.msrepl_tran_version = r.{old_version};
                 get diagnostics again = row_count;
                 done := done + again;
@@ -86,7 +90,7 @@ begin
         select {key_json} as key, r.{old_version}::text as sent_version,
                t.{held_version}::text as held_version, {row_json} as image
         into bad
-        from rows from (unnest($3), unnest($4)) as r({old_names}, {new_names})
+        from rows from (unnest($4), unnest($5)) as r({old_names}, {new_names})
         left join {held} on t.{inside} and {held_match}
         where not exists (
             select from {table} as u

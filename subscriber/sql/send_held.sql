@@ -20,7 +20,7 @@ as $msrepl$
 declare
     marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
     transaction constant text := current_setting('msrepl.gid', true);
-    first text := '(null,null,';
+    first text := 'null,null,';
     step record;
     message text;
     sent integer := 0;
@@ -37,7 +37,7 @@ begin
             perform msrepl.raise_uncoordinated(
                 (select min(h.relid)::regclass::text from msrepl.held_row as h where h.xid = pg_current_xact_id()));
         end if;
-        first := '(' || quote_literal(transaction || {publisher_branch}) || ',' || {sites_text} || ',';
+        first := quote_literal(transaction || {publisher_branch}) || ',' || {sites_text} || ',';
     end if;
     for step in
         with recursive gone as (
@@ -86,7 +86,7 @@ begin
             when 'ins' then quote_literal(step.new_rows)
             when 'upd' then quote_literal(step.old_keys) || ',' || quote_literal(step.new_rows)
             else quote_literal(step.old_rows) end || ')';
-        first := '(null,null,';
+        first := 'null,null,';
         sent := sent + 1;
         if step.write_back is not null and step.operation <> 'del' then
             taking := taking || step.write_back;

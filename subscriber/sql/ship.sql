@@ -14,7 +14,7 @@
 -- enable_seqscan off: a plan made while the table was small would scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     if sync.marker is not null then
-        sync.call := {call} || '(null,null,' || sync.arguments || ')';
+        sync.call := {call} || 'null,null,' || sync.arguments || ')';
         update msrepl.branch_marker as m
         set calls = m.calls + sync.step,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
@@ -29,7 +29,7 @@
         if coalesce(sync.transaction, '') = '' then
             perform msrepl.raise_uncoordinated({table_name});
         end if;
-        sync.call := {call} || '(' || quote_literal(sync.transaction || {publisher_branch})
+        sync.call := {call} || quote_literal(sync.transaction || {publisher_branch})
             || ',' || {sites_text} || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || {own_branch}, pg_current_xact_id(), {sites}, sync.step,
