@@ -50,7 +50,7 @@ def head(out: Console, path: str, about: str, nodes: Sequence[str]) -> None:
     from rich.text import Text
 
     what = f"1 Publisher, {_counted(len(nodes) - 1, 'Subscriber')}"
-    out.print(Text.assemble((path, "bold"), (f"  {what}", "dim")))
+    out.print(Text.assemble((path, "bold"), (f"  {what}", "dim")), soft_wrap=True)
     if about:
         out.print(Padding(Text(" ".join(about.split())), (0, 0, 0, 2)))
 
@@ -86,7 +86,7 @@ def failure(out: Console, where: str, excerpt: Sequence[str], message: str) -> N
     from rich.padding import Padding
     from rich.text import Text
 
-    out.print(Padding(Text(where, style="bold"), (0, 0, 0, 4)))
+    out.print(Text.assemble("    ", (where, "bold")), soft_wrap=True)  # to be clicked on
     for line in excerpt:
         out.print(Text(f"  {line}"), soft_wrap=True)
     out.print(Padding(Text(message, style="red"), (0, 0, 0, 4)))
@@ -110,7 +110,8 @@ def total(out: Console, *, passed: int, failed: int, elapsed_s: float, invariant
     out.print(
         Text.assemble(
             (", ".join(parts), style), f" in {elapsed_s:.2f} s · invariants: {invariants}"
-        )
+        ),
+        soft_wrap=True,
     )
 
 

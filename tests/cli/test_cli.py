@@ -45,6 +45,7 @@ class Done:
 def twopc(tmp_path, monkeypatch, capsys):
     """Run a command line in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
 

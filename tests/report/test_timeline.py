@@ -115,3 +115,22 @@ def test_colours_on_a_terminal_only(monkeypatch):
     draw(line, terminal.console(out))
     assert "\x1b[1;31m" not in out.getvalue()
     assert "31m" not in out.getvalue()
+
+
+def test_what_is_to_be_copied_is_never_broken(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    out = io.StringIO()
+    console = terminal.console(out)
+    path = "a/long/way/to/some/scenario/that/has/a/name.twopc.yaml"
+    terminal.head(console, path, "", ["pub", "sub1"])
+    terminal.failure(console, f"{path}:12:34", [], "why")
+    terminal.again(console, f'twopc run {path} --order "x"', ".twopc/runs/name/20260101T000000-1")
+    terminal.total(console, passed=0, failed=1, elapsed_s=1, invariants="atomic prepared_left")
+    assert out.getvalue() == (
+        f"{path}  1 Publisher, 1 Subscriber\n"
+        f"    {path}:12:34\n"
+        "    why\n"
+        f'    again:  twopc run {path} --order "x"\n'
+        "    files:  .twopc/runs/name/20260101T000000-1/  (history.jsonl verdict.json)\n"
+        "1 order failed in 1.00 s · invariants: atomic prepared_left\n"
+    )
