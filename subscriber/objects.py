@@ -158,11 +158,11 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
         render("subscriber", "leave_statement", owner=owner),
         render("subscriber", "release_held", owner=owner),
         render("subscriber", "close_statement", owner=owner),
-        prepare_publisher(owner, sites, has_keys=False),
+        prepare_publisher(owner, sites, may_hold=False),
     ]
 
 
-def prepare_publisher(owner: sql.Identifier, sites: Sites, *, has_keys: bool) -> str:
+def prepare_publisher(owner: sql.Identifier, sites: Sites, *, may_hold: bool) -> str:
     """The procedure that prepares the Publisher's branch; with foreign keys, rows may still be held."""
     held = (
         "\n    perform msrepl.send_held();"
@@ -173,7 +173,7 @@ def prepare_publisher(owner: sql.Identifier, sites: Sites, *, has_keys: bool) ->
         "prepare_publisher",
         owner=owner,
         link=sql.Literal(LINK),
-        held=sql.SQL(held if has_keys else ""),
+        held=sql.SQL(held if may_hold else ""),
         own_branch=sites.own_branch,
         publisher_branch=sites.publisher_branch,
     )
@@ -194,7 +194,7 @@ def article_texts(
     """
     relation = sql.Literal(texts.table.as_string(None))
     drop = sql.SQL("select msrepl.drop_triggers({}::regclass)").format(relation)
-    prepare = [prepare_publisher(texts.owner, texts.sites, has_keys=True)] if texts.has_keys else []
+    prepare = [prepare_publisher(texts.owner, texts.sites, may_hold=True)] if texts.may_hold else []
     return [
         *_grants(texts),
         drop.as_string(None),
@@ -232,7 +232,7 @@ def _text_array(values: Sequence[str]) -> sql.Composed:
 def _grants(texts: TriggerTexts) -> list[str]:
     """What the owner of our functions needs: to name the table, and to write rows back."""
     found: list[sql.Composed] = []
-    if texts.has_keys or texts.takes_back:
+    if texts.may_hold or texts.takes_back:
         found.append(
             sql.SQL("grant usage on schema {} to {}").format(
                 sql.Identifier(texts.article.schema), texts.owner

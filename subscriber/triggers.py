@@ -76,8 +76,11 @@ class TriggerTexts:
         self.local = local or Table(
             schema=article.schema, name=article.table, columns=article.columns, key=article.key
         )
-        self.has_keys = bool(article.references or article.referenced_by)
-        """It has foreign keys to or from published tables: calls may have to wait for each other."""
+        self.may_hold = bool(article.references or article.referenced_by) or any(
+            "DEFERRABLE" in (unique.constraint or "") for unique in article.uniques
+        )
+        """Several changes of one statement may have to wait for each other, because of foreign keys
+        between published tables, or of unique keys that are checked at its end."""
         self.takes_back = article.writes_back or bool(self._made_there())
         """Rows come back from the Publisher."""
 
@@ -145,7 +148,7 @@ class TriggerTexts:
             "context text;",
             "marker tid;",
         ]
-        if self.has_keys:
+        if self.may_hold:
             lines.append("place integer;")
         if self._takes_back_from(operation):
             lines.append("stored text;")
@@ -209,7 +212,7 @@ class TriggerTexts:
                     source=sql.SQL(source),
                 )
             )
-        if self.has_keys:
+        if self.may_hold:
             parts.append(self._hold(operation, by_row=rows))
         return sql.SQL("").join([sql.SQL("\n{}").format(part) for part in parts])
 
@@ -408,7 +411,7 @@ class TriggerTexts:
         texts = [self._row_trigger("ver", "update", self.function("ver"))]
         if self.article.made_by_publisher:
             texts.append(self._row_trigger("gen", "insert", self.function("gen")))
-        if self.has_keys:
+        if self.may_hold:
             renew = sql.Identifier(names.SCHEMA, "renew_version")
             texts.append(self._row_trigger("new", "insert", renew))
         for where in (self.table, *partitions):
@@ -417,7 +420,7 @@ class TriggerTexts:
 
     def _statement_triggers(self, where: sql.Identifier) -> list[str]:
         texts = []
-        if self.has_keys:
+        if self.may_hold:
             texts.append(
                 self._plain_trigger("open", "before insert or update or delete", where, "enter")
             )
@@ -435,7 +438,7 @@ class TriggerTexts:
                     function=self.function(operation),
                 )
             )
-            if rows and self.has_keys:
+            if rows and self.may_hold:
                 texts.append(
                     self._plain_trigger(f"end_{operation}", f"after {verb.lower()}", where, "close")
                 )

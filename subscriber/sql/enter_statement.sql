@@ -1,4 +1,4 @@
--- msrepl.enter_statement: counts a statement that begins on a table with foreign keys.
+-- msrepl.enter_statement: counts a statement that begins on a table that may hold.
 -- called by: BEFORE STATEMENT triggers of those tables
 -- tables:    none
 -- holes:     owner

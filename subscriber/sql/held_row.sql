@@ -1,15 +1,18 @@
 -- msrepl.held_row: rows of statements that wait until no statement is open any more.
--- called by: capture triggers of tables with foreign keys, send_held
+-- called by: capture triggers of tables that may hold, send_held
 -- tables:    itself
 -- holes:     owner
 --
 -- place     number of the capture within what is held together
 -- relid     the subscribed table
--- old_link  identifies the row as it was (key and version); null if it was inserted
+-- old_link  identifies the row as it was (table, key and version); null if it was inserted
 -- new_link  identifies the row as it is; null if it was deleted
 -- old_key   key and version of the row as it was
 -- old_row   the row as it was
 -- new_row   the row as it is
+--
+-- A table may hold if a foreign key leads to it or from it, or if a unique key of it is checked at the end of
+-- a statement: what one statement does must then arrive in another order than its AFTER triggers fire in.
 --
 -- Unlogged: a row lives no longer than the statement that brought it.
 create unlogged table if not exists msrepl.held_row (
@@ -22,7 +25,7 @@ create unlogged table if not exists msrepl.held_row (
     old_row text,
     new_row text
 );
-create index if not exists held_row_old_link on msrepl.held_row (xid, relid, old_link);
+create index if not exists held_row_xid on msrepl.held_row (xid);
 alter table msrepl.held_row owner to {owner};
 revoke all on msrepl.held_row from public;
 comment on table msrepl.held_row is 'Rows of statements that wait until no statement is open any more';

@@ -1,5 +1,5 @@
 -- fragment: holds updated rows, old and new, while other statements are open.
--- called by: rendered into capture_update of tables with foreign keys
+-- called by: rendered into capture_update of tables that may hold
 -- tables:    transition tables deleted and inserted; msrepl.held_row
 -- holes:     place, relation, old_key, old_columns, new_key, new_columns, release
 --
@@ -8,7 +8,7 @@
     if sync.place > 0 then
         insert into msrepl.held_row (xid, place, relid, old_link, new_link, old_key, old_row, new_row)
         select pg_current_xact_id(), sync.place, {relation}::regclass,
-               md5(paired.old_key)::uuid, md5(paired.new_key)::uuid,
+               md5({relation} || paired.old_key)::uuid, md5({relation} || paired.new_key)::uuid,
                paired.old_key, paired.old_row, paired.new_row
         from rows from (
             unnest((select array_agg(row({old_key})::text order by {derived}) from deleted as o)),

@@ -1,5 +1,5 @@
 -- msrepl.leave_statement: counts a statement that ends, and says whether its rows must be held.
--- called by: capture triggers of tables with foreign keys, close_statement
+-- called by: capture triggers of tables that may hold, close_statement
 -- tables:    none
 -- holes:     owner
 --

@@ -1,5 +1,5 @@
 -- msrepl.release_held: sends what is held, once no statement is open any more.
--- called by: capture triggers of tables with foreign keys, close_statement
+-- called by: capture triggers of tables that may hold, close_statement
 -- tables:    none here; see send_held
 -- holes:     owner
 create or replace function msrepl.release_held() returns void

@@ -1,4 +1,4 @@
--- msrepl.renew_version: a row inserted into a table with foreign keys has a version that no other row had.
+-- msrepl.renew_version: a row inserted into a table that may hold has a version that no other row had.
 -- called by: BEFORE INSERT row trigger of those tables
 -- tables:    the row in hand only
 -- holes:     owner

@@ -45,42 +45,45 @@ begin
         ), walk as (
             select g.relid, g.place, g.old_key, g.old_row, g.new_link, g.new_row
             from gone as g
-            where not exists (
-                select from gone as p where p.relid = g.relid and p.new_link = g.old_link)
+            where not exists (select from gone as p where p.new_link = g.old_link)
           union all
             select w.relid, greatest(w.place, g.place), w.old_key, w.old_row, g.new_link, g.new_row
             from walk as w
-            join gone as g on g.relid = w.relid and g.old_link = w.new_link
+            join gone as g on g.old_link = w.new_link
         ), net as (
             select w.relid, w.place, w.old_key, w.old_row, w.new_row,
                    case when w.old_row is null then 'ins' when w.new_link is null then 'del' else 'upd' end as operation
             from walk as w
             where (w.old_row is not null or w.new_link is not null)
-              and not exists (select from gone as g where g.relid = w.relid and g.old_link = w.new_link)
+              and not exists (select from gone as g where g.old_link = w.new_link)
         ), above(child, parent) as (
             select o.objid, unnest(o.parents) from msrepl.msreplication_objects as o
           union
             select a.child, unnest(o.parents) from above as a join msrepl.msreplication_objects as o on o.objid = a.parent
-        ), subscribed as (
+        ), subscribed as materialized (
             select o.*,
                    (select count(*) from above as a where a.child = o.objid and a.parent <> o.objid) as rank,
                    exists (select from above as a where a.child = o.objid and a.parent = o.objid) as cyclic,
                    exists (select from above as a join above as b on b.child = a.parent and b.parent = a.child
                            where a.child = o.objid and a.parent <> o.objid) as entangled
             from msrepl.msreplication_objects as o
+        ), calls as (
+            select n.relid, n.operation, case when s.entangled and n.operation = 'del' then n.place end as wave,
+                   array_agg(n.old_key)::text as old_keys, array_agg(n.old_row)::text as old_rows,
+                   array_agg(n.new_row)::text as new_rows
+            from net as n
+            join subscribed as s on s.objid = n.relid
+            group by 1, 2, 3
         )
-        select s.sync_calls ->> n.operation as call, n.operation, s.write_back, s.dest_schema, s.article,
-               array_agg(n.old_key)::text as old_keys, array_agg(n.old_row)::text as old_rows,
-               array_agg(n.new_row)::text as new_rows
-        from net as n
-        join subscribed as s on s.objid = n.relid
-        group by s.objid, s.sync_calls, s.write_back, s.dest_schema, s.article, s.rank, s.cyclic, s.entangled,
-                 n.operation, case when s.entangled and n.operation = 'del' then n.place end
-        order by n.operation = 'ins',
-                 case when n.operation = 'ins' then s.rank else -s.rank end,
-                 case when s.cyclic then n.operation = 'del' else n.operation = 'upd' end,
-                 case when s.entangled and n.operation = 'del' then n.place end desc,
-                 s.objid
+        select s.sync_calls ->> c.operation as call, c.operation, s.write_back, s.dest_schema, s.article,
+               c.old_keys, c.old_rows, c.new_rows
+        from calls as c
+        join subscribed as s on s.objid = c.relid
+        order by c.operation = 'ins',
+                 case when c.operation = 'ins' then s.rank else -s.rank end,
+                 case when s.cyclic then c.operation = 'del' else c.operation = 'upd' end,
+                 c.wave desc,
+                 c.relid
     loop
         message := coalesce(message || ';', '') || step.call || first || case step.operation
             when 'ins' then quote_literal(step.new_rows)
@@ -111,7 +114,7 @@ begin
         end if;
     end if;
     perform set_config('msrepl.marker', marker::text, true);
-    if cardinality(taking) = 0 and current_setting('msrepl.shipping', true) = 'lazy' and length(queued) <= 65536 then
+    if cardinality(taking) = 0 and current_setting('msrepl.shipping', true) = 'lazy' and length(queued) <= 16384 then
         return;
     end if;
     perform msrepl.flush();

@@ -1,5 +1,5 @@
 -- !trg_mssync_open_<table>, !trg_mssync_end_<operation>_<table>: count the statements that are open.
--- called by: every statement on a subscribed table with foreign keys
+-- called by: every statement on a subscribed table that may hold
 -- tables:    the subscribed table
 -- holes:     trigger, when, table, function
 create or replace trigger {trigger}
