@@ -34,6 +34,11 @@ def row_type_name(what: str, schema: str, table: str) -> sql.Identifier:
     return sql.Identifier(names.SCHEMA, names.sync_row_type(what, schema, table))
 
 
+def shape_type_name(schema: str, table: str) -> sql.Identifier:
+    """The type of a call's first argument."""
+    return sql.Identifier(names.SCHEMA, names.shape_type(schema, table))
+
+
 def drop_texts(schema: str, table: str) -> list[str]:
     """Drops whatever procedures and types a table has."""
     routines = [
@@ -41,8 +46,11 @@ def drop_texts(schema: str, table: str) -> list[str]:
         for operation in (*OPERATIONS, "gen")
     ]
     types = [
-        sql.SQL("drop type if exists {}").format(row_type_name(what, schema, table))
-        for what in ROW_TYPES
+        sql.SQL("drop type if exists {}").format(name)
+        for name in (
+            *(row_type_name(what, schema, table) for what in ROW_TYPES),
+            shape_type_name(schema, table),
+        )
     ]
     return [text.as_string(None) for text in (*routines, *types)]
 
@@ -72,8 +80,9 @@ class ProcedureTexts:
 
     def _parameters(self, *rows: tuple[str, str]) -> tuple[sql.Composed, sql.Composed]:
         """The parameter list and the list of types that identifies the procedure."""
-        parts: list[sql.Composable] = [sql.SQL("shape text, branch text, sites text[]")]
-        types: list[sql.Composable] = [sql.SQL("text, text, text[]")]
+        shape = shape_type_name(self.article.schema, self.article.table)
+        parts: list[sql.Composable] = [sql.SQL("shape {}, branch text, sites text[]").format(shape)]
+        types: list[sql.Composable] = [sql.SQL("{}, text, text[]").format(shape)]
         for name, what in rows:
             array = sql.SQL("{}[]").format(self.row_type(what))
             parts.append(sql.SQL("{} {}").format(sql.Identifier(name), array))
@@ -89,6 +98,17 @@ class ProcedureTexts:
         return sql.SQL("\n    ").join([check for check in checks if check.as_string(None)])
 
     # -- objects ----------------------------------------------------------------------------------
+
+    def shape_type(self) -> str:
+        """The type of a call's first argument."""
+        return render(
+            "publisher",
+            "shape_type",
+            type=shape_type_name(self.article.schema, self.article.table),
+            shape=sql.Literal(self.article.shape),
+            owner=self.owner,
+            comment=sql.Literal(f"Shape of the rows of {self.article.name} that a call brings"),
+        )
 
     def row_types(self) -> list[str]:
         """The three row types."""
@@ -128,9 +148,6 @@ class ProcedureTexts:
             parameters=parameters,
             signature=signature,
             owner=self.owner,
-            shape=sql.Literal(self.article.shape),
-            schema=sql.Literal(self.article.schema),
-            table_name=sql.Literal(self.article.table),
             path=f.identifiers(dict.fromkeys(["pg_catalog", *self.path, "pg_temp"])),
             denied=self._denied(),
             table=pieces.table,
@@ -160,9 +177,6 @@ class ProcedureTexts:
             parameters=parameters,
             signature=signature,
             owner=self.owner,
-            shape=sql.Literal(self.article.shape),
-            schema=sql.Literal(self.article.schema),
-            table_name=sql.Literal(self.article.table),
             path=f.identifiers(dict.fromkeys(["pg_catalog", *self.path, "pg_temp"])),
             denied=self._denied(),
             table=pieces.table,
@@ -206,9 +220,6 @@ class ProcedureTexts:
             parameters=parameters,
             signature=signature,
             owner=self.owner,
-            shape=sql.Literal(self.article.shape),
-            schema=sql.Literal(self.article.schema),
-            table_name=sql.Literal(self.article.table),
             path=f.identifiers(dict.fromkeys(["pg_catalog", *self.path, "pg_temp"])),
             denied=self._denied(),
             table=pieces.table,
@@ -251,6 +262,7 @@ class ProcedureTexts:
     def all(self, expressions: dict[str, str]) -> list[str]:
         """Every object, in the order of creation."""
         texts = [
+            self.shape_type(),
             *self.row_types(),
             self.insert_procedure(),
             self.update_procedure(),

@@ -120,6 +120,7 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
         render("twopc", "raise_conflict", owner=owner),
         render("twopc", "raise_stale", owner=owner),
         render("twopc", "table_structure", owner=owner),
+        render("twopc", "touched_tables", owner=owner),
         render("twopc", "refuse_truncate_function", owner=owner),
         render("subscriber", "raise_uncoordinated", owner=owner),
         render("subscriber", "raise_inactive", owner=owner),
@@ -158,6 +159,8 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
         render("subscriber", "leave_statement", owner=owner),
         render("subscriber", "release_held", owner=owner),
         render("subscriber", "close_statement", owner=owner),
+        render("subscriber", "ddl_guard_function", owner=owner),
+        render("twopc", "ddl_guard_triggers"),
         prepare_publisher(owner, sites, may_hold=False),
     ]
 
@@ -193,7 +196,11 @@ def article_texts(
         partitions: everything below a partitioned table, by schema and name.
     """
     relation = sql.Literal(texts.table.as_string(None))
-    drop = sql.SQL("select msrepl.drop_triggers({}::regclass)").format(relation)
+    # an article without a structure is left alone by the guard that watches DDL
+    drop = sql.SQL(
+        "update msrepl.msreplication_objects set structure = '' where objid = {}::regclass;\n"
+        "select msrepl.drop_triggers({}::regclass)"
+    ).format(relation, relation)
     prepare = [prepare_publisher(texts.owner, texts.sites, may_hold=True)] if texts.may_hold else []
     return [
         *_grants(texts),

@@ -23,10 +23,11 @@ from subscriber.objects import (
     owner_role,
     user_mapping_text,
 )
+from subscriber.tables import check_same_shape, create_types
 from subscriber.triggers import Sites, TriggerTexts
 from twopc import names
 from twopc.articles import Article
-from twopc.errors import SubscriptionError
+from twopc.errors import ArticleError, SubscriptionError
 from twopc.sql import fragments as f
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
@@ -35,6 +36,7 @@ __all__ = [
     "LinkAddress",
     "activate",
     "addsynctriggers",
+    "check_fit",
     "inactive_message",
     "install",
     "link_publication",
@@ -173,8 +175,54 @@ async def subscribe(
 async def regenerate(
     connection: Connection, article: Article, sites: Sites
 ) -> tuple[Obstacle, ...]:
-    """Make the triggers of an article fit its table again; see `subscribe`."""
-    return await subscribe(connection, article, sites)
+    """Make the triggers of an article fit its table again, after an ALTER TABLE at either end.
+
+    The table goes by the article's name; it may have had another.
+
+    Raises:
+        SubscriptionError: the table is not that of the article; nothing was changed.
+    """
+    await check_fit(connection, article)
+    async with connection.transaction():
+        await create_types(connection, article)
+        before = await _registered(connection, article)
+        found = await subscribe(connection, article, sites)
+        if before not in (None, (article.schema, article.table)):
+            await _execute(connection, drop_article_texts(*before))
+    return found
+
+
+async def check_fit(connection: Connection, article: Article) -> None:
+    """Refuse a table that is not, or no more, that of the article.
+
+    Raises:
+        SubscriptionError: names the first difference, and how to mend it.
+    """
+    where = f"{article.name} at {connection.info.dbname!r}"
+    try:
+        local = await describe(connection, article.schema, article.table)
+    except ArticleError as error:
+        raise SubscriptionError(
+            f"{error}; the Publisher has {article.name}: rename or create the table to match"
+        ) from error
+    if await _registered(connection, article) is None:
+        raise SubscriptionError(
+            f"table {where} is not subscribed to: unsubscribe and subscribe again"
+        )
+    check_same_shape(article, local)
+
+
+async def _registered(connection: Connection, article: Article) -> tuple[str, str] | None:
+    """The name under which an article's table was subscribed to; None if it was not."""
+    cursor = await connection.execute(
+        """
+        select o.dest_schema, o.article from msrepl.msreplication_objects as o
+        where o.objid = to_regclass(%s)
+        """,
+        (f.table_of(article).as_string(connection),),
+    )
+    row = await cursor.fetchone()
+    return (row[0], row[1]) if row is not None else None
 
 
 async def _partitions(connection: Connection, article: Article) -> list[tuple[str, str]]:

@@ -180,6 +180,11 @@ def sync_row_type(operation: str, schema: str, table: str) -> str:
     return bounded(f"mssync_{operation}_row_{table_part(schema, table)}")
 
 
+def shape_type(schema: str, table: str) -> str:
+    """The type whose one value is the shape of rows that `sync_procedure` takes."""
+    return bounded(f"mssync_shape_{table_part(schema, table)}")
+
+
 def sync_trigger_function(operation: str, schema: str, table: str) -> str:
     """``trg_mssync_<operation>_<table>`` at the Subscriber."""
     return bounded(f"trg_mssync_{operation}_{table_part(schema, table)}")

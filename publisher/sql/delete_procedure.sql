@@ -1,7 +1,7 @@
 -- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
 -- called by: the DELETE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, shape, schema, table_name, before, table, old_names, key_match,
+-- holes:     procedure, parameters, path, before, table, old_names, key_match,
 --            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
 --            inside, held_match, signature, owner, comment
 --
@@ -23,9 +23,6 @@ declare
     detail text;
     bad record;
 begin
-    if $1 is distinct from {shape} then
-        perform msrepl.raise_stale({schema}, {table_name}, 'Publisher');
-    end if;
     if $2 is not null then
         insert into msrepl.branch_marker (gid, xid, participants, originator)
         values ($2, pg_current_xact_id(), $3, session_user);

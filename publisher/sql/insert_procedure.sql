@@ -1,7 +1,7 @@
 -- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
 -- called by: the INSERT trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, shape, schema, table_name, before, table, columns, new_values,
+-- holes:     procedure, parameters, path, before, table, columns, new_values,
 --            new_names, clashes, article, only_key, denied, tables, after, signature, owner, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
@@ -20,9 +20,6 @@ declare
     detail text;
     bad record;
 begin
-    if $1 is distinct from {shape} then
-        perform msrepl.raise_stale({schema}, {table_name}, 'Publisher');
-    end if;
     if $2 is not null then
         insert into msrepl.branch_marker (gid, xid, participants, originator)
         values ($2, pg_current_xact_id(), $3, session_user);

@@ -1,7 +1,7 @@
 -- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
 -- called by: the UPDATE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, shape, schema, table_name, before, table, assignments, old_names,
+-- holes:     procedure, parameters, path, before, table, assignments, old_names,
 --            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
 --            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
 --            owner, comment
@@ -26,9 +26,6 @@ declare
     detail text;
     bad record;
 begin
-    if $1 is distinct from {shape} then
-        perform msrepl.raise_stale({schema}, {table_name}, 'Publisher');
-    end if;
     if $2 is not null then
         insert into msrepl.branch_marker (gid, xid, participants, originator)
         values ($2, pg_current_xact_id(), $3, session_user);

@@ -156,6 +156,35 @@ class Replication(Wiring):
                 copy["added_keys"] = [key.name for key in missing]
         return copies
 
+    async def regenerate(self, table: str, *, schema: str = "public") -> Article:
+        """Make the objects of an article fit its table again, at the Publisher and every Subscriber.
+
+        After an ALTER TABLE at the Publisher, and the same at each Subscriber. A table that was renamed
+        goes by its new name.
+
+        Raises:
+            ArticleError: the table is not published, or can no longer be published so.
+            SubscriptionError: a Subscriber's table does not match: nothing is changed anywhere. Or a
+                user's trigger fires before ours there: then that subscription is inactive.
+        """
+        publisher = await self.admin(self.publisher)
+        there = [s.subscriber for s in await subscriptions.subscriptions(publisher)]
+        known = [name for name in there if name in self.nodes]
+        async with publisher.transaction():
+            article = await publication.regenerate(publisher, schema, table)
+            for subscriber in known:
+                await subscription.check_fit(await self.admin(subscriber), article)
+        found = [
+            obstacle
+            for subscriber in known
+            for obstacle in await subscription.regenerate(
+                await self.admin(subscriber), article, self.sites(subscriber)
+            )
+        ]
+        if found:
+            raise SubscriptionError(subscription.inactive_message(found))
+        return article
+
     async def activate(self, subscriber: str) -> None:
         """Let a Subscriber's changes through again once nothing keeps our triggers from firing first.
 

@@ -21,6 +21,8 @@ create table if not exists msrepl.msreplication_objects (
     added_keys text[] not null default array[]::text[],
     structure text not null default '',
     routines oid[] not null default array[]::oid[],
+    triggers oid[] not null default array[]::oid[],
+    partition_triggers oid[] not null default array[]::oid[],
     parents oid[] not null default array[]::oid[],
     sync_calls jsonb not null,
     write_back text,

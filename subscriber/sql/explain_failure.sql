@@ -27,6 +27,11 @@ begin
                   hint = 'Roll back and begin another global transaction.';
     elsif state = '23505' and not starts_with(coalesce(detail, ''), chr(123)) then
         perform msrepl.raise_conflict('update_exists', '23505', 20515, null, null, null, null, null, message);
+    elsif state = '22P02' and message ~ 'enum msrepl\.\S*mssync_shape_|^malformed record literal' then
+        -- the Publisher's procedures were made for other rows than the triggers here send
+        perform msrepl.raise_stale(o.dest_schema, o.article, 'Publisher')
+        from msrepl.msreplication_objects as o, jsonb_each_text(o.sync_calls) as c
+        where strpos(command, c.value) > 0;
     elsif state in ('25P01', '3B001') and starts_with(command, 'rollback to') then
         raise exception 'the transaction at the Publisher that belongs to this one has ended'
             using errcode = 'invalid_transaction_state',

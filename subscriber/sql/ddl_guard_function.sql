@@ -1,0 +1,73 @@
+-- msrepl.ddl_guard: after DDL, replaces the trigger functions of a table that they no longer fit by ones that
+-- say so, and refuses DDL that would let changes pass unseen.
+-- called by: event triggers of this database (ddl_guard_triggers.sql)
+-- tables:    msrepl.msreplication_objects; catalogs
+-- holes:     owner
+--
+-- The check costs nothing at run time: stale triggers simply have other functions, in the transaction of the
+-- DDL itself, so they come and go with it. An article without a structure is being worked on.
+create or replace function msrepl.ddl_guard() returns event_trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    touched oid[];
+    article record;
+    routine oid;
+begin
+    -- nothing is left to guard, or the DDL is our own
+    if to_regclass('msrepl.msreplication_objects') is null
+        or exists (select from msrepl.msreplication_objects as o where o.structure = '')
+    then
+        return;
+    end if;
+    touched := msrepl.touched_tables(tg_event);
+    for article in
+        select o.objid, o.dest_schema, o.article, o.routines, o.triggers, o.partition_triggers,
+               c.oid is null as dropped,
+               msrepl.table_structure(o.objid) is distinct from o.structure as altered
+        from msrepl.msreplication_objects as o
+        left join pg_class as c on c.oid = o.objid
+        where touched is null or o.objid = any (touched)
+           or o.objid in (select p.relid from unnest(touched) as t, pg_partition_ancestors(t) as p)
+    loop
+        if not article.dropped and not exists (
+            select from pg_attribute as a
+            where a.attrelid = article.objid and a.attname = 'msrepl_tran_version' and not a.attisdropped
+              and a.attnotnull and a.atttypid = 'uuid'::regtype
+        ) then
+            raise exception 'column msrepl_tran_version of subscribed table %.% cannot be changed or dropped (21080)',
+                article.dest_schema, article.article
+                using errcode = 'dependent_objects_still_exist', hint = 'Unsubscribe first.';
+        end if;
+        -- a partition may go with its triggers
+        if not article.dropped and exists (
+            select from unnest(article.triggers || article.partition_triggers) as k(oid)
+            left join pg_trigger as t on t.oid = k.oid
+            where t.tgenabled not in ('O', 'A')
+               or t.oid is null and (k.oid = any (article.triggers) or not article.altered)
+        ) then
+            raise exception 'triggers of subscribed table %.% cannot be disabled or dropped: changes would pass unseen',
+                article.dest_schema, article.article
+                using errcode = 'dependent_objects_still_exist',
+                      hint = 'Unsubscribe first; or SET session_replication_role = replica for changes that are not for replication.';
+        end if;
+        continue when not article.altered;
+        update msrepl.msreplication_objects as o
+        set stale = case when article.dropped then 'the table was dropped' else 'the table was altered' end
+        where o.objid = article.objid and o.stale is null;
+        continue when not found;
+        foreach routine in array article.routines loop
+            execute format(
+                'create or replace function %s() returns trigger language plpgsql security definer '
+                'set search_path = pg_catalog, pg_temp as %L',
+                routine::regproc,
+                format('begin perform msrepl.raise_stale(%L, %L, ''Subscriber''); return null; end',
+                       article.dest_schema, article.article));
+        end loop;
+    end loop;
+end
+$msrepl$;
+alter function msrepl.ddl_guard() owner to {owner};
+revoke all on function msrepl.ddl_guard() from public;
+comment on function msrepl.ddl_guard() is 'Replaces trigger functions that no longer fit their table by ones that say so';
