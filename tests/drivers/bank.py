@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -26,8 +26,16 @@ class Bank:
         """Every effect and event of the coordinators that `coordinator` made."""
 
     @classmethod
-    async def open(cls, topology: Topology, accounts: int = 20) -> Bank:
-        """Create, publish and subscribe the table."""
+    async def open(
+        cls,
+        topology: Topology,
+        accounts: int = 20,
+        *,
+        before_publishing: str = "",
+        publish: Sequence[str] = (),
+        at_subscriber: str = "",
+    ) -> Bank:
+        """Create, publish and subscribe the table, and others; run the statements given."""
         bank = cls(topology)
         await topology.execute(
             PUB, "create table account (id integer primary key, balance integer not null)"
@@ -35,10 +43,31 @@ class Bank:
         await topology.execute(
             PUB, f"insert into account select g, 0 from generate_series(1, {accounts}) as g"
         )
-        await topology.publish("account")
+        if before_publishing:
+            await topology.execute(PUB, before_publishing)
+        for table in ("account", *publish):
+            await topology.publish(table)
         for subscriber in topology.subscribers:
             await topology.subscribe(subscriber)
+            if at_subscriber:
+                await topology.execute(subscriber, at_subscriber)
         return bank
+
+    async def let_go(self) -> None:
+        """Close the administrator's connections, so that another event loop can go on."""
+        for node in self.topology.nodes:
+            await (await self.topology.admin(node)).close()
+
+    async def reset(self) -> None:
+        """Every account at 0 and at the same version everywhere; nothing in the decision log."""
+        self.seen.clear()
+        for node in (PUB, *self.topology.subscribers):
+            await self.fetch(
+                node,
+                "set session_replication_role = replica; truncate msrepl.branch_marker;"
+                " update account set balance = 0, msrepl_tran_version = md5(id::text)::uuid",
+            )
+        await self.fetch(self.topology.distribution, "delete from msrepl.decision")
 
     def address(self, name: str, **changes: Any) -> ParticipantAddress:
         """A node's address; `changes` go into its connection strings."""

@@ -1,16 +1,47 @@
-"""Fixtures for the PostgreSQL driver."""
+"""Fixtures for the PostgreSQL driver.
+
+Making a topology takes longer than breaking it, so the tests of a module share one. Each has a
+coordinator of its own, and finds the accounts as they were.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from sim.topology import Topology
 from tests.drivers.bank import Bank
+from twopc.server import Server
+
+
+@pytest.fixture(scope="module")
+def shared_bank(server: Server, request: pytest.FixtureRequest) -> Iterator[Bank]:
+    """A Publisher and one Subscriber with accounts, on the worker's server.
+
+    A module's ``BEFORE_PUBLISHING`` and ``AT_SUBSCRIBER`` are run there, and ``PUBLISH`` is published.
+    """
+    topology = Topology(server=server, subscribers=("sub1",), lock_timeout_ms=500)
+
+    async def make() -> Bank:
+        await topology.__aenter__()
+        made = await Bank.open(
+            topology,
+            before_publishing=getattr(request.module, "BEFORE_PUBLISHING", ""),
+            publish=getattr(request.module, "PUBLISH", ()),
+            at_subscriber=getattr(request.module, "AT_SUBSCRIBER", ""),
+        )
+        await made.let_go()
+        return made
+
+    yield asyncio.run(make())
+    asyncio.run(topology.close())
 
 
 @pytest.fixture
-async def bank(make_topology: Callable[..., Awaitable[Topology]]) -> Bank:
-    """A Publisher and one Subscriber with accounts, on the worker's server."""
-    return await Bank.open(await make_topology(subscribers=("sub1",)))
+async def bank(shared_bank: Bank) -> AsyncIterator[Bank]:
+    """The module's bank, as it was at first; the test must leave nothing prepared."""
+    await shared_bank.reset()
+    yield shared_bank
+    assert await shared_bank.prepared() == []

@@ -1,0 +1,411 @@
+"""Votes, on real servers: every way in which a branch cannot be prepared is a no, and nothing else is.
+
+The drivers of today take "PREPARE TRANSACTION succeeded" for a yes; a failed transaction answers
+``ROLLBACK`` to it, and succeeds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.drivers.bank import PUB, SUB, Bank
+from tests.fix_link import until
+from twopc import errors
+from twopc.drivers import PostgresCoordinator, Transaction
+from twopc.protocol import VARIANTS
+from twopc.waits import link_name
+
+AT_SUBSCRIBER = """
+create table local_unique (k integer unique deferrable initially deferred);
+create table local_parent (k integer primary key);
+create table local_child (k integer references local_parent deferrable initially deferred);
+create table local_plain (k integer);
+create table local_row as select 1 as k;
+create function refuse() returns trigger language plpgsql as
+$$ begin raise exception 'not today' using errcode = 'P0001'; end $$;
+create function warn() returns trigger language plpgsql as
+$$ begin raise warning 'committed locally, perhaps'; return null; end $$;
+create function take_a_lock() returns trigger language plpgsql as
+$$ begin perform pg_advisory_xact_lock(77); return null; end $$;
+create table local_refused (k integer);
+create table local_warned (k integer);
+create table local_gated (k integer);
+create constraint trigger refuse after insert on local_refused deferrable initially deferred
+    for each row execute function refuse();
+create constraint trigger warn after insert on local_warned deferrable initially deferred
+    for each row execute function warn();
+create constraint trigger gate after insert on local_gated deferrable initially deferred
+    for each row execute function take_a_lock();
+grant all on all tables in schema public to public;
+grant create on schema public to public;
+"""
+BEFORE_PUBLISHING = """
+create table number (n integer primary key);
+create function unlucky() returns trigger language plpgsql as
+$$ begin
+    if new.n = 13 then raise exception 'unlucky' using errcode = 'P0001'; end if;
+    return null;
+end $$;
+create constraint trigger unlucky after insert on number deferrable initially deferred
+    for each row execute function unlucky();
+"""
+PUBLISH = ("number",)
+
+
+class Stand:
+    """A bank with a coordinator, and hands to interfere with."""
+
+    def __init__(self, bank: Bank, coordinator: PostgresCoordinator, after: AsyncExitStack) -> None:
+        self.bank = bank
+        self.coordinator = coordinator
+        self.after = after
+        """Undone when the transaction is over."""
+
+    async def at(self, node: str, query: str, params: Any = None) -> list[tuple[Any, ...]]:
+        return await self.bank.fetch(node, query, params)
+
+    async def connect(self, node: str) -> psycopg.AsyncConnection[Any]:
+        """A connection that is closed when the transaction is over."""
+        dsn = self.bank.topology.node(node).dsn
+        connection = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
+        self.after.push_async_callback(connection.close)
+        return connection
+
+
+@pytest.fixture
+async def stand(bank: Bank) -> AsyncIterator[Stand]:
+    tables = "local_unique, local_parent, local_child, local_plain, local_refused, local_warned, local_gated"
+    await bank.fetch(SUB, f"truncate {tables}")
+    async with AsyncExitStack() as after, bank.coordinator(lock_timeout_ms=500) as coordinator:
+        yield Stand(bank, coordinator, after)
+
+
+Do = Callable[[Stand, Transaction], Awaitable[None]]
+
+UPDATE = "update account set balance = 1 where id = 1"
+LAZY = {"shipping": "lazy"}
+V, C = errors.VoteError, errors.ConflictError
+
+
+@dataclass(frozen=True)
+class Case:
+    """What happens between an update and its commit, and the refusal that must follow."""
+
+    do: Do
+    error: type[BaseException] = V
+    sqlstate: str = ""
+    kind: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def sql(*statements: str) -> Do:
+    async def do(stand: Stand, tx: Transaction) -> None:
+        for statement in statements:
+            await tx.execute(statement)
+
+    return do
+
+
+def swallowed(statement: str) -> Do:
+    async def do(stand: Stand, tx: Transaction) -> None:
+        with pytest.raises((psycopg.Error, errors.TransactionError)):
+            await tx.execute(statement)
+
+    return do
+
+
+# -- the application's doing -----------------------------------------------------------------------
+
+
+async def swallowed_serialization_failure(stand: Stand, tx: Transaction) -> None:
+    await stand.at(SUB, "update local_row set k = k + 1")
+    with pytest.raises(C):
+        await tx.execute("select k from local_row for update")
+
+
+async def swallowed_conflict(stand: Stand, tx: Transaction) -> None:
+    await publisher_changed(2)(stand, tx)
+    with pytest.raises(C):
+        await tx.execute("update account set balance = 1 where id = 2")
+
+
+async def write_skew(stand: Stand, tx: Transaction) -> None:
+    """SERIALIZABLE: the failure comes with PREPARE itself."""
+    other = await stand.connect(SUB)
+    await other.execute("begin isolation level serializable")
+    await other.execute("select count(*) from local_plain")
+    await tx.execute("select count(*) from local_unique")
+    await other.execute("insert into local_unique values (1)")
+    await tx.execute("insert into local_plain values (1)")
+    await other.execute("commit")
+
+
+async def ended_past_us(stand: Stand, tx: Transaction) -> None:
+    """The check of a statement's first word can be walked around; the end cannot."""
+    await tx.execute(b"rollback")
+
+
+# -- gids ------------------------------------------------------------------------------------------
+
+
+def taken_gid(name: str, elsewhere: str) -> Do:
+    """A gid is unique in a cluster, so a branch in another database can take it."""
+
+    async def do(stand: Stand, tx: Transaction) -> None:
+        gid = f"{tx.gid}:{name}"
+        await stand.at(elsewhere, "create table if not exists taken (n integer)")
+        connection = await stand.connect(elsewhere)
+        await connection.execute("begin; insert into taken values (1)")
+        await connection.execute(f"prepare transaction '{gid}'".encode())
+        stand.after.push_async_callback(connection.execute, f"rollback prepared '{gid}'".encode())
+
+    return do
+
+
+# -- interference ----------------------------------------------------------------------------------
+
+
+def while_it_prepares(action: str = "") -> Do:
+    """Holds PREPARE up in a deferred trigger, and does `action` to its backend."""
+
+    async def do(stand: Stand, tx: Transaction) -> None:
+        gate, pid = await stand.connect(SUB), tx.pid
+        await gate.execute("select pg_advisory_lock(77)")
+        await tx.execute("insert into local_gated values (1)")
+        if not action:
+            return
+
+        def is_stuck() -> list[tuple[Any, ...]]:
+            with psycopg.connect(stand.bank.topology.node(SUB).dsn, autocommit=True) as eyes:
+                query = "select 1 from pg_stat_activity where pid = %s and wait_event = 'advisory'"
+                return eyes.execute(query, (pid,)).fetchall()
+
+        async def interfere() -> None:
+            await until(is_stuck, "PREPARE to reach the gate")
+            await gate.execute(f"select {action}({pid})".encode())
+
+        task = asyncio.create_task(interfere())
+        stand.after.push_async_callback(lambda: task)
+
+    return do
+
+
+async def kill_session(stand: Stand, tx: Transaction) -> None:
+    await stand.at(SUB, "select pg_terminate_backend(%s, 5000)", (tx.pid,))
+
+
+async def kill_link(stand: Stand, tx: Transaction) -> None:
+    query = """
+        select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = %s
+    """
+    await stand.at(PUB, query, (link_name(SUB, tx.pid),))
+
+
+def publisher_changed(account: int) -> Do:
+    async def do(stand: Stand, tx: Transaction) -> None:
+        await stand.at(PUB, "update account set balance = 99 where id = %s", (account,))
+        back = "update account set balance = 0 where id = %s"
+        stand.after.push_async_callback(stand.at, PUB, back, (account,))
+
+    return do
+
+
+async def publisher_inserted(stand: Stand, tx: Transaction) -> None:
+    await tx.execute("insert into account values (1000, 1)")
+    await stand.at(PUB, "insert into account values (1000, 0)")
+    stand.after.push_async_callback(stand.at, PUB, "delete from account where id = 1000")
+
+
+async def publisher_locks_it(stand: Stand, tx: Transaction) -> None:
+    blocker = await stand.connect(PUB)
+    await blocker.execute("begin; select 1 from account where id = 1 for update")
+
+
+REFUSED: dict[str, Case] = {
+    # a failed transaction, its error swallowed
+    "an error swallowed": Case(swallowed("select 1/0"), V, "25P02"),
+    "a syntax error swallowed": Case(swallowed("selekt"), V, "25P02"),
+    "a refusal of the publisher swallowed": Case(swallowed_conflict, V, "25P02"),
+    "a serialization failure swallowed": Case(
+        swallowed_serialization_failure, V, "25P02", options={"isolation": "repeatable read"}
+    ),
+    "an end past the coordinator": Case(ended_past_us, errors.LocalProtocolError),
+    # deferred constraints
+    "a deferred unique constraint": Case(
+        sql("insert into local_unique values (1), (1)"), V, "23505"
+    ),
+    "a deferred foreign key": Case(
+        sql("insert into local_child values (1)"), C, "23503", "fk_violation"
+    ),
+    "a deferred trigger": Case(sql("insert into local_refused values (1)"), V, "P0001"),
+    "a deferred trigger at the publisher": Case(sql("insert into number values (13)"), V, "P0001"),
+    # what PREPARE forbids
+    "a temporary table": Case(sql("create temporary table tt (n integer)"), V, "0A000"),
+    "notify": Case(sql("notify somebody"), V, "0A000"),
+    "listen": Case(sql("listen somebody"), V, "0A000"),
+    "a cursor with hold": Case(sql("declare c cursor with hold for select 1"), V, "0A000"),
+    "an exported snapshot": Case(sql("select pg_export_snapshot()"), V, "0A000"),
+    "an advisory lock held twice over": Case(
+        sql("select pg_advisory_lock(5), pg_advisory_xact_lock(5)"), V, "0A000"
+    ),
+    # gids
+    "a gid taken at the subscriber": Case(taken_gid(SUB, PUB), V, "42710"),
+    "a gid taken at the publisher": Case(taken_gid(PUB, SUB), V, "42710"),
+    # conflicts that surface at commit
+    "a stale row shipped lazily": Case(publisher_changed(1), C, "40001", "version_mismatch", LAZY),
+    "a lock of the publisher's met lazily": Case(
+        publisher_locks_it, errors.LockTimeoutError, "55P03", "lock_timeout", LAZY
+    ),
+    "a row inserted at the publisher met lazily": Case(
+        publisher_inserted, C, "23505", "insert_exists", LAZY
+    ),
+    "a serialization failure in PREPARE": Case(
+        write_skew, C, "40001", "serialization_failure", {"isolation": "serializable"}
+    ),
+    # interference
+    "a cancel while it prepares": Case(while_it_prepares("pg_cancel_backend"), V, "57014"),
+    "a session ended while it prepares": Case(
+        while_it_prepares("pg_terminate_backend"), V, "57P01"
+    ),
+    "a lock timeout while it prepares": Case(
+        while_it_prepares(), errors.LockTimeoutError, "55P03", "lock_timeout"
+    ),
+    "a session ended before it prepares": Case(kill_session, V, "57P01"),
+    "a link ended before it prepares": Case(
+        kill_link, errors.PublisherUnreachableError, "08006", "publisher_unreachable"
+    ),
+}
+"""Everything that must be a no."""
+
+
+FORBIDDEN = tuple(name for name, case in REFUSED.items() if case.sqlstate == "0A000")
+
+
+@pytest.mark.parametrize("commit", ["presumed_abort", "last_agent"])
+@pytest.mark.parametrize("name", REFUSED)
+async def test_it_is_refused_and_nothing_is_left(stand: Stand, name: str, commit: str) -> None:
+    case = REFUSED[name]
+    tx = stand.coordinator.transaction(SUB, commit=commit, **case.options)
+    if commit == "last_agent" and name in (*FORBIDDEN, "a gid taken at the subscriber"):
+        pytest.skip("the last agent is not prepared: it may do that")
+    with pytest.raises(case.error) as caught:
+        async with tx:
+            await tx.execute(UPDATE)
+            await case.do(stand, tx)
+    await stand.after.aclose()
+    error = caught.value
+    if isinstance(error, errors.TransactionError):
+        assert error.definite
+        assert case.sqlstate in ("", error.sqlstate)
+        assert error.gid == tx.gid
+    if case.kind:
+        assert isinstance(error, errors.RejectedError)
+        assert error.kind == case.kind
+    assert tx.outcome == "aborted"
+    await stand.coordinator.recover()
+    await stand.bank.assert_atomic((1, 2))
+    assert (await stand.bank.balances(1))[0] == 0
+
+    async with stand.coordinator.transaction(SUB) as following:
+        await following.execute("update account set balance = 7 where id = 3")
+    assert await stand.bank.balances(3) == (7, 7)
+
+
+@pytest.mark.parametrize("node", [PUB, SUB])
+async def test_a_fenced_branch_cannot_even_begin(stand: Stand, node: str) -> None:
+    with pytest.raises((errors.RejectedError, psycopg.errors.UniqueViolation)):
+        async with stand.coordinator.transaction(SUB) as tx:
+            await stand.at(node, "select msrepl.fence_branch(%s, '{}')", (f"{tx.gid}:{node}",))
+            await tx.execute(UPDATE)
+    await stand.bank.assert_atomic()
+
+
+# -- and nothing else is a no ----------------------------------------------------------------------
+
+
+async def savepoint(stand: Stand, tx: Transaction) -> None:
+    await tx.execute("savepoint a")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        await tx.execute("select 1/0")
+    await tx.execute("rollback to savepoint a")
+
+
+async def refused_and_taken_back(stand: Stand, tx: Transaction) -> None:
+    await tx.execute("savepoint a")
+    await swallowed_conflict(stand, tx)
+    await tx.execute("rollback to savepoint a")
+
+
+ACCEPTED: dict[str, Do] = {
+    "nothing more": sql(),
+    "an error taken back to a savepoint": savepoint,
+    "a refusal of the publisher taken back to a savepoint": refused_and_taken_back,
+    "a warning at the very end": sql("insert into local_warned values (1)"),
+    "a gid changed in the transaction": sql(
+        "set local msrepl.gid = 'twopc:x:1:1'", "update account set balance = 2 where id = 2"
+    ),
+    "DDL": sql("create table made (n integer)", "drop table made"),
+    "settings": sql("set local work_mem = '5MB'", "set work_mem = '6MB'"),
+    "a session's advisory lock": sql("select pg_advisory_lock(9)"),
+    "a cursor": sql("declare c cursor for select 1", "fetch all from c"),
+    "deferred constraints that hold": sql(
+        "insert into local_child values (1)", "insert into local_parent values (1)"
+    ),
+}
+
+
+@pytest.mark.parametrize("commit", [*VARIANTS])
+@pytest.mark.parametrize("name", ACCEPTED)
+async def test_it_is_accepted(stand: Stand, name: str, commit: str) -> None:
+    async with stand.coordinator.transaction(SUB, commit=commit) as tx:
+        await tx.execute(UPDATE)
+        await ACCEPTED[name](stand, tx)
+    await stand.after.aclose()
+    assert tx.outcome == "committed"
+    assert await stand.bank.balances(1) == (1, 1)
+    await stand.bank.assert_atomic((1, 2))
+
+
+READ_ONLY: dict[str, Do] = {
+    "nothing": sql(),
+    "a read": sql("select * from account"),
+    "an update of no rows": sql("update account set balance = 1 where id = -1"),
+    "everything rolled back to a savepoint": sql(
+        "savepoint a", UPDATE, "rollback to savepoint a", "release savepoint a"
+    ),
+}
+
+
+@pytest.mark.parametrize("commit", [*VARIANTS])
+@pytest.mark.parametrize("name", READ_ONLY)
+async def test_what_changed_nothing_commits(stand: Stand, name: str, commit: str) -> None:
+    async with stand.coordinator.transaction(SUB, commit=commit) as tx:
+        await READ_ONLY[name](stand, tx)
+    assert tx.outcome == "committed"
+    assert await stand.bank.balances(1) == (0, 0)
+    await stand.bank.assert_atomic()
+
+
+@pytest.mark.parametrize("name", ["nothing", "a read", "an update of no rows"])
+async def test_a_read_only_transaction_is_never_prepared(stand: Stand, name: str) -> None:
+    async with stand.coordinator.transaction(SUB) as tx:
+        await READ_ONLY[name](stand, tx)
+    assert stand.bank.seen == []
+    assert await stand.bank.markers(SUB) == {}
+    assert await stand.bank.decisions() == []
+
+
+@pytest.mark.parametrize("commit", [*VARIANTS])
+async def test_a_local_change_only_is_committed_too(stand: Stand, commit: str) -> None:
+    async with stand.coordinator.transaction(SUB, commit=commit) as tx:
+        await tx.execute("insert into local_plain values (1)")
+    assert await stand.at(SUB, "select k from local_plain") == [(1,)]
+    assert await stand.bank.markers(PUB) == {}
+    await stand.bank.assert_atomic()
