@@ -239,7 +239,8 @@ class Nodes:
                     node.server.drop_database, node.database, may_roll_back=may_roll_back
                 )
         for server in {id(n.server): n.server for n in self.nodes.values()}.values():
-            await self._drop_roles(server)
+            if await in_thread(server.is_running):
+                await self._drop_roles(server)
 
     async def _drop_roles(self, server: AnyServer) -> None:
         mine = [node for node in self.nodes.values() if node.server is server]

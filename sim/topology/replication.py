@@ -11,6 +11,7 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 
 from publisher import publication, subscriptions
+from sim.script import SyncScript, script_synctran_commands
 from sim.topology.nodes import Node, grant_tables, revoke_tables
 from sim.topology.wiring import Wiring
 from subscriber import subscription, tables
@@ -87,14 +88,7 @@ class Replication(Wiring):
         articles = await publication.articles(publisher)
         if not articles:
             raise SubscriptionError("nothing is published yet: publish a table first")
-        registered, password = await subscriptions.add_subscription(publisher, subscriber)
-        sites = self.sites(subscriber)
-        link = subscription.LinkAddress(
-            options=self.node(self.publisher).link_options,
-            role=registered.link_role,
-            password=password,
-            lock_timeout_ms=self.lock_timeout_ms,
-        )
+        link, sites = await self._register(subscriber), self.sites(subscriber)
         try:
             async with here.transaction():
                 await subscription.install(here, sites, link)
@@ -111,14 +105,69 @@ class Replication(Wiring):
         except BaseException:
             await subscriptions.drop_subscription(publisher, subscriber)
             raise
-        await publisher.execute(
-            sql.SQL("grant {} to {}").format(
-                sql.Identifier(registered.link_role), sql.Identifier(node.coordinator_role)
-            )
-        )
         self._subscribed.append(subscriber)
         if found:
             raise SubscriptionError(subscription.inactive_message(found))
+
+    async def _register(self, subscriber: str) -> subscription.LinkAddress:
+        """Let the Publisher know the Subscriber, and the coordinator finish its link's branches."""
+        publisher = await self.admin(self.publisher)
+        registered, password = await subscriptions.add_subscription(publisher, subscriber)
+        await publisher.execute(
+            sql.SQL("grant {} to {}").format(
+                sql.Identifier(registered.link_role),
+                sql.Identifier(self.node(subscriber).coordinator_role),
+            )
+        )
+        return subscription.LinkAddress(
+            options=self.node(self.publisher).link_options,
+            role=registered.link_role,
+            password=password,
+            lock_timeout_ms=self.lock_timeout_ms,
+        )
+
+    async def script(self, subscriber: str) -> SyncScript:
+        """What a Subscriber must run that has the tables and rows already; see `sim.script`.
+
+        The Publisher knows the Subscriber from then on.
+
+        Raises:
+            SubscriptionError: it subscribes already, or a table of it does not match.
+        """
+        node, here = self.node(subscriber), await self.admin(subscriber)
+        link, sites = await self._register(subscriber), self.sites(subscriber)
+        try:
+            commands = []
+            for article in await publication.articles(await self.admin(self.publisher)):
+                tables.check_same_shape(
+                    article, await describe(here, article.schema, article.table)
+                )
+                texts, _ = await subscription.article_commands(here, article, sites)
+                commands.append(texts)
+        except BaseException:
+            await subscriptions.drop_subscription(await self.admin(self.publisher), subscriber)
+            raise
+        text = script_synctran_commands(
+            commands,
+            database=node.database,
+            sites=sites,
+            link=link,
+            app_role=node.app_role,
+            coordinator_role=node.coordinator_role,
+        )
+        return SyncScript(text=text, role=link.role, password=link.password)
+
+    async def add_sync_triggers(self, subscriber: str, script: SyncScript) -> None:
+        """Run the script of a subscription; see `subscriber.subscription.addsynctriggers`.
+
+        Raises:
+            SubscriptionError: it cannot be run; nothing was changed at the Subscriber.
+        """
+        here, role = await self.admin(subscriber), self.node(subscriber).app_role
+        await subscription.addsynctriggers(here, script.text, script.role, script.password)
+        for article in await publication.articles(await self.admin(self.publisher)):
+            await grant_tables(here, article.schema, article.table, role)
+        self._subscribed.append(subscriber)
 
     async def _copy(
         self,

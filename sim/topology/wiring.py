@@ -9,14 +9,18 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+import psycopg
 from psycopg import AsyncConnection
 
 from publisher import publication
 from sim.topology.nodes import Node, Nodes, fresh_name
 from twopc.drivers.install import install_decision_log, install_participant
 from twopc.errors import ConfigurationError
+from twopc.log import get_logger
 from twopc.names import BranchId
 from twopc.server import Server
+
+_log = get_logger(__name__)
 
 
 class Wiring:
@@ -111,13 +115,20 @@ class Wiring:
 
     async def close(self) -> None:
         """End everything that was started; harmless twice."""
+        await self._disconnect()  # some may be broken without knowing it
         if not self._keep:
-            await self.take_away()
+            try:
+                await self.take_away()
+            except psycopg.OperationalError as error:
+                _log.warning("a node is down: what was installed there is left", error=str(error))
+        await self._disconnect()
+        if not self._keep:
+            await self._nodes.drop(self._is_ours)
+
+    async def _disconnect(self) -> None:
         for connection in self._connections.values():
             await connection.close()
         self._connections.clear()
-        if not self._keep:
-            await self._nodes.drop(self._is_ours)
 
     async def take_away(self) -> None:
         """Remove from databases that were there before what this topology brought into them."""
