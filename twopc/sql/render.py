@@ -24,7 +24,7 @@ def _source(package: str, name: str) -> str:
     return resources.files(package).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
 
 
-def render(package: str, name: str, **holes: sql.Composable) -> str:
+def render(package: str, name: str, /, **holes: sql.Composable) -> str:
     """The text of ``<package>/sql/<name>.sql`` with its holes filled.
 
     Raises:
@@ -33,7 +33,7 @@ def render(package: str, name: str, **holes: sql.Composable) -> str:
     return compose(package, name, **holes).as_string(None)
 
 
-def compose(package: str, name: str, **holes: sql.Composable) -> sql.Composed:
+def compose(package: str, name: str, /, **holes: sql.Composable) -> sql.Composed:
     """As `render`, for a fragment that is itself filled into another file."""
     for hole, value in holes.items():
         if BODY_TAG in value.as_string(None):
