@@ -182,13 +182,35 @@ def prepare_publisher(owner: sql.Identifier, sites: Sites, *, may_hold: bool) ->
     )
 
 
+def role_texts(role: str, coordinator: str | None = None) -> list[str]:
+    """What an application role needs to take part in global transactions."""
+    name = sql.Identifier(role)
+    texts = [
+        sql.SQL("grant usage on schema {} to {}").format(sql.Identifier(names.SCHEMA), name),
+        sql.SQL("grant execute on procedure {}(text, integer) to {}").format(
+            sql.Identifier(names.SCHEMA, "prepare_publisher"), name
+        ),
+        sql.SQL("grant execute on function {}() to {}").format(
+            sql.Identifier(names.SCHEMA, "reset_link"), name
+        ),
+    ]
+    if coordinator is not None:
+        texts.append(sql.SQL("grant {} to {}").format(name, sql.Identifier(coordinator)))
+    return [text.as_string(None) for text in texts]
+
+
+def deactivate_text(reason: str) -> str:
+    """Makes the subscription inactive."""
+    return sql.SQL("select msrepl.deactivate({})").format(sql.Literal(reason)).as_string(None)
+
+
 def article_texts(
     texts: TriggerTexts,
     partitions: Sequence[tuple[str, str]] = (),
     *,
-    created_table: bool,
-    added_version: bool,
-    added_keys: Sequence[str],
+    created_table: bool = False,
+    added_version: bool = False,
+    added_keys: Sequence[str] = (),
 ) -> list[str]:
     """Rights, functions, triggers and registration of one article.
 
@@ -203,6 +225,12 @@ def article_texts(
     ).format(relation, relation)
     prepare = [prepare_publisher(texts.owner, texts.sites, may_hold=True)] if texts.may_hold else []
     return [
+        render(
+            "subscriber",
+            "check_version",
+            table=relation,
+            table_name=sql.Literal(texts.article.name),
+        ),
         *_grants(texts),
         drop.as_string(None),
         *texts.functions(),

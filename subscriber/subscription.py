@@ -18,9 +18,11 @@ from subscriber.objects import (
     SERVER,
     LinkAddress,
     article_texts,
+    deactivate_text,
     drop_article_texts,
     install_texts,
     owner_role,
+    role_texts,
     user_mapping_text,
 )
 from subscriber.tables import check_same_shape, create_types
@@ -36,6 +38,7 @@ __all__ = [
     "LinkAddress",
     "activate",
     "addsynctriggers",
+    "article_commands",
     "check_fit",
     "inactive_message",
     "install",
@@ -89,7 +92,7 @@ async def addsynctriggers(connection: Connection, script: str, role: str, passwo
     The tables and their rows are there already, with the Publisher's row versions.
 
     Args:
-        script: what `twopc script` prints.
+        script: made by `sim.script.script_synctran_commands`.
         role, password: of the link, at the Publisher.
 
     Raises:
@@ -107,25 +110,8 @@ async def register_role(connection: Connection, role: str, coordinator: str | No
         coordinator: the coordinator's role; it becomes a member, so that it can finish branches that
             the application role prepared.
     """
-    name = sql.Identifier(role)
     async with connection.transaction():
-        await connection.execute(
-            sql.SQL("grant usage on schema {} to {}").format(sql.Identifier(names.SCHEMA), name)
-        )
-        await connection.execute(
-            sql.SQL("grant execute on procedure {}(text, integer) to {}").format(
-                sql.Identifier(names.SCHEMA, "prepare_publisher"), name
-            )
-        )
-        await connection.execute(
-            sql.SQL("grant execute on function {}() to {}").format(
-                sql.Identifier(names.SCHEMA, "reset_link"), name
-            )
-        )
-        if coordinator is not None:
-            await connection.execute(
-                sql.SQL("grant {} to {}").format(name, sql.Identifier(coordinator))
-            )
+        await _execute(connection, role_texts(role, coordinator))
 
 
 async def subscribe(
@@ -149,27 +135,33 @@ async def subscribe(
     Returns:
         What keeps our triggers from firing first; then the subscription is inactive until `activate`.
     """
+    commands, found = await article_commands(
+        connection,
+        article,
+        sites,
+        created_table=created_table,
+        added_version=added_version,
+        added_keys=added_keys,
+    )
+    async with connection.transaction():
+        await _execute(connection, commands)
+    return found
+
+
+async def article_commands(
+    connection: Connection, article: Article, sites: Sites, **facts: Any
+) -> tuple[list[str], tuple[Obstacle, ...]]:
+    """What `subscribe` executes and returns; the connection only looks at the Subscriber's table."""
     local = await describe(connection, article.schema, article.table)
     partitions = await _partitions(connection, article)
-    owner = owner_role(connection.info.dbname)
-    texts = TriggerTexts(article, sites, owner, local)
+    texts = TriggerTexts(article, sites, owner_role(connection.info.dbname), local)
     found = obstacles(
         local,
         [await describe(connection, *partition) for partition in partitions],
         texts.trigger_name,
     )
-    async with connection.transaction():
-        commands = article_texts(
-            texts,
-            partitions,
-            created_table=created_table,
-            added_version=added_version,
-            added_keys=added_keys,
-        )
-        await _execute(connection, commands)
-        for obstacle in found:
-            await connection.execute("select msrepl.deactivate(%s)", (str(obstacle),))
-    return found
+    commands = article_texts(texts, partitions, **facts)
+    return [*commands, *(deactivate_text(str(obstacle)) for obstacle in found)], found
 
 
 async def regenerate(

@@ -44,10 +44,15 @@ async def install_participant(
     connection: Connection, owner_role: str, coordinator_role: str
 ) -> None:
     """Create what settles branches in a participant's database; the markers are there. Idempotent."""
-    owner, coordinator = sql.Identifier(owner_role), sql.Identifier(coordinator_role)
     async with connection.transaction():
-        for function in _PARTICIPANT:
-            await connection.execute(render("twopc", function, owner=owner).encode())
-        await connection.execute(
-            render("twopc", "participant_grants", coordinator=coordinator).encode()
-        )
+        for text in participant_texts(owner_role, coordinator_role):
+            await connection.execute(text.encode())
+
+
+def participant_texts(owner_role: str, coordinator_role: str) -> list[str]:
+    """What `install_participant` executes."""
+    owner, coordinator = sql.Identifier(owner_role), sql.Identifier(coordinator_role)
+    return [
+        *(render("twopc", function, owner=owner) for function in _PARTICIPANT),
+        render("twopc", "participant_grants", coordinator=coordinator),
+    ]

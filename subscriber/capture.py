@@ -1,0 +1,279 @@
+"""The triggers that send changes to the Publisher, as text.
+
+Pure: from an `Article` and the Subscriber's own table to SQL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from subscriber.firing import by_row
+from twopc import names
+from twopc.articles import Article, Column, Table
+from twopc.sql import fragments as f
+from twopc.sql.render import compose, render
+
+#: The dblink connection's name within a session.
+LINK = "msrepl"
+
+NOTHING = sql.SQL("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sites:
+    """The names under which both ends take part in a global transaction."""
+
+    publisher: str
+    subscriber: str
+
+    @property
+    def own_branch(self) -> sql.Literal:
+        """What follows the global id in this Subscriber's gid."""
+        return sql.Literal(f":{self.subscriber}")
+
+    @property
+    def publisher_branch(self) -> sql.Literal:
+        """What follows the global id in the Publisher's gid."""
+        return sql.Literal(f":{self.publisher}")
+
+    @property
+    def array(self) -> sql.Composed:
+        """Both, as an array literal."""
+        return sql.SQL("array[{}, {}]").format(
+            sql.Literal(self.publisher), sql.Literal(self.subscriber)
+        )
+
+    @property
+    def array_text(self) -> sql.Literal:
+        """The same, as the text of an SQL literal."""
+        return sql.Literal(self.array.as_string(None))
+
+
+class CaptureTexts:
+    """Renders the functions that capture what happens to one article at a Subscriber.
+
+    Args:
+        local: the Subscriber's table, with the user's triggers; None: as a subscription creates it.
+    """
+
+    def __init__(
+        self, article: Article, sites: Sites, owner: str, local: Table | None = None
+    ) -> None:
+        self.article = article
+        self.sites = sites
+        self.owner = sql.Identifier(owner)
+        self.table = f.table_of(article)
+        self.local = local or Table(
+            schema=article.schema, name=article.table, columns=article.columns, key=article.key
+        )
+        self.may_hold = bool(article.references or article.referenced_by) or any(
+            "DEFERRABLE" in (unique.constraint or "") for unique in article.uniques
+        )
+        """Several changes of one statement may have to wait for each other, because of foreign keys
+        between published tables, or of unique keys that are checked at its end."""
+        self.takes_back = article.writes_back or bool(self._made_there())
+        """Rows come back from the Publisher."""
+
+    # -- names ------------------------------------------------------------------------------------
+
+    def function_name(self, what: str) -> str:
+        """``trg_mssync_<what>_<table>``."""
+        return names.sync_trigger_function(what, self.article.schema, self.article.table)
+
+    def function(self, what: str) -> sql.Identifier:
+        """The same, quoted and qualified."""
+        return sql.Identifier(names.SCHEMA, self.function_name(what))
+
+    def trigger_name(self, what: str) -> str:
+        """Name of a trigger; the row version is stamped last, everything else comes first."""
+        name = self.function_name(what)
+        return names.last_trigger(name) if what == "ver" else names.first_trigger(name)
+
+    def trigger(self, what: str) -> sql.Identifier:
+        """The same, quoted."""
+        return sql.Identifier(self.trigger_name(what))
+
+    def row_type(self) -> sql.Identifier:
+        """Type of the rows that come back."""
+        return sql.Identifier(
+            names.SCHEMA,
+            names.sync_row_type("back", self.article.schema, self.article.table),
+        )
+
+    # -- fragments --------------------------------------------------------------------------------
+
+    def _made_there(self) -> list[Column]:
+        """Columns that are generated at the Publisher and plain here."""
+        generated_here = {c.name for c in self.local.columns if c.generated}
+        return [c for c in self.article.columns if c.generated and c.name not in generated_here]
+
+    def call(self, operation: str) -> str:
+        """How a call of ``sp_mssync_<operation>_<table>`` begins: with the shape of its rows."""
+        name = sql.Identifier(
+            names.SCHEMA,
+            names.sync_procedure(operation, self.article.schema, self.article.table),
+        )
+        ask = "set local msrepl.take = 'on';" if self._made_there() and operation != "del" else ""
+        shape = sql.Literal(self.article.shape).as_string(None)
+        return f"{ask}call {name.as_string(None)}({shape},"
+
+    def _stored_key(self, operation: str) -> sql.Literal:
+        return sql.Literal(names.stored_key(operation, self.article.schema, self.article.table))
+
+    def _variables(self, operation: str) -> sql.Composable:
+        # step 0 queues, step 1 sends; an article that takes rows back needs its answer at once
+        step = (
+            "1"
+            if self._takes_back_from(operation)
+            else "case when current_setting('msrepl.shipping', true) = 'lazy' then 0 else 1 end"
+        )
+        lines = [
+            "arguments text;",
+            f"step constant integer := {step};",
+            "sent integer;",
+            "level boolean;",
+            "queued text;",
+            "transaction text;",
+            "call text;",
+            "detail text;",
+            "context text;",
+            "marker tid;",
+        ]
+        if self.may_hold:
+            lines.append("place integer;")
+        if self._takes_back_from(operation):
+            lines.append("stored text;")
+        return sql.SQL("\n    ".join(lines))
+
+    def _takes_back_from(self, operation: str) -> bool:
+        return self.takes_back and operation != "del"
+
+    def _ship(self, operation: str) -> sql.Composed:
+        holes: dict[str, sql.Composable] = {
+            "send": sql.SQL("perform msrepl_link.dblink_exec({}, sync.call);").format(
+                sql.Literal(LINK)
+            ),
+            "send_again": NOTHING,
+            "after": NOTHING,
+        }
+        if self._takes_back_from(operation):
+            holes = {
+                "send": compose("subscriber", "send_for_stored"),
+                "send_again": sql.SQL("\n            sync.stored := msrepl.fetch_stored();"),
+                "after": compose(
+                    "subscriber",
+                    "take_stored",
+                    key=self._stored_key(operation),
+                    write_back=self.function("back"),
+                ),
+            }
+        return compose(
+            "subscriber",
+            "ship",
+            call=sql.Literal(self.call(operation)),
+            own_branch=self.sites.own_branch,
+            publisher_branch=self.sites.publisher_branch,
+            sites=self.sites.array,
+            sites_text=self.sites.array_text,
+            table_name=sql.Literal(self.article.name),
+            **holes,
+        )
+
+    def _comment(self, text: str) -> sql.Literal:
+        return sql.Literal(f"{text} {self.article.name}")
+
+    def _images(self, alias: str) -> sql.Composed:
+        return f.identifiers((column.name for column in self.article.value_columns), alias)
+
+    def _keys(self, alias: str) -> sql.Composed:
+        return f.identifiers([*self.article.key, names.VERSION_COLUMN], alias)
+
+    def _before(self, operation: str) -> sql.Composable:
+        """What a capture trigger does before it sends: look whether its rows must wait."""
+        rows = by_row(self.local, operation)
+        parts: list[sql.Composable] = []
+        if rows:
+            image, source = ("old", "deleted") if operation == "del" else ("new", "inserted")
+            parts.append(
+                compose(
+                    "subscriber",
+                    "first_row",
+                    row=self._keys(image),
+                    first=self._keys("x"),
+                    source=sql.SQL(source),
+                )
+            )
+        if self.may_hold:
+            parts.append(self._hold(operation, by_row=rows))
+        return sql.SQL("").join([sql.SQL("\n{}").format(part) for part in parts])
+
+    def _hold(self, operation: str, *, by_row: bool) -> sql.Composed:
+        ends, may_act = not by_row, self._may_act(operation, before_end=by_row)
+        holes: dict[str, sql.Composable] = {
+            "place": sql.SQL("msrepl.leave_statement({}, {})").format(
+                sql.Literal(ends), sql.Literal(may_act)
+            ),
+            "relation": sql.Literal(self.table.as_string(None)),
+            "release": sql.SQL("perform msrepl.release_held();") if ends else NOTHING,
+        }
+        if operation != "ins":
+            holes |= {"old_key": self._keys("o"), "old_columns": self._images("o")}
+        if operation != "del":
+            holes |= {"new_key": self._keys("n"), "new_columns": self._images("n")}
+        if operation == "upd":
+            holes["derived"] = sql.SQL(
+                "md5(o.msrepl_tran_version::text"
+                " || coalesce(current_setting('msrepl.gid', true), ''))::uuid"
+            )
+        file = {"ins": "hold_insert", "upd": "hold_update", "del": "hold_delete"}[operation]
+        return compose("subscriber", file, **holes)
+
+    def _may_act(self, operation: str, *, before_end: bool) -> bool:
+        """Whether rows must be held although no other statement is open.
+
+        Before the statement's end its referential actions are still to come. At its end, those of a
+        table that refers to itself have changed rows of the same transition table once more.
+        """
+        own = (self.article.schema, self.article.table)
+        return operation != "ins" and any(
+            (key.on_delete if operation == "del" else key.on_update) in "cnd"
+            for key in self.article.referenced_by
+            if before_end or (operation == "upd" and (key.schema, key.table) == own)
+        )
+
+    # -- functions --------------------------------------------------------------------------------
+
+    def _capture(self, operation: str, file: str, comment: str, **holes: sql.Composable) -> str:
+        return render(
+            "subscriber",
+            file,
+            function=self.function(operation),
+            variables=self._variables(operation),
+            before=self._before(operation),
+            ship=self._ship(operation),
+            owner=self.owner,
+            comment=self._comment(f"Sends to the Publisher what was {comment}"),
+            **holes,
+        )
+
+    def capture_insert(self) -> str:
+        """Sends inserted rows."""
+        return self._capture(
+            "ins", "capture_insert", "inserted into", new_columns=self._images("n")
+        )
+
+    def capture_update(self) -> str:
+        """Sends updated rows, old and new."""
+        return self._capture(
+            "upd",
+            "capture_update",
+            "updated in",
+            old_columns=self._keys("o"),
+            new_columns=self._images("n"),
+        )
+
+    def capture_delete(self) -> str:
+        """Sends deleted rows."""
+        return self._capture("del", "capture_delete", "deleted from", old_columns=self._images("o"))
