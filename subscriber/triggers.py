@@ -60,6 +60,7 @@ class TriggerTexts(CaptureTexts):
             "stamp_version",
             function=self.function("ver"),
             guard=guard,
+            owner=self.owner,
             comment=self._comment("Gives a new version to updated rows of"),
         )
 

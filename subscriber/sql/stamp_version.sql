@@ -1,7 +1,7 @@
 -- trg_mssync_ver_<table>: gives an updated row its new version.
 -- called by: BEFORE UPDATE row trigger of the subscribed table
 -- tables:    the row in hand only
--- holes:     function, guard, comment
+-- holes:     function, guard, owner, comment
 --
 -- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). Derived from the old one and the
 -- global transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired.
@@ -16,4 +16,6 @@ begin
     return new;
 end
 $msrepl$;
+alter function {function}() owner to {owner};
+revoke all on function {function}() from public;
 comment on function {function}() is {comment};

@@ -261,6 +261,7 @@ def _foreign_key(row: dict[str, Any]) -> ForeignKey:
 async def _no_such_table(connection: AsyncConnection[Any], schema: str, table: str) -> str:
     names = [row[0] for row in await _rows(connection, _SIMILAR, (schema,))]
     wanted = f"{schema}.{table}"
-    close = difflib.get_close_matches(wanted, names, n=3) or names[:5]
+    elsewhere = [name for name in names if name.split(".", 1)[1] == table]
+    close = elsewhere or difflib.get_close_matches(wanted, names, n=3) or names[:5]
     remedy = f"did you mean {', '.join(close)}?" if close else "the database has no tables"
     return f"table {wanted} does not exist in {connection.info.dbname!r}: {remedy}"

@@ -18,9 +18,11 @@ begin
         ) then
             return null;
         end if;
-        select array_agg(to_regclass(format('%I.%I', d.address_names[1], d.address_names[2])))
-        into tables
+        -- by the catalogs, since to_regclass asks for rights on the schema
+        select array_agg(c.oid) into tables
         from pg_event_trigger_dropped_objects() as d
+        join pg_namespace as n on n.nspname = d.address_names[1]
+        join pg_class as c on c.relnamespace = n.oid and c.relname = d.address_names[2]
         where d.object_type in ('table column', 'table constraint', 'default value', 'trigger', 'rule');
     else
         if exists (
