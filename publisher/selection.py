@@ -44,6 +44,12 @@ def article_of(
     _check_table(table, row_filter)
     chosen = _chosen_columns(table, columns)
     kept = {column.name for column in chosen}
+    for column in chosen:
+        if column.monetary:
+            raise ArticleError(
+                f"{_where(table)}: column {column.name!r} is money, whose text means another amount "
+                "where lc_monetary differs: ALTER TABLE ... ALTER COLUMN ... TYPE numeric"
+            )
     return Article(
         schema=table.schema,
         table=table.name,

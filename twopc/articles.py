@@ -30,6 +30,8 @@ class Column:
     """The operator by which keys of this type are equal; with its schema unless that is pg_catalog."""
     collation: str | None = None
     """Quoted name of a collation other than the type's own."""
+    monetary: bool = False
+    """Of type money, directly or behind a domain or array."""
     generated_from: tuple[str, ...] = ()
     """The columns that its generation expression uses."""
 

@@ -233,6 +233,7 @@ async def test_row_version_of_another_kind(
         ("tagged", "public", r"'x\$msrepl\$' contains \$msrepl\$.*rename it"),
         ("tag$msrepl$ged", "public", r"contains \$msrepl\$.*rename it"),
         ("nr", "sales", r"sales\.nr is a sequence"),
+        ("priced", "public", r"'b' is money.*lc_monetary.*TYPE numeric"),
         ("sysarticles", "msrepl", r"belongs to the system"),
         ("pg_class", "pg_catalog", r"belongs to the system"),
         ("pub_twice", "public", r"pub_twice is published already: unpublish it first"),
@@ -264,6 +265,8 @@ async def test_tables_that_cannot_be_published(
         'create table tagged (id int primary key, "x$msrepl$" int)',
         'create table "tag$msrepl$ged" (id int primary key)',
         "create table pub_twice (id int primary key)",
+        "create domain cash as money[]",
+        "create table priced (id int primary key, a numeric, b cash)",
         "create temp table temp (id int primary key)",
     ):
         await topology.execute("pub", statement)

@@ -37,7 +37,6 @@ VALUES: dict[str, list[str]] = {
     "numeric(3, -2)": ["12345"],
     "real": ["0.1", "'-0'", "'NaN'", "'Infinity'", "1e-45", "3.4028235e38"],
     "double precision": ["0.1", "'-0'", "'NaN'", "'-Infinity'", "5e-324", "0.30000000000000004"],
-    "money": ["'-12.34'", "92233720368547758.07::numeric"],
     "text": [
         "''", "' '", "'''\"\\{}(),'", r"E'\\n\n\t\r\x01'", "'NULL'", "'null'", "'$msrepl$ $$ %s %'",
         "'日本語 ünïcödé 👍'", "repeat('x\\,\"', 2000)", "E'\\u00a0'",
@@ -129,7 +128,6 @@ ODD_SETTINGS = {
     "transform_null_equals": "on",
     "row_security": "off",
     "client_encoding": "'LATIN1'",
-    "lc_monetary": "'POSIX'",
     "plpgsql.variable_conflict": "'use_variable'",
     "plpgsql.extra_errors": "'all'",
 }

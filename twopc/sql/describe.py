@@ -75,6 +75,7 @@ select a.attname as name,
        ), '=') as equality,
        case when a.attcollation <> t.typcollation
             then format('%%I.%%I', n.nspname, l.collname) end as collation,
+       exists (select from regular r where r.attnum = a.attnum and r.typ = 'money'::regtype) as monetary,
        case when a.attgenerated <> '' then array(
            select b.attname::text from pg_depend p
            join pg_attribute b on b.attrelid = p.refobjid and b.attnum = p.refobjsubid
