@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 from psycopg import conninfo
@@ -34,7 +34,7 @@ class Bank:
         before_publishing: str = "",
         publish: Sequence[str] = (),
         at_subscriber: str = "",
-    ) -> Bank:
+    ) -> Self:
         """Create, publish and subscribe the table, and others; run the statements given."""
         bank = cls(topology)
         await topology.execute(

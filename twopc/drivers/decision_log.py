@@ -124,9 +124,11 @@ class DecisionLog:
         await self.database.close()
 
     def current(self, variant: str) -> EpochIds | None:
-        """The ids for transactions of a variant, if there is an epoch for it."""
-        found = self.epochs.get(variant)
-        return None if found is None or found.epoch in self.fenced else found
+        """The ids for transactions of a variant, if there is an epoch and it can be written for."""
+        found, lean = self.epochs.get(variant), self._lean
+        if found is None or found.epoch in self.fenced or lean is None or lean.lost:
+            return None
+        return found
 
     async def epoch(self, variant: str) -> EpochIds:
         """As `current`; opens an epoch at the first use.

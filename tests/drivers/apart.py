@@ -1,0 +1,97 @@
+"""A bank whose nodes have a server each, so that one can be killed and the others see it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import psycopg
+
+from sim.topology import Topology
+from tests.drivers.bank import PUB, SUB, Bank
+from tests.fix_link import until
+from twopc.server import Server
+
+LOG = "distribution"
+NODES = (PUB, SUB, LOG)
+
+
+class ApartBank(Bank):
+    """A bank on three servers."""
+
+    servers: dict[str, Server]
+
+    async def kill(self, node: str) -> None:
+        """SIGKILL to a node's server and all its processes."""
+        await asyncio.to_thread(self.servers[node].kill)
+
+    async def restart(self, node: str) -> None:
+        """Start it again; it replays its WAL, and its prepared transactions are back."""
+        await asyncio.to_thread(self.servers[node].restart)
+
+    async def restart_all(self) -> None:
+        """Start every server that is down."""
+        for node, server in self.servers.items():
+            if not server.is_running():
+                await self.restart(node)
+
+    async def kill_backend(self, node: str) -> None:
+        """SIGKILL to one backend of a node's server; returns when that server is up again."""
+        dsn = self.topology.node(node).dsn
+        connection = psycopg.connect(dsn, autocommit=True)
+        os.kill(connection.info.backend_pid, signal.SIGKILL)
+
+        def is_down() -> bool:
+            try:
+                connection.execute("select 1")
+            except psycopg.OperationalError:
+                return True
+            return False
+
+        def is_up() -> bool:
+            try:
+                psycopg.connect(dsn).close()
+            except psycopg.OperationalError:
+                return False
+            return True
+
+        await until(is_down, "the backend to be gone")
+        connection.close()
+        await until(is_up, "the server to have recovered")
+
+    async def end_backends(self, node: str, name: str, how: str = "pg_terminate_backend") -> int:
+        """End, or cancel, the sessions at a node whose application_name is like `name`; how many."""
+        query = f"""
+            select {how}(pid) from pg_stat_activity
+            where application_name like %s and datname = current_database() and pid <> pg_backend_pid()
+        """
+        return len(await self.fetch(node, query, (name,)))
+
+
+@contextmanager
+def apart(**options: str) -> Iterator[ApartBank]:
+    """Make one; its servers end with the block."""
+    with ExitStack() as stack:
+        servers = {node: stack.enter_context(Server.start()) for node in NODES}
+        for node, server in servers.items():
+            server.create_database(node)
+        topology = Topology(
+            subscribers=(SUB,),
+            dsns={node: server.dsn(node) for node, server in servers.items()},
+            lock_timeout_ms=1000,
+            name="apart",
+            keep=True,  # the servers go, with all that is on them
+        )
+
+        async def make() -> ApartBank:
+            await topology.__aenter__()
+            made = await ApartBank.open(topology, **options)
+            await made.let_go()
+            return made
+
+        bank = asyncio.run(make())
+        bank.servers = servers
+        yield bank

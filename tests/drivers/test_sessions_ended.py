@@ -1,0 +1,189 @@
+"""Sessions are ended (57P01) or cancelled (57014) under the coordinator, at every protocol point.
+
+None of it says how a branch ended, so none of it is taken for an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.drivers.bank import PUB, SUB, Bank
+from tests.fix_link import until
+from twopc import errors
+from twopc.drivers import Points, PostgresCoordinator
+
+LOG = "distribution"
+UPDATE = "update account set balance = balance + 1 where id = 1"
+COMMON = ("begin(sub1)", "before_prepare(pub)", "after_prepare(pub)")
+LOGGED = (
+    *COMMON, "before_prepare(sub1)", "after_prepare(sub1)", "before_decision", "decision_logged",
+    "before_commit(pub)", "after_commit(pub)", "before_commit(sub1)", "after_commit(sub1)",
+)  # fmt: skip
+AGENT = (
+    *COMMON,
+    "before_commit(sub1)",
+    "after_commit(sub1)",
+    "before_commit(pub)",
+    "after_commit(pub)",
+)
+CELLS = [
+    *(("presumed_abort", f"coordinator.{point}") for point in LOGGED),
+    *(("last_agent", f"coordinator.{point}") for point in AGENT),
+]
+SESSIONS = {
+    "the application's": (SUB, "twopc %"),
+    "the link's": (PUB, "msrepl %"),
+    "the finishers'": (PUB, "twopc finisher %"),
+    "the decision log's": (LOG, "twopc decisions %"),
+}
+
+
+async def end(bank: Bank, node: str, name: str, how: str = "pg_terminate_backend") -> int:
+    """End, or cancel, what is called so at a node; how many. What is ended is gone then."""
+    wait = ", 5000" if how == "pg_terminate_backend" else ""
+    query = f"""
+        select {how}(pid{wait}) from pg_stat_activity
+        where application_name like %s and datname = current_database() and pid <> pg_backend_pid()
+    """
+    return len(await bank.fetch(node, query, (name,)))
+
+
+async def attempt(bank: Bank, coordinator: PostgresCoordinator, commit: str) -> str:
+    try:
+        async with coordinator.transaction(SUB, commit=commit) as transaction:
+            await transaction.execute(UPDATE)
+    except errors.RejectedError:
+        return "rejected"
+    return "committed"
+
+
+@pytest.mark.parametrize("whose", SESSIONS)
+@pytest.mark.parametrize(("commit", "point"), CELLS)
+async def test_a_session_ended_at_a_point(bank: Bank, commit: str, point: str, whose: str) -> None:
+    points = Points()
+    async with bank.coordinator(points=points) as coordinator:
+        assert await attempt(bank, coordinator, commit) == "committed"  # all sessions are there
+        points.arm(point, lambda _: end(bank, *SESSIONS[whose]))  # type: ignore[arg-type,return-value]
+        told = await attempt(bank, coordinator, commit)
+        assert not points.armed, f"{point} was not reached"
+        await coordinator.recover()
+        await bank.assert_atomic()
+        assert await bank.balance(PUB) == (2 if told == "committed" else 1)
+        assert await attempt(bank, coordinator, commit) == "committed"
+    assert await bank.decisions() == []
+
+
+async def waits(bank: Bank, node: str, name: str) -> None:
+    """Wait until a session that is called so waits for a lock."""
+    query = (
+        "select 1 from pg_stat_activity where application_name like %s and wait_event_type = 'Lock'"
+    )
+
+    def look() -> list[tuple[Any, ...]]:
+        with psycopg.connect(bank.topology.node(node).dsn, autocommit=True) as eyes:
+            return eyes.execute(query, (name,)).fetchall()
+
+    await until(look, f"{name} to wait at {node}")
+
+
+@pytest.mark.parametrize(
+    ("how", "told"), [("pg_cancel_backend", "rejected"), ("pg_terminate_backend", "rejected")]
+)
+async def test_the_decision_is_interrupted_while_it_is_written(
+    bank: Bank, how: str, told: str
+) -> None:
+    async with bank.coordinator() as coordinator:
+        log = await psycopg.AsyncConnection.connect(bank.topology.node(LOG).dsn, autocommit=True)
+        async with log:
+            await log.execute("begin; lock msrepl.decision in share mode")
+            trying = asyncio.create_task(attempt(bank, coordinator, "presumed_abort"))
+            await waits(bank, LOG, "twopc decisions %")
+            await end(bank, LOG, "twopc decisions %", how)
+            await log.execute("rollback")
+        assert await trying == told
+        await bank.assert_atomic()
+        assert await bank.balances() == (0, 0)
+
+
+async def test_the_second_phase_waits_for_nobody_to_be_right(bank: Bank) -> None:
+    """COMMIT PREPARED is ended in the middle; its branch may be committed or not, and is found so."""
+    points = Points()
+
+    async def end_while_it_commits(_: str) -> None:
+        await end(bank, PUB, "twopc finisher %")
+
+    async with bank.coordinator(points=points) as coordinator:
+        for _ in range(3):
+            points.arm("coordinator.before_commit(pub)", end_while_it_commits)
+            assert await attempt(bank, coordinator, "presumed_abort") == "committed"
+    await bank.assert_atomic()
+    assert await bank.balances() == (3, 3)
+
+
+# -- the client's own cancellation -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "point", [f"coordinator.{point}" for point in LOGGED if "begin" not in point]
+)
+async def test_a_commit_that_is_cancelled_goes_on_to_its_end(bank: Bank, point: str) -> None:
+    points = Points()
+    async with bank.coordinator(points=points) as coordinator:
+        transaction = coordinator.transaction(SUB)
+        task = asyncio.current_task()
+        assert task is not None
+
+        async def commit() -> None:
+            async with transaction:
+                await transaction.execute(UPDATE)
+
+        working = asyncio.create_task(commit())
+        points.arm(point, lambda _: working.cancel() and None)  # type: ignore[func-returns-value]
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        assert transaction.outcome == "committed"
+        await bank.assert_atomic()
+        assert await bank.balances() == (1, 1)
+
+
+async def test_a_statement_that_is_cancelled_is_rolled_back_everywhere(bank: Bank) -> None:
+    async with bank.coordinator() as coordinator:
+        blocker = await psycopg.AsyncConnection.connect(
+            bank.topology.node(PUB).dsn, autocommit=True
+        )
+        async with blocker:
+            await blocker.execute("begin; select 1 from account where id = 1 for update")
+            working = asyncio.create_task(attempt(bank, coordinator, "presumed_abort"))
+            await waits(bank, PUB, "msrepl %")
+            working.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await working
+        await bank.assert_atomic()
+        assert await attempt(bank, coordinator, "presumed_abort") == "committed"
+
+
+async def test_closing_rolls_open_transactions_back(bank: Bank) -> None:
+    async with bank.coordinator() as coordinator:
+        transaction = await coordinator.transaction(SUB).begin()
+        await transaction.execute(UPDATE)
+    assert transaction.outcome == "aborted"
+    with pytest.raises(errors.LocalProtocolError):
+        await transaction.commit()
+    await bank.assert_atomic()
+    assert await bank.balances() == (0, 0)
+
+
+async def test_idle_sessions_that_the_server_ended_are_replaced(bank: Bank) -> None:
+    async with bank.coordinator() as coordinator:
+        assert await attempt(bank, coordinator, "presumed_abort") == "committed"
+        for node, name in SESSIONS.values():
+            await end(bank, node, name)
+        assert await attempt(bank, coordinator, "presumed_abort") == "committed"
+        assert (await coordinator.run(SUB, UPDATE)).rowcount == 1
+        await end(bank, SUB, "twopc %")
+        assert (await coordinator.run(SUB, UPDATE)).rowcount == 1
+    assert await bank.balances() == (4, 4)
