@@ -35,13 +35,16 @@ _COORDINATORS = "select distinct coordinator from msrepl.coordinator_epoch order
 _SUBSCRIBER = "select publisher, subscriber from msrepl.mssubscription_agents"
 
 
-async def attach(nodes: Mapping[str, str], *, coordinator: str | None = None) -> Topology:
+async def attach(
+    nodes: Mapping[str, str], *, coordinator: str | None = None, newcomer: str | None = None
+) -> Topology:
     """The topology whose nodes are at these connection strings (administrators').
 
     Args:
         nodes: name to connection string. Names of Publisher and Subscribers must be those under which
             they were set up; they are part of gids.
         coordinator: its name; None: the only one that the distribution database knows.
+        newcomer: a node that is to become a Subscriber and holds nothing of ours yet.
 
     Raises:
         ConfigurationError: a node cannot be reached or is none, or it is not clear which coordinator.
@@ -56,7 +59,7 @@ async def attach(nodes: Mapping[str, str], *, coordinator: str | None = None) ->
         except psycopg.Error as error:
             raise ConfigurationError(f"node {name!r}: {error}") from None
         async with connection:
-            kinds[name] = await _kind(connection, name)
+            kinds[name] = await _kind(connection, name, is_new=name == newcomer)
             if "distribution" in kinds[name]:
                 cursor = await connection.execute(_COORDINATORS)
                 names = [row[0] for row in await cursor.fetchall()]
@@ -83,9 +86,11 @@ async def attach(nodes: Mapping[str, str], *, coordinator: str | None = None) ->
     )
 
 
-async def _kind(connection: AsyncConnection[Any], name: str) -> list[str]:
+async def _kind(connection: AsyncConnection[Any], name: str, *, is_new: bool) -> list[str]:
     row = await (await connection.execute(_KIND)).fetchone()
     if row is None or not row[0]:
+        if is_new:
+            return ["subscriber"]
         raise ConfigurationError(
             f"node {name!r}: database {connection.info.dbname!r} holds nothing of ours: neither a "
             "publication, nor a subscription, nor a decision log"

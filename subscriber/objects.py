@@ -194,8 +194,8 @@ def role_texts(role: str, coordinator: str | None = None) -> list[str]:
             sql.Identifier(names.SCHEMA, "reset_link"), name
         ),
     ]
-    if coordinator is not None:
-        texts.append(sql.SQL("grant {} to {}").format(name, sql.Identifier(coordinator)))
+    if coordinator not in (None, role):
+        texts.append(sql.SQL("grant {} to {}").format(name, sql.Identifier(str(coordinator))))
     return [text.as_string(None) for text in texts]
 
 

@@ -164,10 +164,32 @@ def activate(
 
 
 def script(
-    subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")], nodes: Nodes
+    subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")],
+    nodes: Nodes,
+    role: Annotated[
+        str | None,
+        typer.Option(help="The application's role there; without it, that of the DSN."),
+    ] = None,
 ) -> None:
-    """Print what a Subscriber must run to get its triggers by hand (sp_script_synctran_commands)."""
-    print(_with_topology(nodes, None, lambda t: t.script(subscriber)))
+    """Print what a Subscriber must run to get its triggers by hand (sp_script_synctran_commands).
+
+    For a database that has the tables and the Publisher's rows already. The Publisher knows the
+    Subscriber from then on.
+    """
+    from sim.operate import attach
+
+    async def go() -> Any:
+        given = parse_nodes(nodes)
+        async with await attach(given, newcomer=subscriber) as topology:
+            return await topology.script(subscriber, role=role)
+
+    made = asyncio.run(go())
+    print(made.text, end="")
+    print(
+        f"The link will work at the Publisher as role {made.role}. Give it a password there, and "
+        "the same in the user mapping that the script's head shows.",
+        file=sys.stderr,
+    )
 
 
 def clean() -> None:

@@ -126,10 +126,13 @@ class Replication(Wiring):
             lock_timeout_ms=self.lock_timeout_ms,
         )
 
-    async def script(self, subscriber: str) -> SyncScript:
+    async def script(self, subscriber: str, *, role: str | None = None) -> SyncScript:
         """What a Subscriber must run that has the tables and rows already; see `sim.script`.
 
         The Publisher knows the Subscriber from then on.
+
+        Args:
+            role: the application's role there; None: the topology's.
 
         Raises:
             SubscriptionError: it subscribes already, or a table of it does not match.
@@ -152,7 +155,7 @@ class Replication(Wiring):
             database=node.database,
             sites=sites,
             link=link,
-            app_role=node.app_role,
+            app_role=role or node.app_role,
             coordinator_role=node.coordinator_role,
         )
         return SyncScript(text=text, role=link.role, password=link.password)

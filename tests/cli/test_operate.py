@@ -1,0 +1,182 @@
+"""The commands for servers that are running, as a person types them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from sim import Topology
+from twopc.errors import RejectedError
+from twopc.server import Server
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def twopc(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line."""
+    return subprocess.run(
+        [sys.executable, "-m", "sim", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def shop_server() -> Iterator[Server]:
+    """A server that somebody else runs."""
+    with Server.start() as server:
+        yield server
+
+
+@pytest.fixture
+async def nodes(shop_server: Server) -> AsyncIterator[list[str]]:
+    """``--node`` options of a shop with one Subscriber; its topology's process is gone."""
+    dsns = {}
+    for name in ("pub", "store", "distribution"):
+        shop_server.create_database(name)
+        dsns[name] = shop_server.superuser_dsn(name)
+    async with Topology(subscribers=("store",), dsns=dsns, name="shop", keep=True) as topology:
+        await topology.execute("pub", "create table account (id int primary key, balance int)")
+        await topology.execute("pub", "insert into account values (1, 100), (2, 100)")
+        await topology.publish("account")
+        await topology.subscribe("store")
+        await topology.run("store", "update account set balance = 90 where id = 1")
+    yield [word for name, dsn in dsns.items() for word in ("--node", f"{name}={dsn}")]
+    for name in dsns:
+        shop_server.drop_database(name, may_roll_back=lambda gid: gid.startswith("twopc:shop:"))
+    with psycopg.connect(shop_server.superuser_dsn("postgres"), autocommit=True) as connection:
+        roles = connection.execute("select rolname from pg_roles where rolname ~ '^msrepl_'")
+        for (role,) in roles.fetchall():
+            connection.execute(f"drop owned by {role}")
+            connection.execute(f"drop role {role}")
+
+
+def dsn_of(nodes: list[str], name: str) -> str:
+    """The connection string behind a ``--node`` option."""
+    return next(word.partition("=")[2] for word in nodes if word.startswith(f"{name}="))
+
+
+def test_nothing_is_in_doubt(nodes: list[str]) -> None:
+    """A quiet shop."""
+    done = twopc("indoubt", *nodes)
+
+    assert (done.returncode, done.stdout) == (0, "nothing is prepared\n")
+
+
+def test_a_branch_is_listed_and_recovered(nodes: list[str]) -> None:
+    """What a dead coordinator left: seen with what it blocks, settled, gone."""
+    gid = "twopc:shop:1:77:pub"
+    with psycopg.connect(dsn_of(nodes, "pub"), autocommit=True) as connection:
+        connection.execute("begin")
+        connection.execute("update account set balance = 1 where id = 2")
+        connection.execute(f"prepare transaction '{gid}'")
+
+    listed = twopc("indoubt", *nodes)
+    recovered = twopc("recover", *nodes)
+    after = twopc("indoubt", *nodes)
+
+    assert listed.returncode == 3
+    assert gid in listed.stdout
+    assert "at pub, prepared" in listed.stdout
+    assert "1 rows locked in public.account" in listed.stdout.replace(
+        "in account", "in public.account"
+    )
+    assert "decision: none logged" in listed.stdout
+    assert recovered.returncode == 0, recovered.stderr
+    assert f"{gid} at pub: aborted" in recovered.stdout
+    assert after.stdout == "nothing is prepared\n"
+
+
+def test_a_branch_is_forced(nodes: list[str]) -> None:
+    """An operator's word needs a reason, and is recorded."""
+    gid = "twopc:shop:1:78:pub"
+    with psycopg.connect(dsn_of(nodes, "pub"), autocommit=True) as connection:
+        connection.execute("begin")
+        connection.execute("update account set balance = 5 where id = 2")
+        connection.execute(f"prepare transaction '{gid}'")
+
+    without = twopc("indoubt", *nodes, "--force", "commit", "--gid", gid)
+    forced = twopc("indoubt", *nodes, "--force", "commit", "--gid", gid, "--reason", "a test")
+
+    assert without.returncode == 2
+    assert "--reason" in without.stderr
+    assert forced.returncode == 0, forced.stderr
+    with psycopg.connect(dsn_of(nodes, "pub")) as connection:
+        assert connection.execute("select balance from account where id = 2").fetchone() == (5,)
+    with psycopg.connect(dsn_of(nodes, "distribution")) as connection:
+        rows = connection.execute("select gid, reason from msrepl.heuristic_outcome").fetchall()
+    assert (gid, "a test") in rows
+
+
+async def test_regenerate_after_alter_table(nodes: list[str], shop_server: Server) -> None:
+    """A stale article says what to run, and that mends it."""
+    for name in ("pub", "store"):
+        with psycopg.connect(dsn_of(nodes, name), autocommit=True) as connection:
+            connection.execute("alter table account add column note text")
+    dsns = {name: dsn_of(nodes, name) for name in ("pub", "store", "distribution")}
+    async with Topology(subscribers=("store",), dsns=dsns, name="shop", attach=True) as topology:
+        with pytest.raises(RejectedError) as caught:
+            await topology.run("store", "update account set note = 'x' where id = 1")
+        assert "Run: twopc regenerate" in caught.value.hint
+
+        done = twopc("regenerate", "account", *nodes)
+
+        assert done.returncode == 0, done.stderr
+        await topology.run("store", "update account set note = 'x' where id = 1")
+        assert ("x",) in await topology.execute("pub", "select note from account")
+
+
+def test_a_script_for_a_new_subscriber(nodes: list[str], shop_server: Server) -> None:
+    """Printed for a database that holds the rows already, without a password in it."""
+    shop_server.create_database("second")
+    try:
+        dsn = shop_server.superuser_dsn("second")
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute(
+                "create table account (id int primary key, balance int,"
+                " msrepl_tran_version uuid not null default gen_random_uuid())"
+            )
+
+        done = twopc("script", "second", *nodes, "--node", f"second={dsn}")
+
+        assert done.returncode == 0, done.stderr
+        assert 'function "msrepl"."trg_mssync_upd_account"()' in done.stdout
+        assert "ALTER ROLE msrepl_link_" in done.stdout
+        assert "password '" not in done.stdout.lower()
+        assert "Give it a password" in done.stderr
+    finally:
+        shop_server.drop_database("second")
+
+
+def test_mistakes(nodes: list[str]) -> None:
+    """Each says what to write instead, and exits with 2 or 4."""
+    for words, code, text in (
+        (["indoubt", "--node", "pub"], 2, "write NAME=DSN"),
+        (["indoubt", "--node", "pub=host=/nowhere"], 4, "node 'pub'"),
+        (["indoubt", *nodes[2:4]], 4, "0 of the nodes given are Publishers"),
+        (["recover", "--node", f"shop={dsn_of(nodes, 'store')}"], 4, "set up as 'store'"),
+        (["regenerate", "nothing", *nodes], 4, "nothing"),
+        (["doctor", "--node", "master=host=/nowhere"], 2, "publisher=DSN"),
+        (["doctor", "--node", "publisher=host=/nowhere"], 4, None),
+    ):
+        done = twopc(*words)
+        assert done.returncode == code, (words, done.stdout, done.stderr)
+        assert text is None or text in done.stderr, (words, done.stderr)
+        assert "Traceback" not in done.stderr, done.stderr
+
+
+def test_the_doctor_finds_the_embedded_server_fit() -> None:
+    """Without a DSN it examines what `twopc run` would use."""
+    done = twopc("doctor")
+
+    assert done.returncode == 0, done.stdout
+    assert "wal_level" in done.stdout
+
+
+def test_clean_has_nothing_to_do_twice() -> None:
+    """Leftovers are gone after the first."""
+    assert twopc("clean").returncode == 0
+    assert twopc("clean").stdout == "nothing was left behind\n"
