@@ -14,6 +14,7 @@ from psycopg import AsyncConnection, sql
 
 from publisher import foreign_keys, witness
 from publisher.catalog import StoredArticle, find_article, get_article, stored_articles
+from publisher.objects import owner_role, shared_objects, trigger_texts
 from publisher.procedures import OPERATIONS, ProcedureTexts, drop_texts
 from publisher.rights import Need, grant_links, grant_owner, needs_of_table, revoke_owner
 from publisher.row_filter import read_filter
@@ -24,14 +25,18 @@ from twopc.errors import ArticleError
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
 from twopc.sql.printing import full_names
-from twopc.sql.render import render
+
+__all__ = [
+    "articles",
+    "install",
+    "owner_role",
+    "publish",
+    "regenerate",
+    "uninstall",
+    "unpublish",
+]
 
 Connection = AsyncConnection[Any]
-
-
-def owner_role(database: str) -> str:
-    """The role that owns our objects in a database: cannot log in, is not a superuser."""
-    return names.role("owner", database)
 
 
 async def install(connection: Connection) -> None:
@@ -40,28 +45,6 @@ async def install(connection: Connection) -> None:
         owner = await _create_owner(connection)
         for text in shared_objects(owner):
             await connection.execute(text)
-
-
-def shared_objects(owner: sql.Identifier) -> list[str]:
-    """Everything at a Publisher that does not depend on an article."""
-    return [
-        render("publisher", "catalog", owner=owner),
-        render("twopc", "branch_marker", owner=owner),
-        render("twopc", "raise_conflict", owner=owner),
-        render("twopc", "raise_stale", owner=owner),
-        render("twopc", "table_structure", owner=owner),
-        render("twopc", "touched_tables", owner=owner),
-        render("twopc", "refuse_truncate_function", owner=owner),
-        render("publisher", "await_branches", owner=owner),
-        render("publisher", "defer_keys", owner=owner),
-        render("publisher", "touched_row", owner=owner),
-        render("publisher", "raise_triggered", owner=owner),
-        render("publisher", "check_touched", owner=owner),
-        render("publisher", "witness", owner=owner),
-        render("publisher", "version_trigger_function", owner=owner),
-        render("publisher", "ddl_guard_function", owner=owner),
-        render("twopc", "ddl_guard_triggers"),
-    ]
 
 
 async def _create_owner(connection: Connection) -> sql.Identifier:
@@ -211,7 +194,7 @@ async def _generate(connection: Connection, stored: StoredArticle) -> Article:
     texts = ProcedureTexts(article, owner_role(connection.info.dbname), path)
     for text in (
         *texts.all(await _generators(connection, article)),
-        *_trigger_texts(described),
+        *trigger_texts(described),
     ):
         await connection.execute(text)
     await grant_links(connection, texts)
@@ -255,25 +238,6 @@ async def _trigger_path(connection: Connection, table: Table) -> list[str]:
         (table.schema,),
     )
     return ["pg_catalog", *(name for (name,) in await cursor.fetchall())]
-
-
-def _trigger_texts(table: Table) -> list[str]:
-    """The Publisher's triggers: row versions on the table, TRUNCATE on each partition as well."""
-    truncate = sql.Identifier(names.truncate_trigger(table.schema, table.name))
-    return [
-        render(
-            "publisher",
-            "version_trigger",
-            trigger=sql.Identifier(names.version_trigger(table.schema, table.name)),
-            table=qualified(table.schema, table.name),
-        ),
-        *(
-            render(
-                "twopc", "refuse_truncate_trigger", trigger=truncate, table=qualified(schema, name)
-            )
-            for schema, name in ((table.schema, table.name), *table.partitions)
-        ),
-    ]
 
 
 async def _grant(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sim.topology import Topology
+from tests.fix_topology import MakeTopology
+from twopc import names
 
 #: One line per fact; dropped columns leave no trace here, as they leave none in a dump.
 _FACTS = """
@@ -98,3 +100,38 @@ async def rows(topology: Topology, node: str, *tables: str) -> dict[str, list[tu
         table: await topology.execute(node, f"select t::text from {table} as t order by 1")
         for table in tables
     }
+
+
+EVERYTHING = (
+    "create schema sales",
+    "create role {reader}",
+    "create type sales.mood as enum ('good', 'bad')",
+    "create sequence sales.nr",
+    "create function sales.made() returns text language sql as $$ select 'made' $$",
+    "revoke all on function sales.made from public",
+    """create table sales.customer (
+        id int generated always as identity primary key, name text not null unique, mood sales.mood default 'good',
+        nr bigint default nextval('sales.nr'), made text default sales.made(), secret text default 's',
+        twice bigint generated always as (nr * 2) stored, check (length(name) < 100))""",
+    "create table sales.visit (id int primary key, customer int references sales.customer on delete cascade)",
+    "create table sales.log (id int generated always as identity, what text)",
+    "create function sales.log() returns trigger language plpgsql security definer as"
+    " $$ begin insert into sales.log (what) values (tg_op); return coalesce(new, old); end $$",
+    "create trigger log before insert or update or delete on sales.customer"
+    " for each row execute function sales.log()",
+    "grant select (name) on sales.customer to {reader}",
+    "grant select on sales.visit to {reader}",
+    "alter table sales.customer replica identity full",
+    "insert into sales.customer (name) values ('a'), ('b')",
+    "insert into sales.visit values (1, 1), (2, 2)",
+)
+
+
+async def make_everything(make_topology: MakeTopology, **options: Any) -> Any:
+    """A topology whose Publisher has tables with all that tables may have."""
+    topology = await make_topology(**options)
+    reader = names.role("app", topology.name)
+    for statement in EVERYTHING:
+        if "create role" not in statement:
+            await topology.execute("pub", statement.replace("{reader}", reader))
+    return topology

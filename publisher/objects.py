@@ -1,0 +1,59 @@
+"""Everything that a publication creates at the Publisher besides the procedures, as text.
+
+Pure. `publisher.publication` executes it.
+"""
+
+from __future__ import annotations
+
+from psycopg import sql
+
+from twopc import names
+from twopc.articles import Table
+from twopc.sql.fragments import qualified
+from twopc.sql.render import render
+
+
+def owner_role(database: str) -> str:
+    """The role that owns our objects in a database: cannot log in, is not a superuser."""
+    return names.role("owner", database)
+
+
+def shared_objects(owner: sql.Identifier) -> list[str]:
+    """Everything at a Publisher that does not depend on an article."""
+    return [
+        render("publisher", "catalog", owner=owner),
+        render("twopc", "branch_marker", owner=owner),
+        render("twopc", "raise_conflict", owner=owner),
+        render("twopc", "raise_stale", owner=owner),
+        render("twopc", "table_structure", owner=owner),
+        render("twopc", "touched_tables", owner=owner),
+        render("twopc", "refuse_truncate_function", owner=owner),
+        render("publisher", "await_branches", owner=owner),
+        render("publisher", "defer_keys", owner=owner),
+        render("publisher", "touched_row", owner=owner),
+        render("publisher", "raise_triggered", owner=owner),
+        render("publisher", "check_touched", owner=owner),
+        render("publisher", "witness", owner=owner),
+        render("publisher", "version_trigger_function", owner=owner),
+        render("publisher", "ddl_guard_function", owner=owner),
+        render("twopc", "ddl_guard_triggers"),
+    ]
+
+
+def trigger_texts(table: Table) -> list[str]:
+    """The Publisher's triggers: row versions on the table, TRUNCATE on each partition as well."""
+    truncate = sql.Identifier(names.truncate_trigger(table.schema, table.name))
+    return [
+        render(
+            "publisher",
+            "version_trigger",
+            trigger=sql.Identifier(names.version_trigger(table.schema, table.name)),
+            table=qualified(table.schema, table.name),
+        ),
+        *(
+            render(
+                "twopc", "refuse_truncate_trigger", trigger=truncate, table=qualified(schema, name)
+            )
+            for schema, name in ((table.schema, table.name), *table.partitions)
+        ),
+    ]
