@@ -232,6 +232,14 @@ class ApartPair(Pair):
         """The Publisher's database."""
         return self.topology.node(self.publisher).database
 
+    async def rollback(self) -> None:
+        """As in `Pair`, and the Publisher may be down or have been restarted."""
+        await self.app.execute("rollback")
+        await self.app.execute("select msrepl.reset_link()")
+        branch = f"{self.gid}:{self.publisher}"
+        if self.servers.publisher.is_running() and branch in self.eyes.prepared(self.database):
+            await self.at_publisher(f"rollback prepared '{branch}'")
+
     async def at_publisher(self, statement: str) -> list[tuple[Any, ...]]:
         """SQL at the Publisher over a connection of its own: the server may have been restarted."""
         async with await self.topology.node(self.publisher).connect() as connection:

@@ -7,6 +7,8 @@
 -- `calls` counts what was sent in this branch. It rolls back with the caller's savepoint, and every message
 -- first takes the Publisher's transaction back to the savepoint that it names: the remote side follows the
 -- local one without asking how far it got, and a remote side left in error is revived by the same words.
+-- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
+-- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
 -- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
@@ -17,10 +19,12 @@
         sync.call := {call} || 'null,null,' || sync.arguments || ')';
         update msrepl.branch_marker as m
         set calls = m.calls + sync.step,
+            prior = m.xmin,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
         where m.ctid = sync.marker and m.xid = pg_current_xact_id()
-        returning m.calls, m.pending, m.ctid into sync.sent, sync.queued, sync.marker;
+        returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
+        into sync.sent, sync.queued, sync.marker, sync.level;
         if sync.sent is null then
             perform msrepl.raise_uncoordinated({table_name});
         end if;
@@ -39,7 +43,7 @@
     perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then
         -- appending copies the text: what has grown long is sent
-        if length(sync.queued) > 65536 then
+        if length(sync.queued) > 16384 then
             perform msrepl.flush();
         end if;
         return null;
@@ -47,7 +51,8 @@
     sync.call := case when sync.sent = 1
             then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
             else 'rollback to s' || sync.sent - 1 end
-        || ';' || coalesce(sync.queued || ';', '') || sync.call || ';savepoint s' || sync.sent;
+        || ';' || coalesce(sync.queued || ';', '') || sync.call
+        || case when sync.level then ';release s' || sync.sent - 1 else '' end || ';savepoint s' || sync.sent;
     begin
         {send}
     exception

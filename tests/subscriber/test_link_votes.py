@@ -150,7 +150,6 @@ async def test_a_change_after_the_vote(make_pair: MakePair, eyes: Eyes, shipping
 
     assert error.sqlstate == "25000"
     assert "account was changed after this transaction was prepared" in str(error)
-    await pair.topology.execute("pub", f"rollback prepared '{pair.gid}:pub'")
     await assert_nothing_left(pair, eyes)
 
 

@@ -130,9 +130,8 @@ async def test_answer_to_prepare_is_lost_and_nobody_can_ask(
 
     assert_broke(caught.value, "08001")
     assert "committed at either site" in str(caught.value.diag.message_hint)
-    await pair.rollback()
     assert pair.eyes.prepared(pair.database) == [f"{pair.gid}:pub"]
-    await pair.topology.execute("pub", f"rollback prepared '{pair.gid}:pub'")
+    await pair.rollback()  # at the Publisher too
     wire.is_down = False
     assert await pair.run("update account set balance = 2 where id = 1") == 1
     await pair.same("account")
@@ -164,8 +163,7 @@ async def test_prepare_is_still_under_way_when_it_is_sent_again(
         await holder.execute("rollback")
 
     assert_broke(error)
-    await pair.rollback()
-    branch = f"{pair.gid}:pub"
-    await until(lambda: pair.eyes.prepared(pair.database) == [branch], "the first to prepare")
-    await pair.topology.execute("pub", f"rollback prepared '{branch}'")
+    branch = [f"{pair.gid}:pub"]
+    await until(lambda: pair.eyes.prepared(pair.database) == branch, "the first to prepare")
+    await pair.rollback()  # at the Publisher too
     await pair.same("account")

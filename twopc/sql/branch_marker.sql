@@ -9,7 +9,10 @@
 -- participants the other sites, so that they can be asked if the decision log is lost
 -- originator   at the Publisher: the subscription that sent the change (loopback detection)
 -- calls        at the Subscriber: remote calls sent; rolls back with the savepoint of the caller
--- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions)
+-- prior        at the Subscriber: which subtransaction wrote the row before; the same one as now: nothing lies
+--              between to which the caller could roll back
+-- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not
+--              compressed, because each statement that waits writes all of it again
 -- fence        true: not a branch but the row of the one who made sure that there will be none
 create table if not exists msrepl.branch_marker (
     gid text primary key,
@@ -17,7 +20,8 @@ create table if not exists msrepl.branch_marker (
     participants text[] not null,
     originator text,
     calls integer not null default 0,
-    pending text,
+    prior xid,
+    pending text storage external,
     fence boolean not null default false,
     created_at timestamptz not null default clock_timestamp()
 );
