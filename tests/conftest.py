@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest_plugins = ["tests.fix_server", "tests.fix_topology", "tests.fix_link"]
+pytest_plugins = ["tests.fix_golden", "tests.fix_server", "tests.fix_topology", "tests.fix_link"]
 
 _STARTS_SERVERS = {"server", "two_servers"}
 

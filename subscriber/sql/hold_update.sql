@@ -1,7 +1,7 @@
 -- fragment: holds updated rows, old and new, while other statements are open.
 -- called by: rendered into capture_update of tables that may hold
 -- tables:    transition tables deleted and inserted; msrepl.held_row
--- holes:     place, relation, old_key, old_columns, new_key, new_columns, release
+-- holes:     place, relation, old_key, old_columns, new_key, new_columns, derived, release
 --
 -- Pairs as capture_update does: a new row's version was derived from its old one.
     sync.place := {place};

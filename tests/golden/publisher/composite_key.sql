@@ -1,0 +1,413 @@
+-- mssync_shape_<table>: the one shape of rows that the sync procedures of an article take.
+-- called by: first parameter of the sync procedures
+-- tables:    none
+-- holes:     type, shape, owner, comment
+--
+-- A type, because the server reads arguments from left to right: rows of another shape are not even read.
+create type "msrepl"."mssync_shape_sales__line" as enum ('c83184ba1cac');
+alter type "msrepl"."mssync_shape_sales__line" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."mssync_shape_sales__line" from public;
+comment on type "msrepl"."mssync_shape_sales__line" is 'Shape of the rows of sales.line that a call brings';
+
+-- mssync_<what>_row_<table>: the rows of one article on their way from a Subscriber.
+-- called by: parameters of the sync procedures
+-- tables:    none
+-- holes:     type, attributes, owner, comment
+create type "msrepl"."mssync_ins_row_sales__line" as ("n1" bigint, "n2" smallint, "n3" public.citext, "n4" json, "n5" uuid);
+alter type "msrepl"."mssync_ins_row_sales__line" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."mssync_ins_row_sales__line" from public;
+comment on type "msrepl"."mssync_ins_row_sales__line" is 'Rows of sales.line on their way from a Subscriber';
+
+-- mssync_<what>_row_<table>: the rows of one article on their way from a Subscriber.
+-- called by: parameters of the sync procedures
+-- tables:    none
+-- holes:     type, attributes, owner, comment
+create type "msrepl"."mssync_old_row_sales__line" as ("k1" bigint, "k2" smallint, "v" uuid);
+alter type "msrepl"."mssync_old_row_sales__line" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."mssync_old_row_sales__line" from public;
+comment on type "msrepl"."mssync_old_row_sales__line" is 'Rows of sales.line on their way from a Subscriber';
+
+-- mssync_<what>_row_<table>: the rows of one article on their way from a Subscriber.
+-- called by: parameters of the sync procedures
+-- tables:    none
+-- holes:     type, attributes, owner, comment
+create type "msrepl"."mssync_del_row_sales__line" as ("o1" bigint, "o2" smallint, "o3" public.citext, "o4" json, "o5" uuid);
+alter type "msrepl"."mssync_del_row_sales__line" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."mssync_del_row_sales__line" from public;
+comment on type "msrepl"."mssync_del_row_sales__line" is 'Rows of sales.line on their way from a Subscriber';
+
+-- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
+-- called by: the INSERT trigger of a Subscriber, over its link
+-- tables:    the published table; msrepl.branch_marker
+-- holes:     procedure, parameters, path, before, table, columns, new_values,
+--            new_names, clashes, article, only_key, denied, tables, after, signature, owner, comment
+--
+-- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
+-- none). What it clashed with is looked up only after it failed.
+create or replace procedure "msrepl"."sp_mssync_ins_sales__line"(shape "msrepl"."mssync_shape_sales__line", branch text, sites text[], "new_rows" "msrepl"."mssync_ins_row_sales__line"[])
+language plpgsql security definer
+set search_path = "pg_catalog", "pg_temp"
+as $msrepl$
+#variable_conflict use_column
+<<sync>>
+declare
+    sent constant integer := cardinality($4);
+    done integer;
+    waited boolean := false;
+    violated text;
+    detail text;
+    bad record;
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    
+    loop
+        begin
+            insert into "sales"."line" as t ("order", "place", "code", "data", "msrepl_tran_version") overriding system value
+            select "r"."n1", "r"."n2", "r"."n3", "r"."n4", "r"."n5"
+            from unnest($4) as r("n1", "n2", "n3", "n4", "n5");
+            get diagnostics done = row_count;
+            exit;
+        exception
+            when unique_violation or exclusion_violation then
+                get stacked diagnostics violated = constraint_name;
+                select array_agg(distinct c.name) as names,
+                       (array_agg(c.key))[1] as key, (array_agg(c.sent))[1] as sent,
+                       (array_agg(c.held))[1] as held, (array_agg(c.image))[1] as image
+                into bad
+                from (
+                    select 'line_pkey', jsonb_build_object('order', "r"."n1", 'place', "r"."n2"), r."n5"::text,
+                    case when t."inside" then t."c5"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end
+                from unnest($4) as r("n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c1" = "r"."n1" and "t"."c2" = "r"."n2"
+                union all
+                select 'line_code_key', jsonb_build_object('order', "r"."n1", 'place', "r"."n2"), r."n5"::text,
+                    case when t."inside" then t."c5"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end
+                from unnest($4) as r("n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c3" operator(public.=) "r"."n3"
+                ) as c(name, key, sent, held, image)
+                group by c.key
+                order by count(distinct c.name) desc
+                limit 1;
+                perform msrepl.raise_conflict(
+                    case when cardinality(bad.names) > 1 then 'multiple_unique' else 'insert_exists' end,
+                    '23505', 20515, 'sales.line', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('order', "r"."n1", 'place', "r"."n2") from unnest($4) as r("n1", "n2", "n3", "n4", "n5")) end), bad.sent, bad.held, bad.image,
+                    format('a row of %s with the same key is at the Publisher already (%s)',
+                           'sales.line', array_to_string(coalesce(bad.names, array[violated]), ', ')),
+                    coalesce(bad.names, array[violated]));
+            when foreign_key_violation then
+                get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
+                if waited or not msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]) then
+                    perform msrepl.raise_conflict(
+                        'fk_violation', '23503', 20515, 'sales.line', case when sent = 1 then (select jsonb_build_object('order', "r"."n1", 'place', "r"."n2") from unnest($4) as r("n1", "n2", "n3", "n4", "n5")) end, null, null, null,
+                        sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
+                end if;
+                waited := true;
+        end;
+    end loop;
+    if done <> sent then
+        perform msrepl.raise_conflict(
+            'suppressed', '09000', 20515, 'sales.line', case when sent = 1 then (select jsonb_build_object('order', "r"."n1", 'place', "r"."n2") from unnest($4) as r("n1", "n2", "n3", "n4", "n5")) end, null, null, null,
+            format('a trigger of the Publisher kept %s of %s rows from being inserted into %s',
+                   sent - done, sent, 'sales.line'));
+    end if;
+    
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_ins_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_ins_row_sales__line"[]) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_ins_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_ins_row_sales__line"[]) from public;
+comment on procedure "msrepl"."sp_mssync_ins_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_ins_row_sales__line"[]) is 'Applies the INSERT of a Subscriber to sales.line';
+
+-- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
+-- called by: the UPDATE trigger of a Subscriber, over its link
+-- tables:    the published table; msrepl.branch_marker
+-- holes:     procedure, parameters, path, before, table, assignments, old_names,
+--            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
+--            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
+--            owner, comment
+--
+-- The old and the new rows pair by position. Behind a branch that is committed at the Subscriber but still
+-- prepared here the first UPDATE does not wait: the version in its snapshot is filtered out before any
+-- lock is met. So a mismatch locks the rows by key, which does wait, and tries once more. What such a branch
+-- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
+create or replace procedure "msrepl"."sp_mssync_upd_sales__line"(shape "msrepl"."mssync_shape_sales__line", branch text, sites text[], "old_rows" "msrepl"."mssync_old_row_sales__line"[], "new_rows" "msrepl"."mssync_ins_row_sales__line"[])
+language plpgsql security definer
+set search_path = "pg_catalog", "pg_temp"
+as $msrepl$
+#variable_conflict use_column
+<<sync>>
+declare
+    sent constant integer := cardinality($4);
+    kept integer := 0;
+    again integer;
+    done integer;
+    waited boolean := false;
+    violated text;
+    detail text;
+    bad record;
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    -- fragment: refuses what a referential action would change here and the Subscriber did not send.
+-- called by: rendered into sp_mssync_upd_<table> and sp_mssync_del_<table>, once per key that acts
+-- tables:    the published table and one that refers to it
+-- holes:     source, table, parent, child, joined, changed, not_sent, article, child_name, constraint
+--
+-- The Subscriber sends children first, so what still refers to the row is unknown to it. The rows are locked
+-- first: whoever is adding a child has finished then, and nobody adds another.
+    perform 1
+    from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join "sales"."line" as t on "t"."order" = "r"."k1" and "t"."place" = "r"."k2"
+    where (("t"."order" = "r"."n1") is not true or ("t"."place" = "r"."n2") is not true)
+    for update of t;
+    if exists (
+        select from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join "sales"."line" as t on "t"."order" = "r"."k1" and "t"."place" = "r"."k2" join "sales"."part" as c on "c"."order" = "t"."order" and "c"."place" = "t"."place"
+        where (("t"."order" = "r"."n1") is not true or ("t"."place" = "r"."n2") is not true)
+    ) then
+        perform msrepl.raise_conflict(
+            'fk_violation', '23503', 20515, 'sales.line', null, null, null, null,
+            format('rows of %s that the Subscriber does not hold refer to rows of %s (%s)',
+                   'sales.part', 'sales.line', 'part_line_fkey'),
+            array['part_line_fkey']);
+    end if;
+
+    loop
+        begin
+            update "sales"."line" as t
+            set "order" = "r"."n1", "place" = "r"."n2", "code" = "r"."n3", "data" = "r"."n4", "msrepl_tran_version" = "r"."n5"
+            from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
+            where "t"."order" = "r"."k1" and "t"."place" = "r"."k2" and t.msrepl_tran_version = r."v";
+            get diagnostics again = row_count;
+            done := kept + again;
+            if done <> sent then
+                perform 1
+                from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
+                join "sales"."line" as t on "t"."order" = "r"."k1" and "t"."place" = "r"."k2"
+                for update of t;
+                update "sales"."line" as t
+                set "order" = "r"."n1", "place" = "r"."n2", "code" = "r"."n3", "data" = "r"."n4", "msrepl_tran_version" = "r"."n5"
+                from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
+                where "t"."order" = "r"."k1" and "t"."place" = "r"."k2" and t.msrepl_tran_version = r."v";
+                get diagnostics again = row_count;
+                done := done + again;
+            end if;
+            exit when done = sent or waited or not msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]);
+            waited := true;
+            kept := done;
+        exception
+            when unique_violation or exclusion_violation then
+                get stacked diagnostics violated = constraint_name;
+                select array_agg(distinct c.name) as names,
+                       (array_agg(c.key))[1] as key, (array_agg(c.sent))[1] as sent,
+                       (array_agg(c.held))[1] as held, (array_agg(c.image))[1] as image
+                into bad
+                from (
+                    select 'line_pkey', jsonb_build_object('order', "r"."k1", 'place', "r"."k2"), r."v"::text,
+                    case when t."inside" then t."c5"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end
+                from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c1" = "r"."n1" and "t"."c2" = "r"."n2"
+                where not exists (select from unnest($4) as o("k1", "k2", "v") where "t"."c1" = "o"."k1" and "t"."c2" = "o"."k2")
+                union all
+                select 'line_code_key', jsonb_build_object('order', "r"."k1", 'place', "r"."k2"), r."v"::text,
+                    case when t."inside" then t."c5"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end
+                from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c3" operator(public.=) "r"."n3"
+                where not exists (select from unnest($4) as o("k1", "k2", "v") where "t"."c1" = "o"."k1" and "t"."c2" = "o"."k2")
+                ) as c(name, key, sent, held, image)
+                group by c.key
+                order by count(distinct c.name) desc
+                limit 1;
+                perform msrepl.raise_conflict(
+                    case when cardinality(bad.names) > 1 then 'multiple_unique' else 'update_exists' end,
+                    '23505', 20515, 'sales.line', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('order', "r"."k1", 'place', "r"."k2") from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")) end), bad.sent, bad.held, bad.image,
+                    format('the UPDATE gives a row of %s a key that is taken at the Publisher (%s)',
+                           'sales.line', array_to_string(coalesce(bad.names, array[violated]), ', ')),
+                    coalesce(bad.names, array[violated]));
+            when foreign_key_violation then
+                get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
+                if waited or not msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]) then
+                    perform msrepl.raise_conflict(
+                        'fk_violation', '23503', 20515, 'sales.line', case when sent = 1 then (select jsonb_build_object('order', "r"."k1", 'place', "r"."k2") from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")) end, null, null, null,
+                        sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
+                end if;
+                waited := true;
+        end;
+    end loop;
+    if done <> sent then
+        select jsonb_build_object('order', "r"."k1", 'place', "r"."k2") as key, r."v"::text as sent_version,
+               t."c5"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end as image
+        into bad
+        from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
+        left join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on t."inside" and "t"."c1" = "r"."k1" and "t"."c2" = "r"."k2"
+        where not exists (
+            select from "sales"."line" as u
+            where "u"."order" = "r"."n1" and "u"."place" = "r"."n2" and u.msrepl_tran_version = r."n5")
+        limit 1;
+        if bad.sent_version = bad.held_version then
+            perform msrepl.raise_conflict(
+                'suppressed', '09000', 20515, 'sales.line', bad.key, bad.sent_version, bad.held_version, bad.image,
+                format('a trigger of the Publisher kept %s of %s rows of %s from being updated',
+                       sent - done, sent, 'sales.line'));
+        end if;
+        perform msrepl.raise_conflict(
+            case when bad.held_version is null then 'row_missing' else 'version_mismatch' end,
+            '40001', 20515, 'sales.line', bad.key, bad.sent_version, bad.held_version, bad.image,
+            format('rows of %s do not match between Publisher and Subscriber: %s of %s rows of the UPDATE were refused',
+                   'sales.line', sent - done, sent));
+    end if;
+    
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_upd_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_old_row_sales__line"[], "msrepl"."mssync_ins_row_sales__line"[]) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_upd_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_old_row_sales__line"[], "msrepl"."mssync_ins_row_sales__line"[]) from public;
+comment on procedure "msrepl"."sp_mssync_upd_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_old_row_sales__line"[], "msrepl"."mssync_ins_row_sales__line"[]) is 'Applies the UPDATE of a Subscriber to sales.line';
+
+-- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
+-- called by: the DELETE trigger of a Subscriber, over its link
+-- tables:    the published table; msrepl.branch_marker
+-- holes:     procedure, parameters, path, before, table, old_names, key_match,
+--            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
+--            inside, held_match, signature, owner, comment
+--
+-- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
+-- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
+create or replace procedure "msrepl"."sp_mssync_del_sales__line"(shape "msrepl"."mssync_shape_sales__line", branch text, sites text[], "old_rows" "msrepl"."mssync_del_row_sales__line"[])
+language plpgsql security definer
+set search_path = "pg_catalog", "pg_temp"
+as $msrepl$
+#variable_conflict use_column
+<<sync>>
+declare
+    sent constant integer := cardinality($4);
+    kept integer := 0;
+    again integer;
+    done integer;
+    waited boolean := false;
+    violated text;
+    detail text;
+    bad record;
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    -- fragment: refuses what a referential action would change here and the Subscriber did not send.
+-- called by: rendered into sp_mssync_upd_<table> and sp_mssync_del_<table>, once per key that acts
+-- tables:    the published table and one that refers to it
+-- holes:     source, table, parent, child, joined, changed, not_sent, article, child_name, constraint
+--
+-- The Subscriber sends children first, so what still refers to the row is unknown to it. The rows are locked
+-- first: whoever is adding a child has finished then, and nobody adds another.
+    perform 1
+    from unnest($4) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" = "r"."o1" and "t"."place" = "r"."o2"
+    where true
+    for update of t;
+    if exists (
+        select from unnest($4) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" = "r"."o1" and "t"."place" = "r"."o2" join "sales"."part" as c on "c"."order" = "t"."order" and "c"."place" = "t"."place"
+        where true
+    ) then
+        perform msrepl.raise_conflict(
+            'fk_violation', '23503', 20515, 'sales.line', null, null, null, null,
+            format('rows of %s that the Subscriber does not hold refer to rows of %s (%s)',
+                   'sales.part', 'sales.line', 'part_line_fkey'),
+            array['part_line_fkey']);
+    end if;
+
+    loop
+        begin
+            delete from "sales"."line" as t
+            using unnest($4) as r("o1", "o2", "o3", "o4", "o5")
+            where "t"."order" = "r"."o1" and "t"."place" = "r"."o2" and "t"."code"::text is not distinct from "r"."o3"::text
+            and "t"."data"::text is not distinct from "r"."o4"::text
+            and "t"."msrepl_tran_version" is not distinct from "r"."o5";
+            get diagnostics again = row_count;
+            done := kept + again;
+            if done <> sent then
+                perform 1
+                from unnest($4) as r("o1", "o2", "o3", "o4", "o5")
+                join "sales"."line" as t on "t"."order" = "r"."o1" and "t"."place" = "r"."o2"
+                for update of t;
+                delete from "sales"."line" as t
+                using unnest($4) as r("o1", "o2", "o3", "o4", "o5")
+                where "t"."order" = "r"."o1" and "t"."place" = "r"."o2" and "t"."code"::text is not distinct from "r"."o3"::text
+            and "t"."data"::text is not distinct from "r"."o4"::text
+            and "t"."msrepl_tran_version" is not distinct from "r"."o5";
+                get diagnostics again = row_count;
+                done := done + again;
+            end if;
+            exit when done = sent or waited or not msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]);
+            waited := true;
+            kept := done;
+        exception
+            when foreign_key_violation then
+                get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
+                if waited or not msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]) then
+                    perform msrepl.raise_conflict(
+                        'fk_violation', '23503', 20515, 'sales.line', case when sent = 1 then (select jsonb_build_object('order', "r"."o1", 'place', "r"."o2") from unnest($4) as r("o1", "o2", "o3", "o4", "o5")) end, null, null, null,
+                        sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
+                end if;
+                waited := true;
+        end;
+    end loop;
+    if done <> sent then
+        -- a row still there is stale; without one, and with several rows sent, which one was missing
+        -- cannot be told from those that this call deleted
+        select jsonb_build_object('order', "r"."o1", 'place', "r"."o2") as key, r."o5"::text as sent_version,
+               t."c5"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end as image
+        into bad
+        from unnest($4) as r("o1", "o2", "o3", "o4", "o5")
+        left join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on t."inside" and "t"."c1" = "r"."o1" and "t"."c2" = "r"."o2"
+        where t."c5" is not null or sync.sent = 1
+        limit 1;
+        if exists (
+            select from unnest($4) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" = "r"."o1" and "t"."place" = "r"."o2" and "t"."code"::text is not distinct from "r"."o3"::text
+            and "t"."data"::text is not distinct from "r"."o4"::text
+            and "t"."msrepl_tran_version" is not distinct from "r"."o5"
+        ) then
+            perform msrepl.raise_conflict(
+                'suppressed', '09000', 20515, 'sales.line', bad.key, bad.sent_version, bad.held_version, bad.image,
+                format('a trigger of the Publisher kept %s of %s rows of %s from being deleted',
+                       sent - done, sent, 'sales.line'));
+        end if;
+        perform msrepl.raise_conflict(
+            case when bad.held_version is null then 'row_missing' else 'delete_stale' end,
+            '40001', 20515, 'sales.line', bad.key, bad.sent_version, bad.held_version, bad.image,
+            format('rows of %s do not match between Publisher and Subscriber: %s of %s rows of the DELETE were refused',
+                   'sales.line', sent - done, sent));
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_del_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_del_row_sales__line"[]) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_del_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_del_row_sales__line"[]) from public;
+comment on procedure "msrepl"."sp_mssync_del_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_del_row_sales__line"[]) is 'Applies the DELETE of a Subscriber to sales.line';
+
+-- sp_mssync_upd_trig_<table>: the trigger that renews the row version of one published table.
+-- called by: every UPDATE of the table
+-- tables:    the published table
+-- holes:     trigger, table
+create or replace trigger "sp_mssync_upd_trig_sales__line"
+    before update on "sales"."line"
+    for each row execute function msrepl.sp_mssync_upd_trig();
+
+-- trg_mssync_truncate_<table>: refuses TRUNCATE of one replicated table.
+-- called by: every TRUNCATE of the table
+-- tables:    none
+-- holes:     trigger, table
+create or replace trigger "trg_mssync_truncate_sales__line"
+    before truncate on "sales"."line"
+    for each statement execute function msrepl.refuse_truncate();
+
+drop routine if exists "msrepl"."sp_mssync_ins_sales__line";
+
+drop routine if exists "msrepl"."sp_mssync_upd_sales__line";
+
+drop routine if exists "msrepl"."sp_mssync_del_sales__line";
+
+drop routine if exists "msrepl"."sp_mssync_gen_sales__line";
+
+drop type if exists "msrepl"."mssync_ins_row_sales__line";
+
+drop type if exists "msrepl"."mssync_old_row_sales__line";
+
+drop type if exists "msrepl"."mssync_del_row_sales__line";
+
+drop type if exists "msrepl"."mssync_shape_sales__line";

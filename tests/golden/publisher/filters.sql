@@ -1,0 +1,373 @@
+-- mssync_shape_<table>: the one shape of rows that the sync procedures of an article take.
+-- called by: first parameter of the sync procedures
+-- tables:    none
+-- holes:     type, shape, owner, comment
+--
+-- A type, because the server reads arguments from left to right: rows of another shape are not even read.
+create type "msrepl"."mssync_shape_customer" as enum ('f05bc46be1a2');
+alter type "msrepl"."mssync_shape_customer" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."mssync_shape_customer" from public;
+comment on type "msrepl"."mssync_shape_customer" is 'Shape of the rows of customer that a call brings';
+
+-- mssync_<what>_row_<table>: the rows of one article on their way from a Subscriber.
+-- called by: parameters of the sync procedures
+-- tables:    none
+-- holes:     type, attributes, owner, comment
+create type "msrepl"."mssync_ins_row_customer" as ("n1" integer, "n2" text, "n3" uuid);
+alter type "msrepl"."mssync_ins_row_customer" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."mssync_ins_row_customer" from public;
+comment on type "msrepl"."mssync_ins_row_customer" is 'Rows of customer on their way from a Subscriber';
+
+-- mssync_<what>_row_<table>: the rows of one article on their way from a Subscriber.
+-- called by: parameters of the sync procedures
+-- tables:    none
+-- holes:     type, attributes, owner, comment
+create type "msrepl"."mssync_old_row_customer" as ("k1" integer, "v" uuid);
+alter type "msrepl"."mssync_old_row_customer" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."mssync_old_row_customer" from public;
+comment on type "msrepl"."mssync_old_row_customer" is 'Rows of customer on their way from a Subscriber';
+
+-- mssync_<what>_row_<table>: the rows of one article on their way from a Subscriber.
+-- called by: parameters of the sync procedures
+-- tables:    none
+-- holes:     type, attributes, owner, comment
+create type "msrepl"."mssync_del_row_customer" as ("o1" integer, "o2" text, "o3" uuid);
+alter type "msrepl"."mssync_del_row_customer" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."mssync_del_row_customer" from public;
+comment on type "msrepl"."mssync_del_row_customer" is 'Rows of customer on their way from a Subscriber';
+
+-- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
+-- called by: the INSERT trigger of a Subscriber, over its link
+-- tables:    the published table; msrepl.branch_marker
+-- holes:     procedure, parameters, path, before, table, columns, new_values,
+--            new_names, clashes, article, only_key, denied, tables, after, signature, owner, comment
+--
+-- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
+-- none). What it clashed with is looked up only after it failed.
+create or replace procedure "msrepl"."sp_mssync_ins_customer"(shape "msrepl"."mssync_shape_customer", branch text, sites text[], "new_rows" "msrepl"."mssync_ins_row_customer"[])
+language plpgsql security definer
+set search_path = "pg_catalog", "pg_temp"
+as $msrepl$
+#variable_conflict use_column
+<<sync>>
+declare
+    sent constant integer := cardinality($4);
+    done integer;
+    waited boolean := false;
+    violated text;
+    detail text;
+    bad record;
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    
+    loop
+        begin
+            insert into "public"."customer" as t ("id", "name", "msrepl_tran_version") overriding system value
+            select "r"."n1", "r"."n2", "r"."n3"
+            from unnest($4) as r("n1", "n2", "n3");
+            get diagnostics done = row_count;
+            exit;
+        exception
+            when unique_violation or exclusion_violation then
+                get stacked diagnostics violated = constraint_name;
+                select array_agg(distinct c.name) as names,
+                       (array_agg(c.key))[1] as key, (array_agg(c.sent))[1] as sent,
+                       (array_agg(c.held))[1] as held, (array_agg(c.image))[1] as image
+                into bad
+                from (
+                    select 'customer_pkey', jsonb_build_object('id', "r"."n1"), r."n3"::text,
+                    case when t."inside" then t."c3"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "name", "t"."c3" as "msrepl_tran_version") as shown) end
+                from unnest($4) as r("n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" = "r"."n1"
+                ) as c(name, key, sent, held, image)
+                group by c.key
+                order by count(distinct c.name) desc
+                limit 1;
+                perform msrepl.raise_conflict(
+                    case when cardinality(bad.names) > 1 then 'multiple_unique' else 'insert_exists' end,
+                    '23505', 20515, 'customer', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest($4) as r("n1", "n2", "n3")) end), bad.sent, bad.held, bad.image,
+                    format('a row of %s with the same key is at the Publisher already (%s)',
+                           'customer', array_to_string(coalesce(bad.names, array[violated]), ', ')),
+                    coalesce(bad.names, array[violated]));
+            when foreign_key_violation then
+                get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
+                if waited or not msrepl.await_branches(array['"public"."customer"'::regclass]::oid[]) then
+                    perform msrepl.raise_conflict(
+                        'fk_violation', '23503', 20515, 'customer', case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest($4) as r("n1", "n2", "n3")) end, null, null, null,
+                        sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
+                end if;
+                waited := true;
+        end;
+    end loop;
+    if done <> sent then
+        perform msrepl.raise_conflict(
+            'suppressed', '09000', 20515, 'customer', case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest($4) as r("n1", "n2", "n3")) end, null, null, null,
+            format('a trigger of the Publisher kept %s of %s rows from being inserted into %s',
+                   sent - done, sent, 'customer'));
+    end if;
+    select jsonb_build_object('id', "r"."n1") as key into bad
+    from unnest($4) as r("n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" = "r"."n1"
+    where not t."inside"
+    limit 1;
+    if found then
+        perform msrepl.raise_conflict('not_in_partition', '23514', 21034, 'customer', bad.key, null, null, null,
+            format('a row of %s would be outside the partition of this Subscriber: %s', 'customer', '((region = ''west''::text) AND sales.good(customer.id))'));
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_ins_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_ins_row_customer"[]) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_ins_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_ins_row_customer"[]) from public;
+comment on procedure "msrepl"."sp_mssync_ins_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_ins_row_customer"[]) is 'Applies the INSERT of a Subscriber to customer';
+
+-- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
+-- called by: the UPDATE trigger of a Subscriber, over its link
+-- tables:    the published table; msrepl.branch_marker
+-- holes:     procedure, parameters, path, before, table, assignments, old_names,
+--            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
+--            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
+--            owner, comment
+--
+-- The old and the new rows pair by position. Behind a branch that is committed at the Subscriber but still
+-- prepared here the first UPDATE does not wait: the version in its snapshot is filtered out before any
+-- lock is met. So a mismatch locks the rows by key, which does wait, and tries once more. What such a branch
+-- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
+create or replace procedure "msrepl"."sp_mssync_upd_customer"(shape "msrepl"."mssync_shape_customer", branch text, sites text[], "old_rows" "msrepl"."mssync_old_row_customer"[], "new_rows" "msrepl"."mssync_ins_row_customer"[])
+language plpgsql security definer
+set search_path = "pg_catalog", "pg_temp"
+as $msrepl$
+#variable_conflict use_column
+<<sync>>
+declare
+    sent constant integer := cardinality($4);
+    kept integer := 0;
+    again integer;
+    done integer;
+    waited boolean := false;
+    violated text;
+    detail text;
+    bad record;
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    
+    loop
+        begin
+            update "public"."customer" as t
+            set "id" = "r"."n1", "name" = "r"."n2", "msrepl_tran_version" = "r"."n3"
+            from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3")
+            where "t"."id" = "r"."k1" and t.msrepl_tran_version = r."v";
+            get diagnostics again = row_count;
+            done := kept + again;
+            if done <> sent then
+                perform 1
+                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3")
+                join "public"."customer" as t on "t"."id" = "r"."k1"
+                for update of t;
+                update "public"."customer" as t
+                set "id" = "r"."n1", "name" = "r"."n2", "msrepl_tran_version" = "r"."n3"
+                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3")
+                where "t"."id" = "r"."k1" and t.msrepl_tran_version = r."v";
+                get diagnostics again = row_count;
+                done := done + again;
+            end if;
+            exit when done = sent or waited or not msrepl.await_branches(array['"public"."customer"'::regclass]::oid[]);
+            waited := true;
+            kept := done;
+        exception
+            when unique_violation or exclusion_violation then
+                get stacked diagnostics violated = constraint_name;
+                select array_agg(distinct c.name) as names,
+                       (array_agg(c.key))[1] as key, (array_agg(c.sent))[1] as sent,
+                       (array_agg(c.held))[1] as held, (array_agg(c.image))[1] as image
+                into bad
+                from (
+                    select 'customer_pkey', jsonb_build_object('id', "r"."k1"), r."v"::text,
+                    case when t."inside" then t."c3"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "name", "t"."c3" as "msrepl_tran_version") as shown) end
+                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" = "r"."n1"
+                where not exists (select from unnest($4) as o("k1", "v") where "t"."c1" = "o"."k1")
+                ) as c(name, key, sent, held, image)
+                group by c.key
+                order by count(distinct c.name) desc
+                limit 1;
+                perform msrepl.raise_conflict(
+                    case when cardinality(bad.names) > 1 then 'multiple_unique' else 'update_exists' end,
+                    '23505', 20515, 'customer', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('id', "r"."k1") from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3")) end), bad.sent, bad.held, bad.image,
+                    format('the UPDATE gives a row of %s a key that is taken at the Publisher (%s)',
+                           'customer', array_to_string(coalesce(bad.names, array[violated]), ', ')),
+                    coalesce(bad.names, array[violated]));
+            when foreign_key_violation then
+                get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
+                if waited or not msrepl.await_branches(array['"public"."customer"'::regclass]::oid[]) then
+                    perform msrepl.raise_conflict(
+                        'fk_violation', '23503', 20515, 'customer', case when sent = 1 then (select jsonb_build_object('id', "r"."k1") from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3")) end, null, null, null,
+                        sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
+                end if;
+                waited := true;
+        end;
+    end loop;
+    if done <> sent then
+        select jsonb_build_object('id', "r"."k1") as key, r."v"::text as sent_version,
+               t."c3"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "name", "t"."c3" as "msrepl_tran_version") as shown) end as image
+        into bad
+        from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3")
+        left join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on t."inside" and "t"."c1" = "r"."k1"
+        where not exists (
+            select from "public"."customer" as u
+            where "u"."id" = "r"."n1" and u.msrepl_tran_version = r."n3")
+        limit 1;
+        if bad.sent_version = bad.held_version then
+            perform msrepl.raise_conflict(
+                'suppressed', '09000', 20515, 'customer', bad.key, bad.sent_version, bad.held_version, bad.image,
+                format('a trigger of the Publisher kept %s of %s rows of %s from being updated',
+                       sent - done, sent, 'customer'));
+        end if;
+        perform msrepl.raise_conflict(
+            case when bad.held_version is null then 'row_missing' else 'version_mismatch' end,
+            '40001', 20515, 'customer', bad.key, bad.sent_version, bad.held_version, bad.image,
+            format('rows of %s do not match between Publisher and Subscriber: %s of %s rows of the UPDATE were refused',
+                   'customer', sent - done, sent));
+    end if;
+    select jsonb_build_object('id', "r"."n1") as key into bad
+    from unnest($5) as r("n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" = "r"."n1"
+    where not t."inside"
+    limit 1;
+    if found then
+        perform msrepl.raise_conflict('not_in_partition', '23514', 21034, 'customer', bad.key, null, null, null,
+            format('a row of %s would be outside the partition of this Subscriber: %s', 'customer', '((region = ''west''::text) AND sales.good(customer.id))'));
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_upd_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_old_row_customer"[], "msrepl"."mssync_ins_row_customer"[]) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_upd_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_old_row_customer"[], "msrepl"."mssync_ins_row_customer"[]) from public;
+comment on procedure "msrepl"."sp_mssync_upd_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_old_row_customer"[], "msrepl"."mssync_ins_row_customer"[]) is 'Applies the UPDATE of a Subscriber to customer';
+
+-- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
+-- called by: the DELETE trigger of a Subscriber, over its link
+-- tables:    the published table; msrepl.branch_marker
+-- holes:     procedure, parameters, path, before, table, old_names, key_match,
+--            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
+--            inside, held_match, signature, owner, comment
+--
+-- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
+-- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
+create or replace procedure "msrepl"."sp_mssync_del_customer"(shape "msrepl"."mssync_shape_customer", branch text, sites text[], "old_rows" "msrepl"."mssync_del_row_customer"[])
+language plpgsql security definer
+set search_path = "pg_catalog", "pg_temp"
+as $msrepl$
+#variable_conflict use_column
+<<sync>>
+declare
+    sent constant integer := cardinality($4);
+    kept integer := 0;
+    again integer;
+    done integer;
+    waited boolean := false;
+    violated text;
+    detail text;
+    bad record;
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    
+    loop
+        begin
+            delete from "public"."customer" as t
+            using unnest($4) as r("o1", "o2", "o3")
+            where "t"."id" = "r"."o1" and "t"."name" is not distinct from "r"."o2"
+            and "t"."msrepl_tran_version" is not distinct from "r"."o3";
+            get diagnostics again = row_count;
+            done := kept + again;
+            if done <> sent then
+                perform 1
+                from unnest($4) as r("o1", "o2", "o3")
+                join "public"."customer" as t on "t"."id" = "r"."o1"
+                for update of t;
+                delete from "public"."customer" as t
+                using unnest($4) as r("o1", "o2", "o3")
+                where "t"."id" = "r"."o1" and "t"."name" is not distinct from "r"."o2"
+            and "t"."msrepl_tran_version" is not distinct from "r"."o3";
+                get diagnostics again = row_count;
+                done := done + again;
+            end if;
+            exit when done = sent or waited or not msrepl.await_branches(array['"public"."customer"'::regclass]::oid[]);
+            waited := true;
+            kept := done;
+        exception
+            when foreign_key_violation then
+                get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
+                if waited or not msrepl.await_branches(array['"public"."customer"'::regclass]::oid[]) then
+                    perform msrepl.raise_conflict(
+                        'fk_violation', '23503', 20515, 'customer', case when sent = 1 then (select jsonb_build_object('id', "r"."o1") from unnest($4) as r("o1", "o2", "o3")) end, null, null, null,
+                        sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
+                end if;
+                waited := true;
+        end;
+    end loop;
+    if done <> sent then
+        -- a row still there is stale; without one, and with several rows sent, which one was missing
+        -- cannot be told from those that this call deleted
+        select jsonb_build_object('id', "r"."o1") as key, r."o3"::text as sent_version,
+               t."c3"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "name", "t"."c3" as "msrepl_tran_version") as shown) end as image
+        into bad
+        from unnest($4) as r("o1", "o2", "o3")
+        left join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on t."inside" and "t"."c1" = "r"."o1"
+        where t."c3" is not null or sync.sent = 1
+        limit 1;
+        if exists (
+            select from unnest($4) as r("o1", "o2", "o3") join "public"."customer" as t on "t"."id" = "r"."o1" and "t"."name" is not distinct from "r"."o2"
+            and "t"."msrepl_tran_version" is not distinct from "r"."o3"
+        ) then
+            perform msrepl.raise_conflict(
+                'suppressed', '09000', 20515, 'customer', bad.key, bad.sent_version, bad.held_version, bad.image,
+                format('a trigger of the Publisher kept %s of %s rows of %s from being deleted',
+                       sent - done, sent, 'customer'));
+        end if;
+        perform msrepl.raise_conflict(
+            case when bad.held_version is null then 'row_missing' else 'delete_stale' end,
+            '40001', 20515, 'customer', bad.key, bad.sent_version, bad.held_version, bad.image,
+            format('rows of %s do not match between Publisher and Subscriber: %s of %s rows of the DELETE were refused',
+                   'customer', sent - done, sent));
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_del_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_del_row_customer"[]) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_del_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_del_row_customer"[]) from public;
+comment on procedure "msrepl"."sp_mssync_del_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_del_row_customer"[]) is 'Applies the DELETE of a Subscriber to customer';
+
+-- sp_mssync_upd_trig_<table>: the trigger that renews the row version of one published table.
+-- called by: every UPDATE of the table
+-- tables:    the published table
+-- holes:     trigger, table
+create or replace trigger "sp_mssync_upd_trig_customer"
+    before update on "public"."customer"
+    for each row execute function msrepl.sp_mssync_upd_trig();
+
+-- trg_mssync_truncate_<table>: refuses TRUNCATE of one replicated table.
+-- called by: every TRUNCATE of the table
+-- tables:    none
+-- holes:     trigger, table
+create or replace trigger "trg_mssync_truncate_customer"
+    before truncate on "public"."customer"
+    for each statement execute function msrepl.refuse_truncate();
+
+drop routine if exists "msrepl"."sp_mssync_ins_customer";
+
+drop routine if exists "msrepl"."sp_mssync_upd_customer";
+
+drop routine if exists "msrepl"."sp_mssync_del_customer";
+
+drop routine if exists "msrepl"."sp_mssync_gen_customer";
+
+drop type if exists "msrepl"."mssync_ins_row_customer";
+
+drop type if exists "msrepl"."mssync_old_row_customer";
+
+drop type if exists "msrepl"."mssync_del_row_customer";
+
+drop type if exists "msrepl"."mssync_shape_customer";

@@ -1,0 +1,1367 @@
+-- The role that owns our objects at a Subscriber, and their schema.
+-- called by: subscriber.subscription, the script of a subscription
+-- tables:    none
+-- holes:     owner, owner_text, schema
+do $msrepl$
+begin
+    if not exists (select from pg_roles where rolname = 'msrepl_owner_8d9001d32c6a') then
+        create role "msrepl_owner_8d9001d32c6a" nologin;
+    end if;
+    if to_regclass('msrepl.sysarticles') is not null then
+        raise exception 'database "%" publishes tables itself: it cannot subscribe as well', current_database()
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'Let another database subscribe.';
+    end if;
+end
+$msrepl$;
+create schema if not exists "msrepl";
+grant all on schema "msrepl" to "msrepl_owner_8d9001d32c6a";
+
+-- dblink in a schema of its own, for the owner of our functions only.
+-- called by: subscriber.subscription, the script of a subscription
+-- tables:    none
+-- holes:     owner, link_schema, link_schema_text
+--
+-- An open link belongs to the session, not to a role: whoever may execute dblink functions could use it.
+do $msrepl$
+declare
+    held text;
+begin
+    select n.nspname into held
+    from pg_extension e
+    join pg_namespace n on n.oid = e.extnamespace
+    where e.extname = 'dblink';
+    if held <> 'msrepl_link' then
+        raise exception 'extension dblink is in schema "%", where every role may use an open link', held
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = format('ALTER EXTENSION dblink SET SCHEMA %I', 'msrepl_link');
+    elsif held is null then
+        if to_regnamespace('msrepl_link') is null then
+            create schema "msrepl_link";
+            comment on schema "msrepl_link" is 'Made for a subscription, with dblink in it';
+        end if;
+        create extension dblink schema "msrepl_link";
+        comment on extension dblink is 'Made for a subscription';
+    end if;
+end
+$msrepl$;
+revoke all on all functions in schema "msrepl_link" from public;
+revoke all on schema "msrepl_link" from public;
+grant usage on schema "msrepl_link" to "msrepl_owner_8d9001d32c6a";
+grant execute on all functions in schema "msrepl_link" to "msrepl_owner_8d9001d32c6a";
+
+drop server if exists "msrepl_publisher" cascade;
+
+create server "msrepl_publisher" foreign data wrapper dblink_fdw options ("host" 'pub.example', "port" '5432', "dbname" 'sales', "options" '-c lock_timeout=5000 -c idle_in_transaction_session_timeout=60s -c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=1 -c timezone=UTC -c plan_cache_mode=force_generic_plan -c client_min_messages=error -c client_connection_check_interval=300ms', "connect_timeout" '5');
+
+grant usage on foreign server "msrepl_publisher" to "msrepl_owner_8d9001d32c6a";
+
+-- msrepl.mssubscription_agents, msrepl.msreplication_objects: the subscription of this database and the
+-- objects it brought in.
+-- called by: subscriber.subscription
+-- tables:    themselves
+-- holes:     owner
+create table if not exists msrepl.mssubscription_agents (
+    publisher text primary key,
+    subscriber text not null,
+    publisher_db text not null,
+    link text not null,
+    status text not null default 'active' check (status in ('active', 'inactive')),
+    status_reason text
+);
+comment on table msrepl.mssubscription_agents is 'The subscription: its Publisher, the server object of its link, and whether it is active';
+create table if not exists msrepl.msreplication_objects (
+    objid oid primary key,
+    dest_schema text not null,
+    article text not null,
+    created_table boolean not null,
+    added_version boolean not null,
+    added_keys text[] not null default array[]::text[],
+    structure text not null default '',
+    routines oid[] not null default array[]::oid[],
+    triggers oid[] not null default array[]::oid[],
+    partition_triggers oid[] not null default array[]::oid[],
+    parents oid[] not null default array[]::oid[],
+    sync_calls jsonb not null,
+    write_back text,
+    stale text,
+    unique (dest_schema, article)
+);
+comment on table msrepl.msreplication_objects is 'Subscribed tables, and what is needed to take the subscription away again';
+alter table msrepl.mssubscription_agents owner to "msrepl_owner_8d9001d32c6a";
+alter table msrepl.msreplication_objects owner to "msrepl_owner_8d9001d32c6a";
+revoke all on msrepl.mssubscription_agents, msrepl.msreplication_objects from public;
+
+-- msrepl.branch_marker: one row per branch of a global transaction that wrote in this database.
+-- called by: sync procedures (Publisher), capture triggers and prepare_publisher (Subscriber),
+--            fence_branch (recovery)
+-- tables:    itself
+-- holes:     owner
+--
+-- gid          of the prepared transaction; unique, so that an aborter's row fences a late PREPARE
+-- xid          of the branch; unique, so that a branch whose settings were reset cannot begin again
+-- participants the other sites, so that they can be asked if the decision log is lost
+-- originator   at the Publisher: the subscription that sent the change (loopback detection)
+-- calls        at the Subscriber: remote calls sent; rolls back with the savepoint of the caller
+-- prior        at the Subscriber: which subtransaction wrote the row before; the same one as now: nothing lies
+--              between to which the caller could roll back
+-- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not
+--              compressed, because each statement that waits writes all of it again
+-- fence        true: not a branch but the row of the one who made sure that there will be none
+create table if not exists msrepl.branch_marker (
+    gid text primary key,
+    xid xid8 not null unique,
+    participants text[] not null,
+    originator text,
+    calls integer not null default 0,
+    prior xid,
+    pending text storage external,
+    fence boolean not null default false,
+    created_at timestamptz not null default clock_timestamp()
+);
+alter table msrepl.branch_marker owner to "msrepl_owner_8d9001d32c6a";
+revoke all on msrepl.branch_marker from public;
+comment on table msrepl.branch_marker is 'One row per branch of a global transaction that wrote in this database';
+
+-- msrepl.raise_conflict: the one place where a refusal gets its message, SQLSTATE and numbers.
+-- called by: sync procedures (Publisher), capture triggers (Subscriber)
+-- tables:    none
+-- holes:     owner
+--
+-- DETAIL is one JSON object, because dblink carries DETAIL through unchanged and loses every other
+-- field. The original raises 20515 (rows do not match) and then 20512 (rolling back); the second is in
+-- HINT.
+create or replace function msrepl.raise_conflict(
+    kind text, state text, number integer, article text, key jsonb,
+    subscriber_version text, publisher_version text, publisher_row jsonb, message text,
+    constraints text[] default null
+) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if octet_length(publisher_row::text) > 65536 then
+        message := format('%s (the Publisher''s row has %s bytes and is not shown)',
+                          message, octet_length(publisher_row::text));
+        publisher_row := null;
+    end if;
+    raise exception using
+        errcode = state,
+        message = message,
+        detail = json_build_object(
+            'kind', kind, 'number', number, 'article', article, 'key', key,
+            'subscriber_version', subscriber_version, 'publisher_version', publisher_version,
+            'publisher_row', publisher_row, 'constraints', constraints)::text,
+        hint = '20512: the transaction is rolled back at both sites.' || case
+            when state in ('40001', '23505')
+                then ' Trying again helps only after the Subscriber has synchronised.'
+            else '' end;
+end
+$msrepl$;
+alter function msrepl.raise_conflict(text, text, integer, text, jsonb, text, text, jsonb, text, text[]) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.raise_conflict(text, text, integer, text, jsonb, text, text, jsonb, text, text[]) from public;
+comment on function msrepl.raise_conflict(text, text, integer, text, jsonb, text, text, jsonb, text, text[])
+    is 'Refuses a change: SQLSTATE, message, and the facts as JSON in DETAIL';
+
+-- msrepl.raise_stale: what a procedure or trigger does once its table has another structure.
+-- called by: bodies put in place by ddl_guard
+-- tables:    none
+-- holes:     owner
+create or replace function msrepl.raise_stale(table_schema text, table_name text, place text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    article constant text := case when $1 = 'public' then $2 else $1 || '.' || $2 end;
+begin
+    raise exception 'table % was altered at the %: its replication objects no longer fit', article, $3
+        using errcode = 'object_not_in_prerequisite_state',
+              detail = json_build_object('kind', 'stale_article', 'number', 20500,
+                                         'article', article, 'place', $3)::text,
+              hint = 'Run: twopc regenerate ' || article;
+end
+$msrepl$;
+alter function msrepl.raise_stale(text, text, text) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.raise_stale(text, text, text) from public;
+comment on function msrepl.raise_stale(text, text, text) is 'Says that generated objects no longer fit their table';
+
+-- msrepl.table_structure: what procedures and triggers of a table were generated from, as a digest.
+-- called by: publish/subscribe, and the event triggers that find stale objects (ddl_guard)
+-- tables:    catalogs
+-- holes:     owner
+--
+-- Names stand in it as they stand in generated text: a rename makes that stale. What we change ourselves is
+-- left out: our triggers, and whether keys are deferrable. NULL for a table that is not there any more.
+create or replace function msrepl.table_structure(relid oid) returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select md5(string_agg(part, ' ' order by part))
+    from (
+        select format('table %I.%I %s %s', n.nspname, c.relname, c.relrowsecurity, c.relpersistence)
+        from pg_class c
+        join pg_namespace n on n.oid = c.relnamespace
+        where c.oid = $1
+      union all
+        select format('column %s %I %s %s %s %s', a.attnum, a.attname, format_type(a.atttypid, a.atttypmod),
+                      a.attnotnull, a.attidentity, a.attgenerated)
+        from pg_attribute a
+        where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped
+      union all
+        select format('default %s %s', d.adnum, pg_get_expr(d.adbin, d.adrelid))
+        from pg_attrdef d
+        where d.adrelid = $1
+      union all
+        select format('identity %s %s', d.refobjsubid, d.objid::regclass)
+        from pg_depend d
+        where d.refclassid = 'pg_class'::regclass and d.refobjid = $1 and d.classid = 'pg_class'::regclass
+          and d.deptype = 'i' and d.refobjsubid > 0
+      union all
+        select format('trigger %I %s %s', t.tgname, t.tgtype, t.tgenabled)
+        from pg_trigger t
+        join pg_proc p on p.oid = t.tgfoid
+        where t.tgrelid = $1 and not t.tgisinternal and p.pronamespace <> 'msrepl'::regnamespace
+      union all
+        select format('constraint %I %s %s', c.conname, c.conrelid::regclass,
+                      regexp_replace(pg_get_constraintdef(c.oid), ' DEFERRABLE( INITIALLY DEFERRED)?', ''))
+        from pg_constraint c
+        where $1 in (c.conrelid, c.confrelid) and c.contype in ('p', 'u', 'f', 'x') and c.conparentid = 0
+      union all
+        select format('unique %s', pg_get_indexdef(x.indexrelid))
+        from pg_index x
+        where x.indrelid = $1 and x.indisunique and x.indisvalid
+      union all
+        select format('rule %I', r.rulename)
+        from pg_rewrite r
+        where r.ev_class = $1
+      union all
+        select format('inherits %s %s', i.inhparent::regclass, i.inhrelid::regclass)
+        from pg_inherits i
+        where $1 in (i.inhparent, i.inhrelid)
+    ) as parts(part)
+$msrepl$;
+alter function msrepl.table_structure(oid) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.table_structure(oid) from public;
+comment on function msrepl.table_structure(oid) is 'Digest of a table''s structure: a change makes generated objects stale';
+
+-- msrepl.touched_tables: which tables the DDL in hand may have changed; NULL means any.
+-- called by: ddl_guard, within an event trigger
+-- tables:    catalogs
+-- holes:     owner
+--
+-- A digest of every table after every command would make a database of many articles slow to alter.
+create or replace function msrepl.touched_tables(event text) returns oid[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    tables oid[];
+begin
+    if event = 'sql_drop' then
+        if exists (
+            select from pg_event_trigger_dropped_objects() as d
+            where d.object_type in ('table', 'index', 'sequence') and not d.is_temporary
+        ) then
+            return null;
+        end if;
+        -- by the catalogs, since to_regclass asks for rights on the schema
+        select array_agg(c.oid) into tables
+        from pg_event_trigger_dropped_objects() as d
+        join pg_namespace as n on n.nspname = d.address_names[1]
+        join pg_class as c on c.relnamespace = n.oid and c.relname = d.address_names[2]
+        where d.object_type in ('table column', 'table constraint', 'default value', 'trigger', 'rule');
+    else
+        if exists (
+            select from pg_event_trigger_ddl_commands() as d
+            where d.classid not in ('pg_class'::regclass, 'pg_constraint'::regclass, 'pg_trigger'::regclass,
+                                    'pg_rewrite'::regclass)
+               or d.object_type = 'sequence'
+        ) then
+            return null;
+        end if;
+        select array_agg(coalesce(x.indrelid, k.conrelid, t.tgrelid, r.ev_class, d.objid))
+        into tables
+        from pg_event_trigger_ddl_commands() as d
+        left join pg_index x on d.classid = 'pg_class'::regclass and x.indexrelid = d.objid
+        left join pg_constraint k on d.classid = 'pg_constraint'::regclass and k.oid = d.objid
+        left join pg_trigger t on d.classid = 'pg_trigger'::regclass and t.oid = d.objid
+        left join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid;
+    end if;
+    -- neighbours stand by name in each other's constraints and partitions
+    return array(
+        select unnest(tables)
+      union
+        select i.inhparent from pg_inherits i where i.inhrelid = any (tables)
+      union
+        select i.inhrelid from pg_inherits i where i.inhparent = any (tables)
+      union
+        select c.confrelid from pg_constraint c where c.conrelid = any (tables) and c.contype = 'f'
+      union
+        select c.conrelid from pg_constraint c where c.confrelid = any (tables) and c.contype = 'f');
+end
+$msrepl$;
+alter function msrepl.touched_tables(text) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.touched_tables(text) from public;
+comment on function msrepl.touched_tables(text) is 'Which tables the DDL in hand may have changed';
+
+-- msrepl.refuse_truncate: TRUNCATE names no rows, so it can be neither compared nor replicated.
+-- called by: BEFORE TRUNCATE trigger of every published or subscribed table
+-- tables:    none
+-- holes:     owner
+create or replace function msrepl.refuse_truncate() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    raise exception 'table %.% is replicated: TRUNCATE is refused', tg_table_schema, tg_table_name
+        using errcode = 'feature_not_supported',
+              hint = 'Use DELETE, or drop the article first.';
+end
+$msrepl$;
+alter function msrepl.refuse_truncate() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.refuse_truncate() from public;
+comment on function msrepl.refuse_truncate() is 'Refuses TRUNCATE of a replicated table';
+
+-- msrepl.raise_uncoordinated: a change that belongs to no global transaction, or no longer, is refused.
+-- called by: capture triggers
+-- tables:    msrepl.branch_marker
+-- holes:     owner
+create or replace function msrepl.raise_uncoordinated(table_name text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    facts constant text := json_build_object('kind', 'uncoordinated', 'number', 20512, 'article', $1)::text;
+begin
+    if exists (select from msrepl.branch_marker as m where m.xid = pg_current_xact_id_if_assigned()) then
+        raise exception 'table % was changed after this transaction was prepared at the Publisher, or after its settings msrepl.* were changed', $1
+            using errcode = 'invalid_transaction_state',
+                  detail = facts,
+                  hint = 'Roll back and try again. RESET ALL has no place in a global transaction, and deferred triggers that change replicated tables must fire before its end: SET CONSTRAINTS ALL IMMEDIATE.';
+    end if;
+    raise exception 'table % has an immediate-updating subscription: it is changed in a global transaction only', $1
+        using errcode = 'invalid_transaction_state',
+              detail = facts,
+              hint = 'Use topology.transaction(...) or a session of a scenario, which begin one.';
+end
+$msrepl$;
+alter function msrepl.raise_uncoordinated(text) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.raise_uncoordinated(text) from public;
+comment on function msrepl.raise_uncoordinated(text) is 'Refuses a change outside a global transaction';
+
+-- msrepl.raise_inactive: what the triggers of an inactive subscription do.
+-- called by: capture triggers, put in place by msrepl.deactivate
+-- tables:    msrepl.mssubscription_agents
+-- holes:     owner
+create or replace function msrepl.raise_inactive() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    reason text;
+begin
+    select a.status_reason into reason from msrepl.mssubscription_agents as a;
+    raise exception 'the subscription of this database is inactive: %', reason
+        using errcode = 'object_not_in_prerequisite_state',
+              detail = json_build_object('kind', 'inactive', 'number', 21064)::text,
+              hint = 'Remove the cause, then run: twopc activate';
+end
+$msrepl$;
+alter function msrepl.raise_inactive() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.raise_inactive() from public;
+comment on function msrepl.raise_inactive() is 'Refuses a change because the subscription is inactive';
+
+-- msrepl.deactivate: makes the subscription inactive: its tables refuse changes until it is activated.
+-- called by: subscriber.subscription, the guard that watches DDL
+-- tables:    msrepl.mssubscription_agents, msrepl.msreplication_objects
+-- holes:     owner
+--
+-- Without a reason: puts what was made meanwhile into the state of the subscription. The state costs nothing
+-- at run time: an inactive subscription simply has other trigger functions.
+create or replace function msrepl.deactivate(reason text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    routine oid;
+begin
+    if $1 is not null then
+        update msrepl.mssubscription_agents as a
+        set status = 'inactive',
+            status_reason = case when a.status = 'inactive' then a.status_reason || '; ' else '' end || $1;
+    elsif not exists (select from msrepl.mssubscription_agents as a where a.status = 'inactive') then
+        return;
+    end if;
+    for routine in select unnest(o.routines) from msrepl.msreplication_objects as o loop
+        execute format(
+            'create or replace function %s() returns trigger language plpgsql security definer '
+            'set search_path = pg_catalog, pg_temp as %L',
+            routine::regproc, 'begin perform msrepl.raise_inactive(); return null; end');
+    end loop;
+end
+$msrepl$;
+alter function msrepl.deactivate(text) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.deactivate(text) from public;
+comment on function msrepl.deactivate(text) is 'Makes the subscription inactive: its tables refuse changes';
+
+-- msrepl.drop_triggers: drops our triggers of a table and of its partitions.
+-- called by: an administrator: subscribing, regenerating, unsubscribing
+-- tables:    catalogs
+-- holes:     owner
+create or replace function msrepl.drop_triggers(relation regclass) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    command text;
+begin
+    for command in
+        select format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass)
+        from pg_trigger t
+        join pg_proc p on p.oid = t.tgfoid and p.pronamespace = 'msrepl'::regnamespace
+        where t.tgparentid = 0 and (t.tgrelid = $1 or t.tgrelid in (select b.relid from pg_partition_tree($1) b))
+    loop
+        execute command;
+    end loop;
+end
+$msrepl$;
+alter function msrepl.drop_triggers(regclass) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.drop_triggers(regclass) from public;
+comment on function msrepl.drop_triggers(regclass) is 'Drops our triggers of a table and of its partitions';
+
+-- msrepl.open_link: opens the link of this session, or opens it again.
+-- called by: ship_again, prepare_again, fetch_generated: at the first use of the link in a session, and when
+--            it was lost
+-- tables:    pg_foreign_server
+-- holes:     owner, link, server, application_name
+--
+-- The connection is named and persistent: one per session that writes. Its application_name lets the wait
+-- graph join it to this backend. dblink obeys no connect_timeout: a Publisher that takes the connection and
+-- says nothing is waited for until the caller is cancelled.
+create or replace function msrepl.open_link() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    reason text;
+begin
+    if 'msrepl' = any (msrepl_link.dblink_get_connections()) then
+        perform msrepl_link.dblink_disconnect('msrepl');
+    end if;
+    perform msrepl_link.dblink_connect('msrepl', 'msrepl_publisher');
+    perform msrepl_link.dblink_exec('msrepl', 'set application_name = ' || quote_literal('msrepl sub1' || ' ' || pg_backend_pid()));
+exception when others then
+    get stacked diagnostics reason = pg_exception_detail;
+    if sqlstate = '2F003' and exists (select from pg_foreign_server where srvname = 'msrepl_publisher') then
+        reason := 'it did not ask for the password of the link';
+    else
+        -- libpq's reason is in DETAIL and takes several lines
+        reason := btrim(regexp_replace(
+            concat_ws(': ', nullif(sqlerrm, 'could not establish connection'), nullif(reason, '')), '\s+', ' ', 'g'));
+    end if;
+    raise exception 'the Publisher cannot be reached over the link: %', reason
+        using errcode = sqlstate,
+              detail = json_build_object('kind', 'publisher_unreachable', 'number', 21054)::text,
+              hint = 'Nothing is committed at either site. ' || case
+        when reason ~ 'did not ask for the password' then
+            'PostgreSQL lets only a superuser link without one: in the Publisher''s pg_hba.conf set the method of the link role to scram-sha-256 instead of trust, and reload it.'
+        when reason ~ 'password authentication failed|is not permitted to log in' then
+            'The link role or its password was changed at the Publisher: ALTER ROLE it back there, or unsubscribe and subscribe again.'
+        when reason ~ 'permission denied for database' then
+            'GRANT CONNECT ON DATABASE to the link role at the Publisher.'
+        when reason ~ 'database .* does not exist' then
+            'The Publisher''s database was dropped or renamed: ALTER SERVER ' || 'msrepl_publisher' || ' OPTIONS (SET dbname ...), or unsubscribe.'
+        when reason ~ 'pg_hba.conf' then
+            'Let the link role and this host in by a line of the Publisher''s pg_hba.conf, with scram-sha-256, and reload it.'
+        when reason ~ 'could not translate host name' then
+            'ALTER SERVER ' || 'msrepl_publisher' || ' OPTIONS (SET host ...) if the Publisher has moved.'
+        when reason ~ 'too many|remaining connection slots' then
+            'The Publisher has no connection left: raise max_connections there, or the limit of the link role.'
+        when reason ~ 'starting up|shutting down|not yet accepting connections|recovery' then
+            'Try again in a moment.'
+        when sqlstate !~ '^(08|53|57)' then
+            'The link is damaged: unsubscribe and subscribe again.'
+        else 'Try again when the Publisher is up.'
+    end;
+end
+$msrepl$;
+alter function msrepl.open_link() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.open_link() from public;
+comment on function msrepl.open_link() is 'Opens the link of this session to the Publisher';
+
+-- msrepl.link_is_lost: whether an error means that the link is gone, and the transaction at its other end.
+-- called by: ship_again, prepare_publisher, fetch_generated
+-- tables:    none
+-- holes:     owner, link
+--
+-- dblink takes a name without a connection for a connection string, and fails with any of several errors.
+-- The rest are the link's own (class 08) and those with which a server ends a session.
+create or replace function msrepl.link_is_lost(state text) returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    return not 'msrepl' = any (coalesce(msrepl_link.dblink_get_connections(), array[]::text[]))
+        or state ~ '^(08|57P|25P03|25P04)';
+end
+$msrepl$;
+alter function msrepl.link_is_lost(text) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.link_is_lost(text) from public;
+comment on function msrepl.link_is_lost(text) is 'Whether an error means that the link is gone';
+
+-- msrepl.drain_link: after a cancelled message, stops the statement at the Publisher and empties the link.
+-- called by: whoever sends over the link, when the caller was cancelled
+-- tables:    none
+-- holes:     owner, link
+--
+-- A cancel does not travel: the statement would run on at the Publisher, and the link would answer
+-- "another command is already in progress". The wait is bounded, because the cancel that brought us here
+-- does not come twice: half a second for a Publisher that takes the cancel but whose backend does not react,
+-- 30 s (dblink's own bound) for one that does not answer at all. Then the link is dropped, and the
+-- transaction at its other end with it.
+create or replace function msrepl.drain_link() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set client_min_messages = error
+as $msrepl$
+declare
+    was_empty boolean := false;
+    is_empty boolean;
+begin
+    perform msrepl_link.dblink_cancel_query('msrepl');
+    for turn in 1 .. 50 loop
+        if msrepl_link.dblink_is_busy('msrepl') = 1 then
+            perform pg_sleep(0.01);
+        else
+            -- an error counts as no row too, so only a second empty answer says that nothing is left
+            is_empty := not exists (select from msrepl_link.dblink_get_result('msrepl', false) as t(tag text));
+            if is_empty and was_empty then
+                return;
+            end if;
+            was_empty := is_empty;
+        end if;
+    end loop;
+    perform msrepl_link.dblink_disconnect('msrepl');
+exception when others then
+    -- the link is gone altogether: the next message opens it
+    if 'msrepl' = any (msrepl_link.dblink_get_connections()) then
+        perform msrepl_link.dblink_disconnect('msrepl');
+    end if;
+end
+$msrepl$;
+alter function msrepl.drain_link() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.drain_link() from public;
+comment on function msrepl.drain_link() is 'Stops what runs over the link and empties it';
+
+-- msrepl.query_link: sends a message whose last statement answers one value, and returns that as text.
+-- called by: fetch_generated, explain_failure, prepare_again, fetch_stored, capture triggers of tables
+--            that take rows back
+-- tables:    none
+-- holes:     owner, link
+--
+-- dblink() would do in one call, but it waits for the answer even when it is cancelled. Each statement's
+-- answer has to be fetched, and then once more, or the link stays busy. After an error the link is empty.
+create or replace function msrepl.query_link(command text) returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set client_min_messages = error
+as $msrepl$
+declare
+    answer text;
+    last text;
+begin
+    if msrepl_link.dblink_send_query('msrepl', command) <> 1 then
+        raise exception '%', msrepl_link.dblink_error_message('msrepl') using errcode = 'connection_failure';
+    end if;
+    loop
+        select t.answer into answer from msrepl_link.dblink_get_result('msrepl') as t(answer text);
+        exit when not found;
+        last := answer;
+    end loop;
+    return last;
+exception
+    when query_canceled or others then
+        perform msrepl.drain_link();
+        raise;
+end
+$msrepl$;
+alter function msrepl.query_link(text) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.query_link(text) from public;
+comment on function msrepl.query_link(text) is 'Sends a message over the link and returns what its last statement answers';
+
+-- msrepl.explain_failure: says what the failure of a message means, where the Publisher's own words do not.
+-- called by: ship_again, prepare_publisher, prepare_again, fetch_generated
+-- tables:    at the Publisher: pg_locks, pg_prepared_xacts
+-- holes:     owner
+--
+-- Raises an error in better words, or returns, and the caller raises its own.
+create or replace function msrepl.explain_failure(state text, message text, detail text, context text, command text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    -- back to where the message began, so that the link can be asked
+    retreat constant text := substring(command from '^rollback(?: to s[0-9]+)?');
+    relation constant text := substring(context from 'in relation "([^\n]+)"');
+    held json;
+begin
+    if msrepl.link_is_lost(state) then
+        raise exception 'the link to the Publisher broke within the transaction: %', split_part(message, chr(10), 1)
+            using errcode = 'connection_failure',
+                  detail = json_build_object('kind', 'publisher_unreachable', 'number', 21054)::text,
+                  hint = 'Nothing is committed at either site: roll back and try again.';
+    elsif state = '23505' and message ~ '"branch_marker_pkey"' then
+        raise exception 'this transaction was given up by recovery, or its id was used before'
+            using errcode = 'transaction_rollback',
+                  detail = json_build_object('kind', 'fenced', 'number', 0)::text,
+                  hint = 'Roll back and begin another global transaction.';
+    elsif state = '23505' and not starts_with(coalesce(detail, ''), chr(123)) then
+        perform msrepl.raise_conflict('update_exists', '23505', 20515, null, null, null, null, null, message);
+    elsif state = '22P02' and message ~ 'enum msrepl\.\S*mssync_shape_|^malformed record literal' then
+        -- the Publisher's procedures were made for other rows than the triggers here send
+        perform msrepl.raise_stale(o.dest_schema, o.article, 'Publisher')
+        from msrepl.msreplication_objects as o, jsonb_each_text(o.sync_calls) as c
+        where strpos(command, c.value) > 0;
+    elsif state in ('25P01', '3B001') and starts_with(command, 'rollback to') then
+        raise exception 'the transaction at the Publisher that belongs to this one has ended'
+            using errcode = 'invalid_transaction_state',
+                  detail = message,
+                  hint = 'Its branch was prepared already, or reset_link was called: roll back and try again.';
+    elsif state = '55P03' and relation is not null then
+        begin
+            -- a prepared branch has no pid, and shows its transaction in a lock of its own
+            held := msrepl.query_link(retreat || format($query$;
+                select json_build_object(
+                    'waited', current_setting('lock_timeout'),
+                    'article', coalesce(min(h.article) filter (where h.holder is not null), min(h.article), %1$L),
+                    'holders', coalesce(json_agg(distinct h.holder) filter (where h.holder is not null), '[]'))
+                from (
+                    select n.nspname || '.' || t.relname,
+                           coalesce('prepared branch ' || p.gid,
+                                    'session ' || l.pid || coalesce(' (' || nullif(a.application_name, '') || ')', ''))
+                    from pg_class as c
+                    left join pg_index as i on i.indexrelid = c.oid
+                    join pg_class as t on t.oid = coalesce(i.indrelid, c.oid)
+                    join pg_namespace as n on n.oid = t.relnamespace
+                    left join pg_locks as l
+                        on l.locktype = 'relation' and l.relation = t.oid and l.granted
+                        and l.database = (select oid from pg_database where datname = current_database())
+                        and l.mode <> 'AccessShareLock' and l.pid is distinct from pg_backend_pid()
+                    left join pg_locks as x
+                        on x.locktype = 'transactionid' and x.virtualtransaction = l.virtualtransaction
+                        and x.pid is null and l.pid is null and x.granted
+                    left join pg_prepared_xacts as p on p.transaction = x.transactionid
+                    left join pg_stat_activity as a on a.pid = l.pid
+                    where c.relname = %1$L and c.relkind in ('r', 'p', 'i', 'I')
+                ) as h(article, holder)$query$, relation))::json;
+        exception when others then
+            return; -- the Publisher's own words then
+        end;
+        raise exception 'a lock on % at the Publisher was not granted within %: %', held ->> 'article', held ->> 'waited',
+                coalesce((select string_agg(h, ', ') || ' holds locks on it'
+                          from json_array_elements_text(held -> 'holders') as h), 'its holder has ended meanwhile')
+            using errcode = 'lock_not_available',
+                  detail = json_build_object('kind', 'lock_timeout', 'number', 0, 'article', held ->> 'article',
+                                             'holders', held -> 'holders')::text,
+                  hint = 'Roll back to a savepoint or altogether, and try again. '
+                      || 'A prepared branch holds its locks until its coordinator or recovery finishes it.';
+    end if;
+end
+$msrepl$;
+alter function msrepl.explain_failure(text, text, text, text, text) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.explain_failure(text, text, text, text, text) from public;
+comment on function msrepl.explain_failure(text, text, text, text, text) is 'Says what the failure of a message to the Publisher means';
+
+-- msrepl.ship_again: decides about a message that failed.
+-- called by: capture triggers, flush
+-- tables:    none
+-- holes:     owner, link
+--
+-- The first message of a transaction may be repeated once over a new connection, because nothing of this
+-- transaction can be lost at the Publisher yet. A later one never. Returns true if the repetition
+-- succeeded, false if the caller's own error is to be raised.
+create or replace function msrepl.ship_again(
+    state text, message text, detail text, first boolean, command text, context text default null
+) returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if not first or not msrepl.link_is_lost(state) then
+        perform msrepl.explain_failure(state, message, detail, context, command);
+        return false;
+    end if;
+    perform msrepl.open_link();
+    begin
+        perform msrepl_link.dblink_exec('msrepl', command);
+        return true;
+    exception
+        when query_canceled then
+            perform msrepl.drain_link();
+            raise;
+        when others then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+            perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
+            raise;
+    end;
+end
+$msrepl$;
+alter function msrepl.ship_again(text, text, text, boolean, text, text) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.ship_again(text, text, text, boolean, text, text) from public;
+comment on function msrepl.ship_again(text, text, text, boolean, text, text) is 'Repeats the first message of a transaction, or says what its failure means';
+
+-- msrepl.prepare_again: finds out over a new connection what became of a PREPARE whose answer is missing.
+-- called by: prepare_publisher, when the link was lost
+-- tables:    at the Publisher: pg_prepared_xacts
+-- holes:     owner, link
+--
+-- If the link was open and the branch is prepared, PREPARE has arrived: a yes. Else, if the whole branch is in
+-- the message (lazy shipping), it is sent again: should the first one still be on its way, the branch marker
+-- lets only one of them in. Returns the command tag.
+create or replace function msrepl.prepare_again(gid text, whole boolean, message text, command text) returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    was_open constant boolean := 'msrepl' = any (coalesce(msrepl_link.dblink_get_connections(), array[]::text[]));
+    detail text;
+    context text;
+begin
+    perform msrepl.open_link();
+    begin
+        if was_open and msrepl.query_link(format(
+            'select exists (select from pg_prepared_xacts where gid = %L and owner = session_user)', gid))::boolean
+        then
+            return 'PREPARE TRANSACTION';
+        elsif whole then
+            return msrepl_link.dblink_exec('msrepl', command);
+        end if;
+    exception
+        when query_canceled then
+            perform msrepl.drain_link();
+            raise;
+        when others then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+            if was_open and sqlstate = '55P03' then
+                -- it may be the first PREPARE that holds the lock: not known, which is less than a no
+                perform msrepl.explain_failure('08006', sqlerrm, null, null, command);
+            end if;
+            perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
+            raise;
+    end;
+    perform msrepl.explain_failure('08006', message, null, null, command);
+    return null;
+end
+$msrepl$;
+alter function msrepl.prepare_again(text, boolean, text, text) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.prepare_again(text, boolean, text, text) from public;
+comment on function msrepl.prepare_again(text, boolean, text, text) is 'Finds out what became of a PREPARE whose answer is missing';
+
+-- msrepl.flush: sends the calls that wait in the branch marker.
+-- called by: capture triggers (lazy shipping, referential actions)
+-- tables:    msrepl.branch_marker
+-- holes:     owner, link
+create or replace function msrepl.flush() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp set enable_seqscan = off
+as $msrepl$
+declare
+    marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
+    sent integer;
+    queued text;
+    command text;
+    detail text;
+    context text;
+begin
+    select m.calls + 1, m.pending into sent, queued
+    from msrepl.branch_marker as m
+    where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned();
+    if queued is null then
+        return;
+    end if;
+    update msrepl.branch_marker as m set calls = sent, pending = null where m.ctid = marker
+    returning m.ctid into marker;
+    perform set_config('msrepl.marker', marker::text, true);
+    command := case when sent = 1
+            then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
+            else 'rollback to s' || sent - 1 end
+        || ';' || queued || ';savepoint s' || sent;
+    begin
+        perform msrepl_link.dblink_exec('msrepl', command);
+    exception
+        when query_canceled then
+            perform msrepl.drain_link();
+            raise;
+        when others then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sent = 1, command, context) then
+                raise;
+            end if;
+    end;
+end
+$msrepl$;
+alter function msrepl.flush() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.flush() from public;
+comment on function msrepl.flush() is 'Sends the calls that wait';
+
+-- msrepl.reset_link: drops what the link's remote transaction holds.
+-- called by: the coordinator after a local ROLLBACK; prepare_publisher when nothing is to be prepared
+-- tables:    none
+-- holes:     owner, link
+--
+-- The one function besides prepare_publisher that an application role may execute. Called at the wrong
+-- time it makes the next statement or the vote fail: both name a savepoint that is gone.
+create or replace function msrepl.reset_link() returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if 'msrepl' = any (msrepl_link.dblink_get_connections()) then
+        perform msrepl_link.dblink_exec('msrepl', 'rollback');
+    end if;
+exception
+    when query_canceled then
+        perform msrepl.drain_link();
+        raise;
+    when others then
+        -- a link that cannot even roll back is closed: its transaction ends with it
+        perform msrepl_link.dblink_disconnect('msrepl');
+end
+$msrepl$;
+alter function msrepl.reset_link() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.reset_link() from public;
+comment on function msrepl.reset_link() is 'Rolls back what the link has open at the Publisher';
+
+-- msrepl.fetch_generated: a block of generated values from the Publisher, larger than the last one.
+-- called by: trg_mssync_gen_<table>
+-- tables:    msrepl.branch_marker
+-- holes:     owner
+--
+-- Sizes 1, 3, 7 ... 64. The message first brings the remote transaction to where it should be, because an
+-- error that was caught leaves it failed.
+create or replace function msrepl.fetch_generated(generator text, size_before integer) returns jsonb
+language plpgsql
+set search_path = pg_catalog, pg_temp set enable_seqscan = off
+as $msrepl$
+declare
+    size constant integer := least(size_before * 2 + 1, 64);
+    sent integer;
+    command text;
+    made text;
+    detail text;
+    context text;
+begin
+    select m.calls into sent
+    from msrepl.branch_marker as m
+    where m.ctid = nullif(current_setting('msrepl.marker', true), '')::tid
+      and m.xid = pg_current_xact_id_if_assigned();
+    sent := coalesce(sent, 0);
+    command := case when sent = 0 then 'rollback' else 'rollback to s' || sent end
+        || ';select ' || generator || '(' || size || ')::text';
+    for attempt in 1 .. 2 loop
+        begin
+            made := msrepl.query_link(command);
+            exit;
+        exception when others then
+            -- as in ship_again: only what nothing depends on yet is asked for again
+            if sent > 0 or attempt = 2 or not msrepl.link_is_lost(sqlstate) then
+                get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+                perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
+                raise;
+            end if;
+        end;
+        perform msrepl.open_link();
+    end loop;
+    return jsonb_build_object('size', size, 'rows', made::jsonb);
+end
+$msrepl$;
+alter function msrepl.fetch_generated(text, integer) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.fetch_generated(text, integer) from public;
+comment on function msrepl.fetch_generated(text, integer) is 'Values that the Publisher generates, a block at a time';
+
+-- msrepl.fetch_stored: what the Publisher stored otherwise than it was sent, asked for on its own.
+-- called by: capture triggers after a call was repeated, send_held
+-- tables:    none
+-- holes:     owner
+create or replace function msrepl.fetch_stored() returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    return msrepl.query_link($query$select current_setting('msrepl.stored', true)$query$);
+end
+$msrepl$;
+alter function msrepl.fetch_stored() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.fetch_stored() from public;
+comment on function msrepl.fetch_stored() is 'What the Publisher stored otherwise than it was sent';
+
+-- msrepl.renew_version: a row inserted into a table that may hold has a version that no other row had.
+-- called by: BEFORE INSERT row trigger of those tables
+-- tables:    the row in hand only
+-- holes:     owner
+--
+-- An INSERT may bring the version of a row that the same statement deletes; what is held then could not be
+-- told apart (send_held).
+create or replace function msrepl.renew_version() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    new.msrepl_tran_version := gen_random_uuid();
+    return new;
+end
+$msrepl$;
+alter function msrepl.renew_version() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.renew_version() from public;
+comment on function msrepl.renew_version() is 'Gives an inserted row a version of its own';
+
+-- msrepl.held_row: rows of statements that wait until no statement is open any more.
+-- called by: capture triggers of tables that may hold, send_held
+-- tables:    itself
+-- holes:     owner
+--
+-- place     number of the capture within what is held together
+-- relid     the subscribed table
+-- old_link  identifies the row as it was (table, key and version); null if it was inserted
+-- new_link  identifies the row as it is; null if it was deleted
+-- old_key   key and version of the row as it was
+-- old_row   the row as it was
+-- new_row   the row as it is
+--
+-- A table may hold if a foreign key leads to it or from it, or if a unique key of it is checked at the end of
+-- a statement: what one statement does must then arrive in another order than its AFTER triggers fire in.
+--
+-- Unlogged: a row lives no longer than the statement that brought it.
+create unlogged table if not exists msrepl.held_row (
+    xid xid8 not null,
+    place integer not null,
+    relid oid not null,
+    old_link uuid,
+    new_link uuid,
+    old_key text,
+    old_row text,
+    new_row text
+);
+create index if not exists held_row_xid on msrepl.held_row (xid);
+alter table msrepl.held_row owner to "msrepl_owner_8d9001d32c6a";
+revoke all on msrepl.held_row from public;
+comment on table msrepl.held_row is 'Rows of statements that wait until no statement is open any more';
+
+-- msrepl.send_held: sends the net effect of what is held, children before their parents.
+-- called by: release_held; prepare_publisher, should anything be left
+-- tables:    msrepl.held_row, msrepl.msreplication_objects, msrepl.branch_marker
+-- holes:     owner, own_branch, publisher_branch, sites, sites_text
+--
+-- Within one statement a referential action or a user's trigger may change a row again, or delete it, in
+-- an order that AFTER triggers do not show; so the links from version to version are followed, and each row
+-- is sent once, from what it was before the statement to what it is after it.
+--
+-- Deletes and updates go to children first, while the Publisher's foreign keys are deferred: when a parent
+-- changes there, nothing that the Subscriber holds refers to it any more, so the Publisher's own referential
+-- action finds no row. What it would still find, the Subscriber does not hold, and the procedure refuses.
+-- Tables that refer to themselves or to each other update before they delete; those that refer to each
+-- other delete in the reverse order of capture.
+create or replace function msrepl.send_held() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp set enable_seqscan = off
+set enable_nestloop = off
+as $msrepl$
+declare
+    marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
+    transaction constant text := current_setting('msrepl.gid', true);
+    first text := 'null,null,';
+    step record;
+    message text;
+    sent integer := 0;
+    queued text;
+    taking text[] := array[]::text[];
+    keys text[] := array[]::text[];
+    stored jsonb;
+begin
+    if not exists (select from msrepl.held_row as h where h.xid = pg_current_xact_id_if_assigned()) then
+        return;
+    end if;
+    if marker is null then
+        if coalesce(transaction, '') = '' then
+            perform msrepl.raise_uncoordinated(
+                (select min(h.relid)::regclass::text from msrepl.held_row as h where h.xid = pg_current_xact_id()));
+        end if;
+        first := quote_literal(transaction || ':pub') || ',' || 'array[''pub'', ''sub1'']' || ',';
+    end if;
+    for step in
+        with recursive gone as (
+            delete from msrepl.held_row as h where h.xid = pg_current_xact_id() returning h.*
+        ), walk as (
+            select g.relid, g.place, g.old_key, g.old_row, g.new_link, g.new_row
+            from gone as g
+            where not exists (select from gone as p where p.new_link = g.old_link)
+          union all
+            select w.relid, greatest(w.place, g.place), w.old_key, w.old_row, g.new_link, g.new_row
+            from walk as w
+            join gone as g on g.old_link = w.new_link
+        ), net as (
+            select w.relid, w.place, w.old_key, w.old_row, w.new_row,
+                   case when w.old_row is null then 'ins' when w.new_link is null then 'del' else 'upd' end as operation
+            from walk as w
+            where (w.old_row is not null or w.new_link is not null)
+              and not exists (select from gone as g where g.old_link = w.new_link)
+        ), above(child, parent) as (
+            select o.objid, unnest(o.parents) from msrepl.msreplication_objects as o
+          union
+            select a.child, unnest(o.parents) from above as a join msrepl.msreplication_objects as o on o.objid = a.parent
+        ), subscribed as materialized (
+            select o.*,
+                   (select count(*) from above as a where a.child = o.objid and a.parent <> o.objid) as rank,
+                   exists (select from above as a where a.child = o.objid and a.parent = o.objid) as cyclic,
+                   exists (select from above as a join above as b on b.child = a.parent and b.parent = a.child
+                           where a.child = o.objid and a.parent <> o.objid) as entangled
+            from msrepl.msreplication_objects as o
+        ), calls as (
+            select n.relid, n.operation, case when s.entangled and n.operation = 'del' then n.place end as wave,
+                   array_agg(n.old_key)::text as old_keys, array_agg(n.old_row)::text as old_rows,
+                   array_agg(n.new_row)::text as new_rows
+            from net as n
+            join subscribed as s on s.objid = n.relid
+            group by 1, 2, 3
+        )
+        select s.sync_calls ->> c.operation as call, c.operation, s.write_back, s.dest_schema, s.article,
+               c.old_keys, c.old_rows, c.new_rows
+        from calls as c
+        join subscribed as s on s.objid = c.relid
+        order by c.operation = 'ins',
+                 case when c.operation = 'ins' then s.rank else -s.rank end,
+                 case when s.cyclic then c.operation = 'del' else c.operation = 'upd' end,
+                 c.wave desc,
+                 c.relid
+    loop
+        message := coalesce(message || ';', '') || step.call || first || case step.operation
+            when 'ins' then quote_literal(step.new_rows)
+            when 'upd' then quote_literal(step.old_keys) || ',' || quote_literal(step.new_rows)
+            else quote_literal(step.old_rows) end || ')';
+        first := 'null,null,';
+        sent := sent + 1;
+        if step.write_back is not null and step.operation <> 'del' then
+            taking := taking || step.write_back;
+            keys := keys || format('%s %s.%s', step.operation, step.dest_schema, step.article);
+        end if;
+    end loop;
+    if sent = 0 then
+        return;
+    elsif sent > 1 then
+        message := 'call msrepl.defer_keys(true);' || message || ';call msrepl.defer_keys(false)';
+    end if;
+    if marker is null then
+        insert into msrepl.branch_marker as m (gid, xid, participants, pending)
+        values (transaction || ':sub1', pg_current_xact_id(), array['pub', 'sub1'], message)
+        returning m.ctid, m.pending into marker, queued;
+    else
+        update msrepl.branch_marker as m set pending = coalesce(m.pending || ';', '') || message
+        where m.ctid = marker and m.xid = pg_current_xact_id()
+        returning m.ctid, m.pending into marker, queued;
+        if marker is null then
+            perform msrepl.raise_uncoordinated(step.article);
+        end if;
+    end if;
+    perform set_config('msrepl.marker', marker::text, true);
+    if cardinality(taking) = 0 and current_setting('msrepl.shipping', true) = 'lazy' and length(queued) <= 16384 then
+        return;
+    end if;
+    perform msrepl.flush();
+    if cardinality(taking) > 0 then
+        stored := nullif(msrepl.fetch_stored(), '')::jsonb;
+        for place in 1 .. cardinality(taking) loop
+            if jsonb_array_length(stored -> keys[place]) > 0 then
+                execute format('select %s($1)', taking[place]) using stored -> keys[place];
+            end if;
+        end loop;
+    end if;
+end
+$msrepl$;
+alter function msrepl.send_held() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.send_held() from public;
+comment on function msrepl.send_held() is 'Sends the net effect of what is held';
+
+-- msrepl.enter_statement: counts a statement that begins on a table that may hold.
+-- called by: BEFORE STATEMENT triggers of those tables
+-- tables:    none
+-- holes:     owner
+--
+-- A referential action opens its statement before the statement that caused it fires its AFTER STATEMENT
+-- trigger, so the count is back at zero exactly when a statement is done with all its actions and nested
+-- triggers. A user who tampers with it makes calls go too early, which the Publisher refuses, or too late,
+-- which prepare_publisher makes up for; nothing is lost.
+create or replace function msrepl.enter_statement() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    perform set_config('msrepl.open_statements',
+        (coalesce(nullif(current_setting('msrepl.open_statements', true), ''), '0')::integer + 1)::text, true);
+    return null;
+end
+$msrepl$;
+alter function msrepl.enter_statement() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.enter_statement() from public;
+comment on function msrepl.enter_statement() is 'Counts a statement that begins';
+
+-- msrepl.leave_statement: counts a statement that ends, and says whether its rows must be held.
+-- called by: capture triggers of tables that may hold, close_statement
+-- tables:    none
+-- holes:     owner
+--
+-- Returns the number under which the caller holds its rows, or 0 if it may send them: no other statement is
+-- open, and nothing is held.
+create or replace function msrepl.leave_statement(ends boolean, may_act boolean) returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    others constant integer :=
+        greatest(coalesce(nullif(current_setting('msrepl.open_statements', true), ''), '0')::integer - 1, 0);
+    held constant integer := coalesce(nullif(current_setting('msrepl.held_calls', true), ''), '0')::integer;
+begin
+    if ends then
+        perform set_config('msrepl.open_statements', others::text, true);
+    end if;
+    if others = 0 and held = 0 and not may_act then
+        return 0;
+    end if;
+    perform set_config('msrepl.held_calls', (held + 1)::text, true);
+    return held + 1;
+end
+$msrepl$;
+alter function msrepl.leave_statement(boolean, boolean) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.leave_statement(boolean, boolean) from public;
+comment on function msrepl.leave_statement(boolean, boolean) is 'Counts a statement that ends, and says whether its rows must be held';
+
+-- msrepl.release_held: sends what is held, once no statement is open any more.
+-- called by: capture triggers of tables that may hold, close_statement
+-- tables:    none here; see send_held
+-- holes:     owner
+create or replace function msrepl.release_held() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if coalesce(nullif(current_setting('msrepl.open_statements', true), ''), '0')::integer = 0 then
+        perform set_config('msrepl.held_calls', '0', true);
+        perform msrepl.send_held();
+    end if;
+end
+$msrepl$;
+alter function msrepl.release_held() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.release_held() from public;
+comment on function msrepl.release_held() is 'Sends what is held, once no statement is open any more';
+
+-- msrepl.close_statement: ends a statement whose rows an AFTER ROW trigger has captured.
+-- called by: AFTER STATEMENT triggers of tables that may hold and have AFTER ROW triggers of the user's
+-- tables:    none here; see send_held
+-- holes:     owner
+create or replace function msrepl.close_statement() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    perform msrepl.leave_statement(true, true);
+    perform msrepl.release_held();
+    return null;
+end
+$msrepl$;
+alter function msrepl.close_statement() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.close_statement() from public;
+comment on function msrepl.close_statement() is 'Ends a statement whose rows an AFTER ROW trigger has captured';
+
+-- msrepl.ddl_guard: after DDL, replaces the trigger functions of a table that they no longer fit by ones that
+-- say so, and refuses DDL that would let changes pass unseen.
+-- called by: event triggers of this database (ddl_guard_triggers.sql)
+-- tables:    msrepl.msreplication_objects; catalogs
+-- holes:     owner
+--
+-- The check costs nothing at run time: stale triggers simply have other functions, in the transaction of the
+-- DDL itself, so they come and go with it. An article without a structure is being worked on.
+create or replace function msrepl.ddl_guard() returns event_trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    touched oid[];
+    article record;
+    routine oid;
+begin
+    -- nothing is left to guard, or the DDL is our own
+    if to_regclass('msrepl.msreplication_objects') is null
+        or exists (select from msrepl.msreplication_objects as o where o.structure = '')
+    then
+        return;
+    end if;
+    touched := msrepl.touched_tables(tg_event);
+    for article in
+        select o.objid, o.dest_schema, o.article, o.routines, o.triggers, o.partition_triggers,
+               c.oid is null as dropped,
+               msrepl.table_structure(o.objid) is distinct from o.structure as altered
+        from msrepl.msreplication_objects as o
+        left join pg_class as c on c.oid = o.objid
+        where touched is null or o.objid = any (touched)
+           or o.objid in (select p.relid from unnest(touched) as t, pg_partition_ancestors(t) as p)
+    loop
+        if not article.dropped and not exists (
+            select from pg_attribute as a
+            where a.attrelid = article.objid and a.attname = 'msrepl_tran_version' and not a.attisdropped
+              and a.attnotnull and a.atttypid = 'uuid'::regtype
+        ) then
+            raise exception 'column msrepl_tran_version of subscribed table %.% cannot be changed or dropped (21080)',
+                article.dest_schema, article.article
+                using errcode = 'dependent_objects_still_exist', hint = 'Unsubscribe first.';
+        end if;
+        -- a partition may go with its triggers
+        if not article.dropped and exists (
+            select from unnest(article.triggers || article.partition_triggers) as k(oid)
+            left join pg_trigger as t on t.oid = k.oid
+            where t.tgenabled not in ('O', 'A')
+               or t.oid is null and (k.oid = any (article.triggers) or not article.altered)
+        ) then
+            raise exception 'triggers of subscribed table %.% cannot be disabled or dropped: changes would pass unseen',
+                article.dest_schema, article.article
+                using errcode = 'dependent_objects_still_exist',
+                      hint = 'Unsubscribe first; or SET session_replication_role = replica for changes that are not for replication.';
+        end if;
+        continue when not article.altered;
+        update msrepl.msreplication_objects as o
+        set stale = case when article.dropped then 'the table was dropped' else 'the table was altered' end
+        where o.objid = article.objid and o.stale is null;
+        continue when not found;
+        foreach routine in array article.routines loop
+            execute format(
+                'create or replace function %s() returns trigger language plpgsql security definer '
+                'set search_path = pg_catalog, pg_temp as %L',
+                routine::regproc,
+                format('begin perform msrepl.raise_stale(%L, %L, ''Subscriber''); return null; end',
+                       article.dest_schema, article.article));
+        end loop;
+    end loop;
+end
+$msrepl$;
+alter function msrepl.ddl_guard() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.ddl_guard() from public;
+comment on function msrepl.ddl_guard() is 'Replaces trigger functions that no longer fit their table by ones that say so';
+
+-- msrepl_ddl_guard, msrepl_drop_guard: watch for DDL that makes generated objects stale.
+-- called by: DDL in this database
+-- tables:    none
+-- holes:     none
+--
+-- ENABLE ALWAYS: the guard holds in sessions with session_replication_role = replica too.
+drop event trigger if exists msrepl_ddl_guard;
+drop event trigger if exists msrepl_drop_guard;
+create event trigger msrepl_ddl_guard on ddl_command_end
+    when tag in ('ALTER TABLE', 'CREATE TABLE', 'CREATE TRIGGER', 'ALTER TRIGGER', 'CREATE INDEX', 'ALTER INDEX',
+                 'CREATE RULE', 'ALTER RULE', 'ALTER SCHEMA', 'ALTER SEQUENCE', 'ALTER TYPE', 'ALTER DOMAIN',
+                 'ALTER FUNCTION', 'ALTER COLLATION')
+    execute function msrepl.ddl_guard();
+create event trigger msrepl_drop_guard on sql_drop
+    execute function msrepl.ddl_guard();
+alter event trigger msrepl_ddl_guard enable always;
+alter event trigger msrepl_drop_guard enable always;
+
+-- msrepl.prepare_publisher: sends what waits and prepares the Publisher's branch.
+-- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
+-- tables:    msrepl.branch_marker
+-- holes:     owner, link, held, own_branch, publisher_branch
+--
+-- calls is 0 on return if nothing was sent in this transaction: then there is no branch at the Publisher.
+-- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
+-- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
+-- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
+create or replace procedure msrepl.prepare_publisher(gid text, inout calls integer)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off
+as $msrepl$
+#variable_conflict use_column
+<<prepare>>
+declare
+    marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
+    marked text;
+    sent integer;
+    queued text;
+    command text;
+    tag text;
+    detail text;
+    context text;
+begin
+    select m.gid, m.calls, m.pending into marked, sent, queued
+    from msrepl.branch_marker as m
+    where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned();
+    if $1 is null then
+        raise exception 'prepare_publisher: the id of the global transaction is missing'
+            using errcode = 'null_value_not_allowed';
+    end if;
+    if marked is null then
+        perform msrepl.reset_link();
+        if pg_current_xact_id_if_assigned() is not null then
+            begin
+                insert into msrepl.branch_marker (gid, xid, participants)
+                values ($1 || ':sub1', pg_current_xact_id(), array[]::text[]);
+            exception when unique_violation then
+                raise exception 'this transaction was prepared at the Publisher already, or its settings msrepl.* were changed'
+                    using errcode = 'invalid_transaction_state',
+                          detail = sqlerrm,
+                          hint = 'Roll back and try again.';
+            end;
+        end if;
+        $2 := 0;
+        return;
+    end if;
+    if marked <> $1 || ':sub1' then
+        raise exception 'this transaction captured changes as %, not as %', marked, $1 || ':sub1'
+            using errcode = 'invalid_transaction_state',
+                  hint = 'msrepl.gid was changed within the transaction: roll back and try again.';
+    end if;
+    command := case when sent = 0
+            then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
+            else 'rollback to s' || sent end
+        || coalesce(';' || queued, '')
+        || ';prepare transaction ' || quote_literal($1 || ':pub');
+    begin
+        tag := msrepl_link.dblink_exec('msrepl', command);
+    exception
+        when query_canceled then
+            perform msrepl.drain_link();
+            raise;
+        when others then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+            if msrepl.link_is_lost(sqlstate) then
+                tag := msrepl.prepare_again($1 || ':pub', sent = 0, sqlerrm, command);
+            else
+                perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
+                raise;
+            end if;
+    end;
+    if tag is distinct from 'PREPARE TRANSACTION' then
+        raise exception 'the Publisher did not prepare: its answer was %', coalesce(tag, 'nothing')
+            using errcode = 'transaction_rollback';
+    end if;
+    -- no row is there: whatever this transaction still changes can no longer be sent, and is refused
+    perform set_config('msrepl.marker', '(0,0)', true);
+    $2 := greatest(sent, 1);
+end
+$msrepl$;
+alter procedure msrepl.prepare_publisher(text, integer) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on procedure msrepl.prepare_publisher(text, integer) from public;
+comment on procedure msrepl.prepare_publisher(text, integer) is 'Sends what waits and prepares the branch at the Publisher';
+
+-- The row of a subscription: its Publisher, and the name under which it takes part in transactions.
+-- called by: subscriber.subscription, the script of a subscription
+-- tables:    msrepl.mssubscription_agents
+-- holes:     publisher, subscriber, publisher_db, server
+do $msrepl$
+begin
+    if exists (select from msrepl.mssubscription_agents) then
+        raise exception 'database "%" subscribes to "%" already (21058)', current_database(),
+            (select a.publisher from msrepl.mssubscription_agents as a)
+            using errcode = 'object_not_in_prerequisite_state', hint = 'Unsubscribe first.';
+    end if;
+end
+$msrepl$;
+insert into msrepl.mssubscription_agents (publisher, subscriber, publisher_db, link)
+values ('pub', 'sub1', 'sales', 'msrepl_publisher');

@@ -1,0 +1,107 @@
+"""The SQL that is installed, whole: a change of it is seen, and read, before it is committed.
+
+``make golden`` writes the files anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from psycopg import sql
+
+from publisher import objects as publisher_objects
+from publisher.procedures import ProcedureTexts, drop_texts
+from subscriber import objects as subscriber_objects
+from subscriber.tables import create_table_text, foreign_key_text
+from subscriber.triggers import Sites, TriggerTexts
+from tests.fix_golden import Golden
+from tests.sql.articles import ARTICLES, EXPRESSIONS, ODD, table_of
+from twopc.articles import UserTrigger
+
+OWNER = "msrepl_owner_0123456789ab"
+SITES = Sites(publisher="pub", subscriber="sub1")
+LINK = subscriber_objects.LinkAddress(
+    options={"host": "pub.example", "port": "5432", "dbname": "sales"},
+    role="msrepl_link_0123456789ab",
+    password="not in any text",
+)
+
+
+def whole(texts: Iterable[str]) -> str:
+    """Every statement, each ended and set apart."""
+    return "\n".join(text.strip().rstrip(";") + ";\n" for text in texts)
+
+
+def test_shared_objects_of_the_publisher(golden: Golden) -> None:
+    """What a Publisher has before its first article."""
+    golden("publisher/shared.sql", whole(publisher_objects.shared_objects(sql.Identifier(OWNER))))
+
+
+def test_shared_objects_of_a_subscriber(golden: Golden) -> None:
+    """What a Subscriber has before its first article; never a password."""
+    text = whole(subscriber_objects.install_texts("shop", SITES, LINK))
+    assert LINK.password not in text
+    golden("subscriber/shared.sql", text)
+
+
+@pytest.mark.parametrize("name", ARTICLES)
+def test_article_at_the_publisher(golden: Golden, name: str) -> None:
+    """Types, procedures and triggers, and what drops them."""
+    article = ARTICLES[name]
+    texts = ProcedureTexts(article, OWNER, path=["sales"] if article.writes_back else [])
+    golden(
+        f"publisher/{name}.sql",
+        whole(
+            [
+                *texts.all(EXPRESSIONS),
+                *publisher_objects.trigger_texts(table_of(article)),
+                *drop_texts(article.schema, article.table),
+            ]
+        ),
+    )
+
+
+@pytest.mark.parametrize("name", ARTICLES)
+def test_article_at_a_subscriber(golden: Golden, name: str) -> None:
+    """The table, its functions and triggers, and what drops them."""
+    article = ARTICLES[name]
+    texts = TriggerTexts(article, SITES, OWNER)
+    golden(f"subscriber/{name}.sql", subscribed(texts))
+
+
+def test_article_beside_row_triggers_of_the_user(golden: Golden) -> None:
+    """Where the user has AFTER ROW triggers, ours are AFTER ROW too, and come first."""
+    article = ARTICLES["account"]
+    audit = UserTrigger(name="audit", before=False, row=True, insert=True, update=True, delete=True)
+    texts = TriggerTexts(article, SITES, OWNER, table_of(article, audit))
+    golden("subscriber/row_triggers.sql", subscribed(texts))
+
+
+def subscribed(texts: TriggerTexts) -> str:
+    """Everything of one article at a Subscriber."""
+    article = texts.article
+    return whole(
+        [
+            *(str(user_type.definition) for user_type in article.types),
+            create_table_text(article),
+            *(foreign_key_text(key) for key in article.references),
+            *subscriber_objects.article_texts(
+                texts, created_table=True, added_version=False, added_keys=()
+            ),
+            *subscriber_objects.drop_article_texts(article.schema, article.table),
+        ]
+    )
+
+
+def test_texts_are_the_same_every_time() -> None:
+    """No order of a set, no clock and no chance is in them."""
+    first = [
+        ProcedureTexts(ODD, OWNER).all(EXPRESSIONS),
+        TriggerTexts(ODD, SITES, OWNER).functions(),
+    ]
+    second = [
+        ProcedureTexts(ODD, OWNER).all(EXPRESSIONS),
+        TriggerTexts(ODD, SITES, OWNER).functions(),
+    ]
+    assert first == second
