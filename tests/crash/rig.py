@@ -1,0 +1,248 @@
+"""What the crash tests work on: a Publisher, a Subscriber and a decision log, on three servers of their own.
+
+Set up once and used for many cells; each cell has a row, and a coordinator's name, of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+
+from sim.topology import Node, Topology
+from tests.crash.program import Task
+from twopc.drivers import ParticipantAddress
+from twopc.names import PREFIX
+from twopc.server import Server
+from twopc.server.waiting import wait_for
+
+PUBLISHER = "pub"
+SUBSCRIBER = "sub1"
+LOG = "distribution"
+SITES = (PUBLISHER, SUBSCRIBER)
+NODES = (*SITES, LOG)
+
+#: How soon after a coordinator's start nothing of a dead one may be prepared any more.
+RECOVERY_S = 3.0
+
+ROWS = 50_000
+_AT_PUBLISHER = (
+    "create table kind (id int primary key)",
+    "insert into kind values (1)",
+    "create table account (id int primary key, balance int not null)",
+    f"insert into account select g, 100 from generate_series(1, {ROWS}) as g",
+    "create table entry (id int primary key,"
+    " kind int not null references kind deferrable initially deferred, amount int not null)",
+)
+_AT_SUBSCRIBER = "create table only_here (number int unique deferrable initially deferred)"
+_PLANTED = "create table planted (gid text)"
+
+_PREPARED = """
+select gid, transaction::text, prepared::text, owner::text, database::text
+from pg_prepared_xacts where database = current_database() order by gid
+"""
+_ROWS = """
+select a.balance, a.msrepl_tran_version::text, e.kind, e.amount, e.msrepl_tran_version::text
+from account as a left join entry as e on e.id = a.id where a.id = %s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteState:
+    """What a site holds of one cell."""
+
+    prepared: tuple[str, ...]
+    """Gids of the cell's coordinator."""
+    markers: tuple[tuple[str, bool], ...]
+    """Gids with a marker, and whether it is a fence."""
+    row: tuple[Any, ...]
+    """The cell's account and entry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Both sites at a moment, and the decision log."""
+
+    sites: dict[str, SiteState]
+    decisions: tuple[tuple[int, int, str], ...]
+    """Epoch, sequence and kind."""
+
+
+class Rig:
+    """The three servers, with everything installed; a context manager that ends them."""
+
+    def __init__(self, *, durable: bool = False, settings: dict[str, str] | None = None) -> None:
+        self._options: dict[str, Any] = {"durable": durable, "settings": settings}
+        self.servers: dict[str, Server] = {}
+        self.topology: Topology
+        self._names = itertools.count(1)
+        self._rows = itertools.count(1)
+
+    def __enter__(self) -> Self:
+        try:
+            for node in NODES:
+                self.servers[node] = Server.start(**self._options)
+                self.servers[node].create_database(node)
+            self.topology = asyncio.run(self._installed())
+            self._plant()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        for server in self.servers.values():
+            server.stop()
+
+    async def _installed(self) -> Topology:
+        dsns = {node: server.dsn(node) for node, server in self.servers.items()}
+        topology = Topology(subscribers=(SUBSCRIBER,), dsns=dsns, keep=True)
+        async with topology:
+            for statement in _AT_PUBLISHER:
+                await topology.execute(PUBLISHER, statement)
+            for table in ("account", "entry"):
+                await topology.publish(table)
+            await topology.subscribe(SUBSCRIBER)
+            await topology.execute(SUBSCRIBER, _AT_SUBSCRIBER)
+            role = topology.node(SUBSCRIBER).app_role
+            await topology.execute(SUBSCRIBER, f"grant insert on only_here to {role}")
+            for site in SITES:
+                await topology.execute(site, _PLANTED)
+        return topology
+
+    def node(self, name: str) -> Node:
+        """The node of that name."""
+        return self.topology.node(name)
+
+    # -- work --------------------------------------------------------------------------------------
+
+    def fresh_name(self) -> str:
+        """A coordinator's name that nobody had before."""
+        return f"c{next(self._names)}"
+
+    def fresh_row(self) -> int:
+        """An account that nobody has touched."""
+        row = next(self._rows)
+        assert row <= ROWS
+        return row
+
+    def task(self, name: str, **options: Any) -> Task:
+        """What a process of coordinator `name` is to do; see `Task` for the options."""
+        return Task(
+            coordinator=name,
+            distribution=self.node(LOG).coordinator_dsn,
+            publisher=self._address(PUBLISHER),
+            subscriber=self._address(SUBSCRIBER),
+            **options,
+        )
+
+    def _address(self, name: str) -> ParticipantAddress:
+        node = self.node(name)
+        return ParticipantAddress(name=name, dsn=node.coordinator_dsn, application_dsn=node.app_dsn)
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def fetch(self, node: str, query: str, params: Any = None) -> list[tuple[Any, ...]]:
+        """Rows, over a connection of its own: servers come and go here."""
+        with psycopg.connect(self.node(node).dsn, autocommit=True) as connection:
+            cursor = connection.execute(query.encode(), params)
+            return cursor.fetchall() if cursor.description else []
+
+    def try_fetch(self, node: str, query: str, params: Any = None) -> list[tuple[Any, ...]] | None:
+        """As `fetch`; None if the server does not answer now."""
+        try:
+            return self.fetch(node, query, params)
+        except psycopg.OperationalError:
+            return None
+
+    def look(self, name: str, row: int) -> State:
+        """What is there of a coordinator's cell."""
+        prefix = f"{PREFIX}:{name}:"
+        sites = {}
+        for site in SITES:
+            with psycopg.connect(self.node(site).dsn, autocommit=True) as connection:
+                prepared = connection.execute(_PREPARED).fetchall()
+                markers = connection.execute(
+                    "select gid, fence from msrepl.branch_marker where starts_with(gid, %s) order by gid",
+                    (prefix,),
+                ).fetchall()
+                rows = connection.execute(_ROWS, (row,)).fetchall()
+            sites[site] = SiteState(
+                prepared=tuple(gid for gid, *_ in prepared if gid.startswith(prefix)),
+                markers=tuple(markers),
+                row=rows[0],
+            )
+        decisions = self.fetch(
+            LOG,
+            "select epoch, sequence, kind from msrepl.decision where coordinator = %s order by 1, 2",
+            (name,),
+        )
+        return State(sites=sites, decisions=tuple(decisions))
+
+    def prepared(self, prefix: str = "") -> list[tuple[Any, ...]]:
+        """Everything about the prepared transactions whose gid starts so, at both sites."""
+        return [
+            row
+            for site in SITES
+            for row in self.fetch(site, _PREPARED)
+            if row[0].startswith(prefix)
+        ]
+
+    def nothing_prepared(self, name: str, timeout_s: float = RECOVERY_S) -> None:
+        """Wait until nothing of a coordinator is prepared any more.
+
+        Raises:
+            TimeoutError: something still is.
+        """
+        prefix = f"{PREFIX}:{name}:"
+        wait_for(
+            lambda: not self.prepared(prefix),
+            what=f"nothing of {prefix} to be prepared",
+            timeout_s=timeout_s,
+        )
+
+    # -- what belongs to others --------------------------------------------------------------------
+
+    def _plant(self) -> None:
+        """Prepared transactions that are none of ours, at both sites."""
+        for site in SITES:
+            for gid in (f"{PREFIX}:another:1:1:{site}", f"{PREFIX}:un:parsable", f"pg_gid_1_{7}"):
+                self.plant(site, gid)
+
+    def plant(self, site: str, gid: str, *, role: str = "") -> None:
+        """Prepare a transaction under a gid, as somebody else would."""
+        with psycopg.connect(self.node(site).dsn, autocommit=True) as connection:
+            connection.execute("begin")
+            connection.execute("insert into planted values (%s)", (gid,))
+            connection.execute(f"prepare transaction '{gid}'".encode())
+
+    def others(self) -> list[tuple[Any, ...]]:
+        """Everything about the planted transactions; to be compared before and after."""
+        others = [f"{PREFIX}:another:", f"{PREFIX}:un:", "pg_gid_"]
+        return [row for row in self.prepared() if row[0].startswith(tuple(others))]
+
+    # -- faults ------------------------------------------------------------------------------------
+
+    def kill(self, nodes: Iterable[str]) -> None:
+        """SIGKILL servers, with all their processes."""
+        for node in nodes:
+            self.servers[node].kill()
+
+    def up(self) -> None:
+        """Start the servers that are down."""
+        for server in self.servers.values():
+            if not server.is_running():
+                server.restart()

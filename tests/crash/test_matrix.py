@@ -1,0 +1,163 @@
+"""The crash matrix: M1 to M6 at every protocol point; after each cell the invariants hold.
+
+Here a sample that strikes every point with every row of the matrix; ``python -m tests.crash.grid`` plays
+all cells.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+import pytest
+
+from tests.crash.cells import (
+    Cell,
+    Kind,
+    Place,
+    Result,
+    clean_recovery,
+    clean_run,
+    length_of,
+    play,
+    play_cut,
+)
+from tests.crash.faults import FAULTS, SERVERS_KILLED, Fault
+from tests.crash.program import COMMIT, NO_SUBSCRIBER, ROLLBACK, WORKED
+from tests.crash.rig import RECOVERY_S, Rig
+from twopc.drivers import POINTS
+
+COMMITS = (Kind(commit="presumed_abort"), Kind(commit="last_agent"))
+KILLED_KINDS = (
+    *COMMITS,
+    Kind(commit="presumed_abort", ending=NO_SUBSCRIBER),
+    Kind(commit="presumed_abort", ending=ROLLBACK),
+    Kind(commit="last_agent", ending=NO_SUBSCRIBER),
+    Kind(commit="presumed_nothing", ending=NO_SUBSCRIBER),
+    Kind(commit="presumed_commit", ending=COMMIT, shipping="lazy"),
+)
+SERVERS = tuple(fault for fault in FAULTS if fault.row in ("M3", "M4"))
+SESSIONS = tuple(fault for fault in FAULTS if fault.row in ("M5", "M6"))
+
+#: Where the coordinator was killed before recovery is struck: undecided, decided, decided by the agent.
+FIRST = (
+    (COMMITS[0], Place(point="coordinator.after_prepare(sub1)")),
+    (COMMITS[0], Place(point="coordinator.decision_logged")),
+    (COMMITS[1], Place(point="coordinator.after_commit(sub1)")),
+)
+
+Cells = Iterable[Callable[[], Result]]
+
+
+class Places:
+    """The places of clean runs, found out once."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self._found: dict[object, list[Place]] = {}
+
+    def of(self, kind: Kind) -> list[Place]:
+        """Those that a transaction comes by; up to its first statement only for the first kind."""
+        if kind not in self._found:
+            places, clean = clean_run(self._rig, kind)
+            assert not clean.broken
+            if kind is not KILLED_KINDS[0]:
+                places = places[places.index(Place(point=WORKED)) :]
+            self._found[kind] = places
+        return self._found[kind]
+
+    def in_recovery(self, kind: Kind, first: Place) -> list[Place]:
+        """Those that recovery comes by."""
+        if (kind, first) not in self._found:
+            self._found[kind, first] = clean_recovery(self._rig, kind, first)
+        return self._found[kind, first]
+
+
+@pytest.fixture(scope="module")
+def places(rig: Rig) -> Places:
+    return Places(rig)
+
+
+def assert_all_hold(cells: Cells) -> list[Result]:
+    """Play them all; fails with every one that is broken."""
+    results = [cell() for cell in cells]
+    wrong = [
+        f"{result.cell}\n    " + "\n    ".join(result.broken) for result in results if result.broken
+    ]
+    if wrong:
+        command = "again, one by one: python -m tests.crash.grid --cell '<name>'"
+        pytest.fail("\n".join([*wrong, command]), pytrace=False)
+    assert any(result.struck for result in results)
+    assert max(result.recovery_s for result in results) <= RECOVERY_S
+    return results
+
+
+def in_turn(
+    rig: Rig,
+    kind: Kind,
+    places: Sequence[Place],
+    faults: Sequence[Fault],
+    start: int,
+    each: int = 1,
+) -> Cells:
+    """`each` faults at every place, going round through all of them."""
+    turn = itertools.islice(itertools.cycle(faults), start, None)
+    for place in places:
+        for fault in itertools.islice(turn, each):
+            yield partial(play, rig, Cell(kind=kind, place=place, fault=fault))
+
+
+def test_every_point_is_struck(places: Places) -> None:
+    """The cells are derived from clean runs: one that no run comes by would never be struck."""
+    reached = {place.point for kind in KILLED_KINDS for place in places.of(kind)}
+    reached |= {place.point for kind, first in FIRST for place in places.in_recovery(kind, first)}
+    templates = {point.replace("(pub)", "(node)").replace("(sub1)", "(node)") for point in reached}
+    assert set(POINTS) - templates == set(), "points that no clean run has reached"
+
+
+@pytest.mark.parametrize("kind", KILLED_KINDS, ids=str)
+def test_coordinator_killed(rig: Rig, places: Places, kind: Kind) -> None:
+    """M1: SIGKILL at every point."""
+    assert_all_hold(partial(play, rig, Cell(kind=kind, place=place)) for place in places.of(kind))
+
+
+@pytest.mark.parametrize("kind", COMMITS, ids=str)
+def test_coordinator_killed_between_any_two_steps(rig: Rig, kind: Kind) -> None:
+    """M1 on the path of every day, where several commands travel in one message: after any effect or
+    event of the machine."""
+    steps = range(1, length_of(rig, kind) + 1, 2)
+    assert_all_hold(partial(play_cut, rig, kind, step) for step in steps)
+
+
+@pytest.mark.parametrize(("kind", "first"), FIRST, ids=str)
+def test_coordinator_killed_again_in_recovery(
+    rig: Rig, places: Places, kind: Kind, first: Place
+) -> None:
+    """M2: three times at every point of recovery."""
+    found = places.in_recovery(kind, first)
+    assert {"recovery.before_finish(pub)", "recovery.after_finish(pub)"} <= {p.point for p in found}
+    assert_all_hold(partial(play, rig, Cell(kind=kind, place=p, first=first)) for p in found)
+
+
+@pytest.mark.parametrize(("start", "kind"), [*enumerate(COMMITS)], ids=str)
+def test_servers_killed(rig: Rig, places: Places, start: int, kind: Kind) -> None:
+    """M3, M4: SIGKILL of any servers, restarted at once or after the answer; with the coordinator."""
+    assert_all_hold(in_turn(rig, kind, places.of(kind), SERVERS, 7 * start, each=2))
+
+
+@pytest.mark.parametrize(("start", "kind"), [*enumerate(COMMITS)], ids=str)
+def test_sessions_ended(rig: Rig, places: Places, start: int, kind: Kind) -> None:
+    """M5, M6: a backend killed, terminated or cancelled; a server shut down in order."""
+    found = [place for place in places.of(kind) if not place.point.startswith("recovery.")]
+    assert_all_hold(in_turn(rig, kind, found, SESSIONS, 9 * start))
+
+
+def test_servers_killed_in_recovery(rig: Rig, places: Places) -> None:
+    """M3, M4 at every point of recovery."""
+    kind, first = FIRST[1]
+    faults = itertools.cycle(SERVERS_KILLED)
+    assert_all_hold(
+        partial(play, rig, Cell(kind=kind, place=place, fault=next(faults), first=first))
+        for place in places.in_recovery(kind, first)
+    )
