@@ -16,6 +16,7 @@ from publisher.rights import grant_links
 from twopc import names
 from twopc.articles import Subscription
 from twopc.errors import SubscriptionError
+from twopc.sql.passwords import verifier
 
 Connection = AsyncConnection[Any]
 
@@ -61,7 +62,9 @@ async def _create_link_role(connection: Connection, role: str, password: str) ->
     found = await connection.execute("select from pg_roles where rolname = %s", (role,))
     verb = "alter" if found.rowcount else "create"
     await connection.execute(
-        sql.SQL(verb + " role {} login noinherit password {}").format(name, sql.Literal(password))
+        sql.SQL(verb + " role {} login noinherit password {}").format(
+            name, verifier(connection, role, password)
+        )
     )
     # Each transaction on the link begins with a ROLLBACK, mostly of nothing: not worth a line in the
     # server's log.

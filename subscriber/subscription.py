@@ -33,6 +33,7 @@ from twopc.errors import ArticleError, SubscriptionError
 from twopc.sql import fragments as f
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
+from twopc.sql.passwords import unlogged
 
 __all__ = [
     "LinkAddress",
@@ -83,7 +84,8 @@ async def link_publication(connection: Connection, role: str, password: str) -> 
             owner, sql.Identifier(SERVER)
         )
     )
-    await connection.execute(user_mapping_text(owner, role, password).encode())
+    async with connection.transaction(), unlogged(connection):
+        await connection.execute(user_mapping_text(owner, role, password).encode())
 
 
 async def addsynctriggers(connection: Connection, script: str, role: str, password: str) -> None:

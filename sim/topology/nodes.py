@@ -21,6 +21,7 @@ from psycopg import AsyncConnection, conninfo, sql
 from twopc import names
 from twopc.errors import ConfigurationError
 from twopc.server import ExternalServer, Server
+from twopc.sql.passwords import verifier
 
 AnyServer = Server | ExternalServer
 
@@ -117,8 +118,8 @@ class Nodes:
             ServerError: a server cannot be started or reached, or a right is missing.
         """
         servers = await self._servers()
-        secret = self._secret()
         app, coordinator = names.role("app", self.name), names.role("coordinator", self.name)
+        passwords = {role: self._password(role) for role in (app, coordinator)}
         for node, kind in self._kinds.items():
             server, embedded = servers[node]
             given = self._dsns.get(node)
@@ -133,32 +134,32 @@ class Nodes:
                 server=server,
                 database=database,
                 app_role=app,
-                app_password=secret,
+                app_password=passwords[app],
                 coordinator_role=coordinator,
-                coordinator_password=secret,
+                coordinator_password=passwords[coordinator],
                 embedded=embedded,
             )
         by_server = {id(node.server): node.server for node in self.nodes.values()}
         await asyncio.gather(
-            *(
-                self._prepare_server(server, app, coordinator, secret)
-                for server in by_server.values()
-            )
+            *(self._prepare_server(server, passwords) for server in by_server.values())
         )
         return self.nodes
 
-    def _secret(self) -> str:
-        """The password of our roles.
+    def _password(self, role: str) -> str:
+        """The password of one of our roles.
 
         On servers that are there already every process that is given the same DSNs must come to the same
-        one, or each would lock the others out.
+        one, or each would lock the others out. Whoever learns it must not learn those of the DSNs.
         """
         given = [
             str(conninfo.conninfo_to_dict(d).get("password") or "") for d in self._dsns.values()
         ]
         if not given or not all(given):
             return secrets.token_urlsafe(24)
-        return hashlib.sha256("\0".join([self.name, *sorted(given)]).encode()).hexdigest()
+        salt = f"{self.name}\0{role}".encode()
+        return hashlib.scrypt(
+            "\0".join(sorted(given)).encode(), salt=salt, n=2**14, r=8, p=1, dklen=24
+        ).hex()
 
     def attach(self) -> dict[str, Node]:
         """Take nodes that are there; the administrator's role serves for every role."""
@@ -208,20 +209,18 @@ class Nodes:
                 found[node] = (by_name.get(node, shared), True)
         return found
 
-    async def _prepare_server(
-        self, server: AnyServer, app: str, coordinator: str, secret: str
-    ) -> None:
+    async def _prepare_server(self, server: AnyServer, passwords: Mapping[str, str]) -> None:
         """Roles and databases of one server."""
         mine = [node for node in self.nodes.values() if node.server is server]
         maintenance = mine[0].database if not mine[0].embedded else "postgres"
         admin = await AsyncConnection.connect(server.superuser_dsn(maintenance), autocommit=True)
         async with admin:
-            for role in (app, coordinator):
+            for role, password in passwords.items():
                 found = await admin.execute("select from pg_roles where rolname = %s", (role,))
                 verb = "alter" if found.rowcount else "create"
                 await admin.execute(
                     sql.SQL(verb + " role {} login password {}").format(
-                        sql.Identifier(role), sql.Literal(secret)
+                        sql.Identifier(role), verifier(admin, role, password)
                     )
                 )
         for node in mine:
