@@ -139,6 +139,8 @@ class Wire:
         self.times_cut = 0
         self.is_down = False
         """No new connection gets through."""
+        self.then_down = False
+        """What loses a message stays cut, with all connections, until `mend`."""
 
     async def open(self) -> None:
         """Begin to listen."""
@@ -155,6 +157,16 @@ class Wire:
         """Cut what is open now."""
         for stream in self._streams:
             stream.close()
+
+    def mend(self) -> None:
+        """Let connections through again."""
+        self.is_down = self.then_down = False
+
+    def _lose(self) -> None:
+        self.times_cut += 1
+        if self.then_down:
+            self.is_down = True
+            self.cut()
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.is_down:
@@ -180,7 +192,7 @@ class Wire:
         while data := await _read(reader):
             if self.lost_request and self.lost_request in data:
                 self.lost_request = b""
-                self.times_cut += 1
+                self._lose()
                 break
             if self.lost_answer and self.lost_answer in data:
                 self.lost_answer = b""
@@ -198,7 +210,7 @@ class Wire:
     ) -> None:
         while data := await _read(reader):
             if answer_is_lost.is_set():
-                self.times_cut += 1
+                self._lose()
                 break
             writer.write(data)
         for end in ends:
