@@ -56,6 +56,7 @@ left join pg_namespace n on n.oid = c.relnamespace
 async def stored_articles(
     connection: Connection, condition: str, *arguments: Any
 ) -> list[StoredArticle]:
+    """The articles that fulfil a condition (the end of a query), with what has become of their tables."""
     async with connection.cursor(row_factory=class_row(StoredArticle)) as cursor:
         await cursor.execute(f"{_STORED} {condition}".encode(), arguments or None)
         rows = await cursor.fetchall()
@@ -77,6 +78,7 @@ async def find_article(connection: Connection, schema: str, table: str) -> Store
 
 
 async def get_article(connection: Connection, schema: str, table: str) -> StoredArticle:
+    """As `find_article`, for a table that must be published (ArticleError if it is not)."""
     stored = await find_article(connection, schema, table)
     if stored is None:
         everything = await stored_articles(connection, "order by 3, 4")

@@ -14,6 +14,7 @@ from psycopg import AsyncConnection, sql
 
 from publisher import foreign_keys, witness
 from publisher.catalog import StoredArticle, find_article, get_article, stored_articles
+from publisher.generators import generators, identity_sequences
 from publisher.objects import owner_role, shared_objects, trigger_texts
 from publisher.procedures import OPERATIONS, ProcedureTexts, drop_texts
 from publisher.rights import Need, grant_links, grant_owner, needs_of_table, revoke_owner
@@ -24,7 +25,6 @@ from twopc.articles import Article, ForeignKey, Table
 from twopc.errors import ArticleError
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
-from twopc.sql.printing import full_names
 
 __all__ = [
     "articles",
@@ -104,32 +104,45 @@ async def publish(
                 sql.SQL("alter table {} add column {} uuid not null default gen_random_uuid()")
                 .format(where, sql.Identifier(names.VERSION_COLUMN))
             )  # fmt: skip
-        await connection.execute(
-            """
-            insert into msrepl.sysarticles
-                (objid, source_schema, source_object, columns, filter_clause, replica_identity,
-                 added_version, structure)
-            select c.oid, %(schema)s, %(table)s,
-                   case when %(columns)s::text[] is not null then array(
-                       select a.attnum from pg_attribute a
-                       where a.attrelid = c.oid and a.attname = any (%(columns)s::text[])) end,
-                   %(filter)s, c.relreplident, %(added)s, ''
-            from pg_class c where c.oid = %(name)s::text::regclass
-            """,
-            {
-                "schema": schema,
-                "table": table,
-                "columns": list(columns) if columns is not None else None,
-                "filter": row_filter,
-                "added": added,
-                "name": where.as_string(connection),
-            },
-        )
+        await _register(connection, schema, table, columns, row_filter, added_version=added)
         stored = await get_article(connection, schema, table)
         article = await _generate(connection, stored)
         await _generate_parents(connection, article.references)
         await witness.fit(connection)
         return article
+
+
+async def _register(
+    connection: Connection,
+    schema: str,
+    table: str,
+    columns: tuple[str, ...] | None,
+    row_filter: str | None,
+    *,
+    added_version: bool,
+) -> None:
+    """Enter an article, still without procedures."""
+    await connection.execute(
+        """
+        insert into msrepl.sysarticles
+            (objid, source_schema, source_object, columns, filter_clause, replica_identity,
+             added_version, structure)
+        select c.oid, %(schema)s, %(table)s,
+               case when %(columns)s::text[] is not null then array(
+                   select a.attnum from pg_attribute a
+                   where a.attrelid = c.oid and a.attname = any (%(columns)s::text[])) end,
+               %(filter)s, c.relreplident, %(added)s, ''
+        from pg_class c where c.oid = %(name)s::text::regclass
+        """,
+        {
+            "schema": schema,
+            "table": table,
+            "columns": list(columns) if columns is not None else None,
+            "filter": row_filter,
+            "added": added_version,
+            "name": qualified(schema, table).as_string(connection),
+        },
+    )
 
 
 async def regenerate(connection: Connection, schema: str, table: str) -> Article:
@@ -193,7 +206,7 @@ async def _generate(connection: Connection, stored: StoredArticle) -> Article:
     path = await _trigger_path(connection, described)
     texts = ProcedureTexts(article, owner_role(connection.info.dbname), path)
     for text in (
-        *texts.all(await _generators(connection, article)),
+        *texts.all(await generators(connection, article)),
         *trigger_texts(described),
     ):
         await connection.execute(text)
@@ -250,36 +263,12 @@ async def _grant(
         row_filter = await read_filter(connection, table, article.row_filter)
         filter_columns = row_filter.columns
         needed += row_filter.needs
-    for sequence in (await _identity_sequences(connection, article)).values():
+    for sequence in (await identity_sequences(connection, article)).values():
         needed.append(Need(privilege="usage", kind="sequence", name=sequence))
     owner = owner_role(connection.info.dbname)
     await grant_owner(
         connection, article, owner, filter_columns=filter_columns, needed=dict.fromkeys(needed)
     )
-
-
-async def _generators(connection: Connection, article: Article) -> dict[str, str]:
-    """Per column that the Publisher makes: the expression that makes a value."""
-    sequences = await _identity_sequences(connection, article)
-    return {
-        column.name: f"nextval({sql.Literal(sequences[column.name]).as_string(None)}::regclass)"
-        if column.identity
-        else str(column.default)
-        for column in article.made_by_publisher
-    }
-
-
-async def _identity_sequences(connection: Connection, article: Article) -> dict[str, str]:
-    """Per identity column: the sequence behind it, quoted, with its schema."""
-    table = qualified(article.schema, article.table).as_string(connection)
-    async with full_names(connection):
-        cursor = await connection.execute(
-            """
-            select c.name, pg_get_serial_sequence(%s, c.name) from unnest(%s::text[]) as c(name)
-            """,
-            (table, [column.name for column in article.columns if column.identity]),
-        )
-        return dict(await cursor.fetchall())
 
 
 async def _drop_objects(connection: Connection, stored: StoredArticle) -> None:

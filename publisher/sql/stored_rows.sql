@@ -1,4 +1,4 @@
--- fragment: leaves what was stored otherwise than it was sent where the Subscriber asks for it.
+-- fragment: adds what was stored otherwise than it was sent to what the Subscriber asks for.
 -- called by: rendered into sp_mssync_ins_<table> and sp_mssync_upd_<table> of tables with triggers or
 --            generated columns
 -- tables:    the published table; msrepl.touched_row
@@ -7,6 +7,7 @@
         declare
             kept integer;
             stored text[];
+            others jsonb;
         begin
             select count(*), array_agg(row({held})::text) filter (where {differs}) into kept, stored
             from {rows} join {table} as t on {match};
@@ -18,8 +19,8 @@
             end if;
             perform msrepl.check_touched({article}, array(select {key_json} from {rows}));
             perform set_config('msrepl.syncing', '', true);
-            perform set_config('msrepl.stored', jsonb_set(
-                coalesce(nullif(current_setting('msrepl.stored', true), ''), '{{}}')::jsonb,
-                array[{key}], to_jsonb(coalesce(stored, array[]::text[])))::text, true);
+            others := coalesce(nullif(current_setting('msrepl.stored', true), ''), '{{}}')::jsonb;
+            perform set_config('msrepl.stored', jsonb_set(others, array[{key}],
+                coalesce(others -> {key}, '[]') || to_jsonb(coalesce(stored, array[]::text[])))::text, true);
         end;
     end if;

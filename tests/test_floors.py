@@ -1,0 +1,168 @@
+"""Imports go down only, and the two ends never meet: read from the sources, with no module loaded."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("twopc", "publisher", "subscriber", "sim")
+
+#: Bottom up. A module stands on the floor of the longest name here that it begins with, and may import
+#: from its own floor and from those below.
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("twopc", "twopc.errors", "twopc.names", "twopc.articles"),
+    ("twopc.protocol",),
+    ("twopc.log",),
+    ("twopc.sql",),
+    ("twopc.server", "twopc.waits"),
+    ("twopc.drivers", "twopc.doctor"),
+    ("publisher", "subscriber"),
+    ("sim.report", "sim.checkers"),
+    ("sim.script",),
+    ("sim.topology",),
+    ("sim.scenario", "sim.operate"),
+    ("sim", "sim.cli", "sim.pytest_plugin"),
+)
+
+#: Packages that never import each other.
+APART = (
+    ("publisher", "subscriber"),
+    ("twopc.drivers", "twopc.doctor"),
+    ("sim.report", "sim.script"),
+)
+
+#: What comes from elsewhere, by the longest name that fits; what is not named may use anything.
+THIRD_PARTY: dict[str, set[str]] = {
+    "twopc": set(),
+    "twopc.protocol": set(),
+    "twopc.log": {"structlog"},
+    "twopc.sql": {"psycopg"},
+    "twopc.waits": set(),
+    "twopc.server": {"psycopg", "psutil"},
+    "twopc.drivers": {"psycopg"},
+    "twopc.doctor": {"psycopg"},
+    "publisher": {"psycopg"},
+    "subscriber": {"psycopg"},
+    "sim.checkers": set(),
+    "sim.report": {"rich"},
+    "sim.topology": {"psycopg", "anyio"},
+    "sim.scenario": {"psycopg", "pydantic", "pydantic_core", "ruamel"},
+}
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the project, by its dotted name."""
+    found = {}
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+
+
+@functools.cache
+def tree_of(module: str) -> ast.Module:
+    """Its syntax tree, made once."""
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def imports(module: str, *, loaded_with_it: bool = False) -> Iterator[str]:
+    """What a module imports, as module names; an import for types only counts too.
+
+    Args:
+        loaded_with_it: leave out what is imported within functions, or for types only.
+    """
+    tree = tree_of(module)
+    nodes = _at_import(tree) if loaded_with_it else ast.walk(tree)
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: relative import"
+            source = str(node.module)
+            for alias in node.names:
+                inner = f"{source}.{alias.name}"
+                yield inner if inner in MODULES else source
+
+
+def _at_import(tree: ast.AST) -> Iterator[ast.AST]:
+    """The statements that run when the module is imported."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.If):
+            continue
+        yield node
+        yield from _at_import(node)
+
+
+def longest(name: str, candidates: list[str]) -> str | None:
+    """The longest candidate that is the name or a package of it."""
+    fitting = [c for c in candidates if name == c or name.startswith(f"{c}.")]
+    return max(fitting, key=len, default=None)
+
+
+def floor_of(module: str) -> int:
+    """How high a module stands."""
+    place = {name: floor for floor, names in enumerate(FLOORS) for name in names}
+    found = longest(module, list(place))
+    assert found is not None, f"{module} stands on no floor: add it to FLOORS"
+    return place[found]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_go_down(module: str) -> None:
+    """A module imports its own floor and lower ones."""
+    for other in imports(module):
+        if other.split(".")[0] in PACKAGES:
+            assert floor_of(other) <= floor_of(module), (
+                f"{module} imports {other}, which is above it"
+            )
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_some_never_meet(module: str) -> None:
+    """The ends know each other only through values and SQL; nor do some others need each other."""
+    for pair in APART:
+        for one, other in (pair, pair[::-1]):
+            if longest(module, [one]):
+                met = [name for name in imports(module) if longest(name, [other])]
+                assert not met, f"{module} imports {met}"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_third_parties(module: str) -> None:
+    """Each floor uses what it needs and no more."""
+    allowed = THIRD_PARTY.get(longest(module, list(THIRD_PARTY)) or "")
+    if allowed is None:
+        return
+    known = {*sys.stdlib_module_names, *PACKAGES, *allowed}
+    strange = {name.split(".")[0] for name in imports(module)} - known
+    assert not strange, f"{module} imports {strange}"
+
+
+def test_there_is_no_cycle() -> None:
+    """Among the imports that run when a module is loaded."""
+    graph = {
+        module: {name for name in imports(module, loaded_with_it=True) if name in MODULES}
+        for module in MODULES
+    }
+    done: set[str] = set()
+
+    def visit(module: str, way: tuple[str, ...]) -> None:
+        if module in way:
+            pytest.fail(f"cycle: {' → '.join((*way[way.index(module) :], module))}")
+        if module not in done:
+            for other in sorted(graph[module]):
+                visit(other, (*way, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
