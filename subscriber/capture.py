@@ -151,6 +151,7 @@ class CaptureTexts:
         return self.takes_back and operation != "del"
 
     def _ship(self, operation: str) -> sql.Composed:
+        forget = ""
         holes: dict[str, sql.Composable] = {
             "send": sql.SQL("perform msrepl_link.dblink_exec({}, sync.call);").format(
                 sql.Literal(LINK)
@@ -159,6 +160,7 @@ class CaptureTexts:
             "after": NOTHING,
         }
         if self._takes_back_from(operation):
+            forget = "set local msrepl.stored = '';"
             holes = {
                 "send": compose("subscriber", "send_for_stored"),
                 "send_again": sql.SQL("\n            sync.stored := msrepl.fetch_stored();"),
@@ -172,7 +174,7 @@ class CaptureTexts:
         return compose(
             "subscriber",
             "ship",
-            call=sql.Literal(self.call(operation)),
+            call=sql.Literal(forget + self.call(operation)),
             own_branch=self.sites.own_branch,
             publisher_branch=self.sites.publisher_branch,
             sites=self.sites.array,
@@ -212,7 +214,7 @@ class CaptureTexts:
     def _hold(self, operation: str, *, by_row: bool) -> sql.Composed:
         ends, may_act = not by_row, self._may_act(operation, before_end=by_row)
         holes: dict[str, sql.Composable] = {
-            "place": sql.SQL("msrepl.leave_statement({}, {})").format(
+            "place": sql.SQL("msrepl.leave_statement(tg_relid, tg_op, {}, {})").format(
                 sql.Literal(ends), sql.Literal(may_act)
             ),
             "relation": sql.Literal(self.table.as_string(None)),

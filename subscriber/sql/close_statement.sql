@@ -7,7 +7,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
-    perform msrepl.leave_statement(true, true);
+    perform msrepl.leave_statement(tg_relid, tg_op, true, true);
     perform msrepl.release_held();
     return null;
 end

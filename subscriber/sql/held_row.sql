@@ -3,7 +3,7 @@
 -- tables:    itself
 -- holes:     owner
 --
--- place     number of the capture within what is held together
+-- place     number of the statement that changed the row, among those that were open together
 -- relid     the subscribed table
 -- old_link  identifies the row as it was (table, key and version); null if it was inserted
 -- new_link  identifies the row as it is; null if it was deleted

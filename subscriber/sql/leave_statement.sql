@@ -1,29 +1,33 @@
--- msrepl.leave_statement: counts a statement that ends, and says whether its rows must be held.
+-- msrepl.leave_statement: notes a statement that ends, and says whether its rows must be held.
 -- called by: capture triggers of tables that may hold, close_statement
 -- tables:    none
 -- holes:     owner
 --
--- Returns the number under which the caller holds its rows, or 0 if it may send them: no other statement is
--- open, and nothing is held.
-create or replace function msrepl.leave_statement(ends boolean, may_act boolean) returns integer
+-- Returns the number of the statement, under which the caller holds its rows, or 0 if it may send them: no
+-- other statement is open, and nothing is held. A statement that has begun first ends first, among those of
+-- the same kind on the same table.
+create or replace function msrepl.leave_statement(relation oid, operation text, ends boolean, may_act boolean)
+returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
-    others constant integer :=
-        greatest(coalesce(nullif(current_setting('msrepl.open_statements', true), ''), '0')::integer - 1, 0);
-    held constant integer := coalesce(nullif(current_setting('msrepl.held_calls', true), ''), '0')::integer;
+    state constant text := coalesce(current_setting('msrepl.open_statements', true), '');
+    entry constant text := substring(state from ';' || relation || ' ' || operation || ' [0-9]+');
+    others constant text := overlay(state placing '' from strpos(state, entry) for length(entry));
 begin
-    if ends then
-        perform set_config('msrepl.open_statements', others::text, true);
+    if ends and entry is not null then
+        perform set_config('msrepl.open_statements', others, true);
     end if;
-    if others = 0 and held = 0 and not may_act then
+    if strpos(coalesce(others, state), ';') = 0 and not may_act
+        and coalesce(current_setting('msrepl.holding', true), '') <> 'on'
+    then
         return 0;
     end if;
-    perform set_config('msrepl.held_calls', (held + 1)::text, true);
-    return held + 1;
+    perform set_config('msrepl.holding', 'on', true);
+    return coalesce(substring(entry from '[0-9]+$')::integer, 1);
 end
 $msrepl$;
-alter function msrepl.leave_statement(boolean, boolean) owner to {owner};
-revoke all on function msrepl.leave_statement(boolean, boolean) from public;
-comment on function msrepl.leave_statement(boolean, boolean) is 'Counts a statement that ends, and says whether its rows must be held';
+alter function msrepl.leave_statement(oid, text, boolean, boolean) owner to {owner};
+revoke all on function msrepl.leave_statement(oid, text, boolean, boolean) from public;
+comment on function msrepl.leave_statement(oid, text, boolean, boolean) is 'Notes a statement that ends, and says whether its rows must be held';

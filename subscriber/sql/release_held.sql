@@ -7,8 +7,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
-    if coalesce(nullif(current_setting('msrepl.open_statements', true), ''), '0')::integer = 0 then
-        perform set_config('msrepl.held_calls', '0', true);
+    if strpos(coalesce(current_setting('msrepl.open_statements', true), ''), ';') = 0 then
+        perform set_config('msrepl.open_statements', '', true);
+        perform set_config('msrepl.holding', '', true);
         perform msrepl.send_held();
     end if;
 end

@@ -11,7 +11,7 @@
 -- changes there, nothing that the Subscriber holds refers to it any more, so the Publisher's own referential
 -- action finds no row. What it would still find, the Subscriber does not hold, and the procedure refuses.
 -- Tables that refer to themselves or to each other update before they delete; those that refer to each
--- other delete in the reverse order of capture.
+-- other do both in the reverse order in which the statements began.
 create or replace function msrepl.send_held() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
@@ -27,6 +27,7 @@ declare
     queued text;
     taking text[] := array[]::text[];
     keys text[] := array[]::text[];
+    key text;
     stored jsonb;
 begin
     if not exists (select from msrepl.held_row as h where h.xid = pg_current_xact_id_if_assigned()) then
@@ -56,29 +57,32 @@ begin
             from walk as w
             where (w.old_row is not null or w.new_link is not null)
               and not exists (select from gone as g where g.old_link = w.new_link)
+        ), changed as materialized (
+            select o.* from msrepl.msreplication_objects as o where o.objid in (select n.relid from net as n)
         ), above(child, parent) as (
-            select o.objid, unnest(o.parents) from msrepl.msreplication_objects as o
+            select c.objid, p.objid from changed as c join changed as p on p.objid = any (c.parents)
           union
-            select a.child, unnest(o.parents) from above as a join msrepl.msreplication_objects as o on o.objid = a.parent
-        ), subscribed as materialized (
-            select o.*,
-                   (select count(*) from above as a where a.child = o.objid and a.parent <> o.objid) as rank,
-                   exists (select from above as a where a.child = o.objid and a.parent = o.objid) as cyclic,
+            select a.child, p.objid
+            from above as a join changed as c on c.objid = a.parent join changed as p on p.objid = any (c.parents)
+        ), placed as materialized (
+            select c.*,
+                   (select count(*) from above as a where a.child = c.objid and a.parent <> c.objid) as rank,
+                   exists (select from above as a where a.child = c.objid and a.parent = c.objid) as cyclic,
                    exists (select from above as a join above as b on b.child = a.parent and b.parent = a.child
-                           where a.child = o.objid and a.parent <> o.objid) as entangled
-            from msrepl.msreplication_objects as o
+                           where a.child = c.objid and a.parent <> c.objid) as entangled
+            from changed as c
         ), calls as (
-            select n.relid, n.operation, case when s.entangled and n.operation = 'del' then n.place end as wave,
+            select n.relid, n.operation, case when s.entangled and n.operation <> 'ins' then n.place end as wave,
                    array_agg(n.old_key)::text as old_keys, array_agg(n.old_row)::text as old_rows,
                    array_agg(n.new_row)::text as new_rows
             from net as n
-            join subscribed as s on s.objid = n.relid
+            join placed as s on s.objid = n.relid
             group by 1, 2, 3
         )
         select s.sync_calls ->> c.operation as call, c.operation, s.write_back, s.dest_schema, s.article,
                c.old_keys, c.old_rows, c.new_rows
         from calls as c
-        join subscribed as s on s.objid = c.relid
+        join placed as s on s.objid = c.relid
         order by c.operation = 'ins',
                  case when c.operation = 'ins' then s.rank else -s.rank end,
                  case when s.cyclic then c.operation = 'del' else c.operation = 'upd' end,
@@ -91,14 +95,19 @@ begin
             else quote_literal(step.old_rows) end || ')';
         first := 'null,null,';
         sent := sent + 1;
-        if step.write_back is not null and step.operation <> 'del' then
+        key := format('%s %s.%s', step.operation, step.dest_schema, step.article);
+        if step.write_back is not null and step.operation <> 'del' and key <> all (keys) then
             taking := taking || step.write_back;
-            keys := keys || format('%s %s.%s', step.operation, step.dest_schema, step.article);
+            keys := keys || key;
         end if;
     end loop;
     if sent = 0 then
         return;
-    elsif sent > 1 then
+    end if;
+    if cardinality(taking) > 0 then
+        message := 'set local msrepl.stored = '''';' || message;
+    end if;
+    if sent > 1 then
         message := 'call msrepl.defer_keys(true);' || message || ';call msrepl.defer_keys(false)';
     end if;
     if marker is null then

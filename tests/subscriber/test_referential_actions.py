@@ -382,11 +382,11 @@ async def test_publishing_makes_keys_deferrable_and_unpublishing_restores(
     "tamper",
     [
         "reset all",
-        "set local msrepl.open_statements = '0'",
-        "set local msrepl.open_statements = '7'",
-        "set local msrepl.held_calls = '0'",
-        "set local msrepl.held_calls = '5'",
+        "set local msrepl.open_statements = ''",
+        "set local msrepl.open_statements = '7;1 DELETE 7'",
         "set local msrepl.open_statements = 'x'",
+        "set local msrepl.holding = ''",
+        "set local msrepl.holding = 'on'",
         "set local msrepl.marker = ''",
     ],
 )
