@@ -135,6 +135,7 @@ class Table:
     """``r`` table, ``p`` partitioned, others cannot be published."""
     persistence: str = "p"
     partitions: tuple[tuple[str, str], ...] = ()
+    """Everything below it, by schema and name."""
     is_partition: bool = False
     inherits: bool = False
     """It has children, or a parent, by INHERITS."""

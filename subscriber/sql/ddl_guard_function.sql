@@ -29,7 +29,6 @@ begin
         from msrepl.msreplication_objects as o
         left join pg_class as c on c.oid = o.objid
         where touched is null or o.objid = any (touched)
-           or o.objid in (select p.relid from unnest(touched) as t, pg_partition_ancestors(t) as p)
     loop
         if not article.dropped and not exists (
             select from pg_attribute as a

@@ -386,6 +386,36 @@ async def test_partitions(make_pair: MakePair) -> None:
     await assert_stale(pair, "Publisher", "update item set price = 5")
 
 
+async def test_partitions_of_partitions(make_pair: MakePair) -> None:
+    """At any depth."""
+    pair = await make_pair(
+        "create table item (id int primary key, name text, price int) partition by range (id)",
+        "create table item_1 partition of item for values from (0) to (100) partition by range (id)",
+        "create table item_1_1 partition of item_1 for values from (0) to (50)",
+        "insert into item values (1, 'a', 1), (2, 'b', 2)",
+        publish=["item"],
+    )
+    for table in ("item", "item_1", "item_1_1"):
+        with pytest.raises(psycopg.errors.FeatureNotSupported):
+            await ddl(pair, f"truncate {table}", nodes=("pub",))
+    await pair.run("update item set price = 3")
+    await ddl(
+        pair,
+        "create table item_1_2 partition of item_1 for values from (50) to (100)",
+        nodes=("pub",),
+    )
+    await assert_stale(pair, "Publisher", "update item set price = 4")
+    await pair.topology.regenerate("item")
+    with pytest.raises(psycopg.errors.FeatureNotSupported):
+        await ddl(pair, "truncate item_1_2", nodes=("pub",))
+    await pair.run("insert into item values (60, 'c', 3)", "update item set id = 70 where id = 1")
+    await pair.same("item")
+    await pair.app.close()
+    await pair.topology.unsubscribe("sub1")
+    await pair.topology.unpublish("item")
+    await ddl(pair, "truncate item_1", nodes=("pub",))
+
+
 async def test_regenerate_changes_nothing_that_fits(make_pair: MakePair) -> None:
     """It may be run at any time."""
     pair = await make(make_pair)

@@ -178,7 +178,7 @@ select n.nspname::text, c.relname::text
 from pg_partition_tree(%s) p
 join pg_class c on c.oid = p.relid
 join pg_namespace n on n.oid = c.relnamespace
-where p.isleaf and p.relid <> p.parentrelid
+where p.level > 0
 order by 1, 2
 """
 

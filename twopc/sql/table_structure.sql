@@ -51,6 +51,10 @@ as $msrepl$
         select format('inherits %s %s', i.inhparent::regclass, i.inhrelid::regclass)
         from pg_inherits i
         where $1 in (i.inhparent, i.inhrelid)
+      union all
+        select format('partition %s %s', p.parentrelid, p.relid)
+        from pg_partition_tree($1) p
+        where p.level > 1
     ) as parts(part)
 $msrepl$;
 alter function msrepl.table_structure(oid) owner to {owner};

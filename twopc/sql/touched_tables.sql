@@ -47,6 +47,8 @@ begin
       union
         select i.inhparent from pg_inherits i where i.inhrelid = any (tables)
       union
+        select p.relid from unnest(tables) as t, pg_partition_ancestors(t) as p
+      union
         select i.inhrelid from pg_inherits i where i.inhparent = any (tables)
       union
         select c.confrelid from pg_constraint c where c.conrelid = any (tables) and c.contype = 'f'
