@@ -78,10 +78,19 @@ def server_texts(owner: sql.Identifier, link: LinkAddress) -> list[str]:
     settings = (
         f"-c lock_timeout={link.lock_timeout_ms} -c idle_in_transaction_session_timeout=60s"
         " -c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=1 -c timezone=UTC"
+        " -c array_nulls=on -c xmloption=content -c standard_conforming_strings=on"
         " -c plan_cache_mode=force_generic_plan -c client_min_messages=error"
         " -c client_connection_check_interval=300ms"
     )
-    options = {**link.options, "options": settings, "connect_timeout": "5"}
+    # A Publisher that is gone without a word is given up after 25 s; dblink obeys no connect_timeout.
+    options = {
+        **link.options,
+        "options": settings,
+        "keepalives_idle": "10",
+        "keepalives_interval": "5",
+        "keepalives_count": "3",
+        "tcp_user_timeout": "25000",
+    }
     server = sql.Identifier(SERVER)
     texts = [
         sql.SQL("drop server if exists {} cascade").format(server),

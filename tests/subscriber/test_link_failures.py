@@ -333,6 +333,22 @@ async def break_server(pair: ApartPair) -> None:
     await pair.topology.execute("sub1", "drop server msrepl_publisher cascade")
 
 
+async def break_mapping(pair: ApartPair) -> None:
+    await pair.topology.execute(
+        "sub1",
+        "do $$ begin execute (select format('drop user mapping for %I server msrepl_publisher',"
+        " usename) from pg_user_mappings); end $$",
+    )
+
+
+async def break_usage(pair: ApartPair) -> None:
+    await pair.topology.execute(
+        "sub1",
+        "do $$ begin execute (select format('revoke usage on foreign server msrepl_publisher from %I',"
+        " usename) from pg_user_mappings); end $$",
+    )
+
+
 @pytest.mark.parametrize(
     ("breakage", "sqlstate", "reason", "remedy"),
     [
@@ -344,6 +360,8 @@ async def break_server(pair: ApartPair) -> None:
         (break_port, "08001", "No such file or directory", "when the Publisher is up"),
         (break_hba, "08001", "pg_hba.conf", "pg_hba.conf"),
         (break_server, "2F003", "credentials required", "unsubscribe and subscribe again"),
+        (break_mapping, "42704", "user mapping not found", "unsubscribe and subscribe again"),
+        (break_usage, "42501", "permission denied for foreign server", "unsubscribe and subscribe"),
     ],
 )
 async def test_why_the_link_cannot_be_opened(
