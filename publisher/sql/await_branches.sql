@@ -32,8 +32,14 @@ begin
             insert into msrepl.branch_marker (gid, xid, participants)
             values (branch, pg_current_xact_id(), array[]::text[]);
             raise unique_violation;
-        exception when unique_violation then
-            null;
+        exception
+            when unique_violation then
+                null;
+            when lock_not_available then
+                perform msrepl.raise_conflict(
+                    'lock_timeout', '55P03', 0, null, null, null, null, null,
+                    format('what this change builds on may be in branch %s, which was not finished within %s',
+                           branch, current_setting('lock_timeout')));
         end;
     end loop;
     return waited;

@@ -271,6 +271,31 @@ async def test_behind_a_branch_that_is_finished_here_and_prepared_there(
     await pair.same("account")
 
 
+async def test_behind_a_branch_that_nobody_finishes(make_pair: MakePair) -> None:
+    """The wait for it is bounded like any other, and names it."""
+    pair = await make_pair(ACCOUNT, ROWS, publish=["account"], lock_timeout_ms=50)
+    await pair.begin()
+    await pair.execute("insert into account values (60, 'new')")
+    await pair.prepare()
+    gid = pair.gid
+    await pair.app.execute(f"commit prepared '{gid}:sub1'")
+    for statement in (
+        "update account set balance = 1 where id = 60",
+        "delete from account where id = 60",
+        "insert into account values (61, 'child', 'o', 0, 60)",
+    ):
+        error = await pair.refused(statement)
+        assert error.sqlstate == "55P03"
+        assert f"{gid}:pub, which was not finished within 50ms" in str(error)
+        made = from_sqlstate("55P03", str(error), detail=str(error.diag.message_detail or ""))
+        assert isinstance(made, LockTimeoutError)
+    # another table's changes do not wait for it, nor do those that find what they need
+    await pair.run("update account set balance = 1 where id = 5")
+    await at_publisher(pair, f"commit prepared '{gid}:pub'")
+    await pair.run("update account set balance = 1 where id = 60")
+    await pair.same("account")
+
+
 async def test_behind_a_branch_that_is_rolled_back(make_pair: MakePair) -> None:
     """Waiting for a change that does not happen ends well too."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])

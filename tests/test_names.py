@@ -1,0 +1,105 @@
+"""Identifiers: parsed as they were built, never too long, and never two for one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twopc import names
+from twopc.names import BranchId, GlobalId
+
+#: As the server keeps names: 1 to 63 bytes.
+NAME = st.one_of(
+    st.text("ab_", min_size=1, max_size=8),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=63),
+).filter(lambda name: len(name.encode()) <= names.NAME_BYTES_MAX)
+TABLE = st.tuples(NAME | st.just("public"), NAME)
+OBJECTS = (
+    lambda schema, table: names.sync_procedure("ins", schema, table),
+    lambda schema, table: names.sync_row_type("old", schema, table),
+    names.shape_type,
+    names.version_trigger,
+    names.truncate_trigger,
+    lambda schema, table: names.first_trigger(names.sync_trigger_function("upd", schema, table)),
+    names.generated_setting,
+)
+
+
+@given(TABLE, TABLE)
+def test_two_tables_share_no_object(one: tuple[str, str], other: tuple[str, str]) -> None:
+    """Whatever schema and table are called."""
+    for made in OBJECTS:
+        assert (made(*one) == made(*other)) == (one == other)
+
+
+@given(TABLE)
+def test_no_name_is_cut_by_the_server(table: tuple[str, str]) -> None:
+    """63 bytes are kept; what is longer would be cut silently."""
+    for made in OBJECTS:
+        assert len(made(*table).encode()) <= names.NAME_BYTES_MAX
+
+
+@pytest.mark.parametrize(
+    ("schema", "table", "part"),
+    [
+        ("public", "orders", "orders"),
+        ("public", "a_b", "a_b"),
+        ("sales", "orders", "sales__orders"),
+        ("a", "b_c", "a__b_c"),
+        ("a_b", "c", "a_b__c"),
+    ],
+)
+def test_ordinary_names_stay_readable(schema: str, table: str, part: str) -> None:
+    """A hash is added only where a name could be read in two ways."""
+    assert names.table_part(schema, table) == part
+
+
+def test_ambiguous_names_are_told_apart() -> None:
+    """Each of these would be ``a___b`` or ``a__b`` otherwise."""
+    parts = {
+        names.table_part(*table)
+        for table in (("a_", "b"), ("a", "_b"), ("public", "a___b"), ("public", "a__b"), ("a", "b"))
+    }
+    assert len(parts) == 5
+
+
+PART = st.text("azAZ09_.-", min_size=1, max_size=63)
+
+
+@given(PART, st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1), PART)
+def test_ids_round_trip(coordinator: str, epoch: int, sequence: int, branch: str) -> None:
+    """What is built is parsed; the longest gid fits into what PostgreSQL takes."""
+    global_id = GlobalId(coordinator=coordinator, epoch=epoch, sequence=sequence)
+    assert GlobalId.parse(str(global_id)) == global_id
+    made = global_id.branch(branch)
+    assert BranchId.parse(str(made)) == made
+    assert len(str(made)) <= names.GID_BYTES_MAX
+    assert GlobalId.parse(str(made)) is None
+    assert BranchId.parse(str(global_id)) is None
+
+
+@pytest.mark.parametrize(
+    "gid",
+    [
+        "",
+        "twopc",
+        "pg_gid_16384_730",
+        "twopc:a:b:c:d",
+        "twopc:a:1:2:",
+        "TWOPC:a:1:2:b",
+        "twopc:a:1:2:b\n",
+    ],
+)
+def test_foreign_gids_are_not_ours(gid: str) -> None:
+    """They are never touched."""
+    assert BranchId.parse(gid) is None
+
+
+@pytest.mark.parametrize("part", ["", "a:b", "a b", "ä", "x" * 64, "a\n"])
+def test_parts_that_cannot_be_in_a_gid(part: str) -> None:
+    """Refused when the id is built."""
+    with pytest.raises(ValueError, match="use 1 to 63 of the characters"):
+        GlobalId(coordinator=part, epoch=1, sequence=1)
+    with pytest.raises(ValueError, match="use 1 to 63 of the characters"):
+        GlobalId(coordinator="c", epoch=1, sequence=1).branch(part)
