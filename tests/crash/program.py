@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Final
@@ -26,12 +27,27 @@ NO_PUBLISHER: Final = "no from the Publisher"
 NO_SUBSCRIBER: Final = "no from the Subscriber"
 ENDINGS: Final = (COMMIT, NO_PUBLISHER, NO_SUBSCRIBER, ROLLBACK)
 
+#: Not of the grid: PREPARE waits until somebody opens a gate, here or at the Publisher.
+GATED_HERE: Final = "PREPARE waits at the Subscriber"
+GATED_THERE: Final = "PREPARE waits at the Publisher"
+GATED_UNSEEN: Final = (
+    "PREPARE waits in a session that nobody can find, and that does not look after its client"
+)
+
 CHANGE: Final = "update account set balance = balance + 1 where id = {}"
 #: The Publisher knows no kind 0, and finds out when it prepares.
 ENTER: Final = "insert into entry (id, kind, amount) values ({0}, {1}, 1)"
-#: The same number twice, in a table of the Subscriber's own that finds out when it prepares.
-REPEAT: Final = "insert into only_here (number) values (1), (1)"
-
+_MORE: Final = {
+    # The same number twice, in a table of the Subscriber's own that finds out when it prepares.
+    NO_SUBSCRIBER: ("insert into only_here (number) values (1), (1)",),
+    GATED_HERE: ("insert into gated_here values ({})",),
+    GATED_THERE: ("insert into gated values ({})",),
+    GATED_UNSEEN: (
+        "set application_name = 'anybody'",
+        "set client_connection_check_interval = 0",
+        "insert into gated_here values ({})",
+    ),
+}
 
 #: Points of the application, beside those of the drivers.
 WORKED: Final = "application.worked"
@@ -192,8 +208,7 @@ async def _run(task: Task, wire: Connection) -> None:
                 points.wake()
             is_warm = True
             if task.row:
-                wire.send(await _answer(coordinator, points, task, wire))
-                await points.reach(ANSWERED)
+                await transact(coordinator, task, wire.send)
             wire.send(Waiting())
             while await asyncio.to_thread(wire.recv) == RECOVER:
                 settled = await coordinator.recover()
@@ -210,26 +225,36 @@ async def _warm_up(coordinator: PostgresCoordinator, task: Task) -> None:
             await transaction.execute(CHANGE.format(task.warm_row))
 
 
-async def _answer(
-    coordinator: PostgresCoordinator, points: Points, task: Task, wire: Connection
+async def transact(
+    coordinator: PostgresCoordinator, task: Task, say: Callable[[Note], None]
 ) -> Answered:
-    """Do the transaction as an application does: whatever fails is rolled back."""
+    """Do the transaction as an application does: whatever fails is rolled back.
+
+    Args:
+        coordinator: open.
+        task: `row`, `ending`, `commit` and `shipping` of it.
+        say: is told when the transaction has begun and how it was answered.
+    """
+    points = coordinator.points
     transaction = coordinator.transaction(
         task.subscriber.name, commit=task.commit, shipping=task.shipping
     )
     try:
         async with transaction:
-            wire.send(Begun(transaction.gid))
+            say(Begun(transaction.gid))
             await transaction.execute(CHANGE.format(task.row))
             kind = 0 if task.ending == NO_PUBLISHER else 1
             await transaction.execute(ENTER.format(task.row, kind))
-            if task.ending == NO_SUBSCRIBER:
-                await transaction.execute(REPEAT)
+            for statement in _MORE.get(task.ending, ()):
+                await transaction.execute(statement.format(task.row))
             await points.reach(WORKED)
             if task.ending == ROLLBACK:
                 await transaction.rollback()
+        answer = Answered(str(transaction.outcome))
     except InDoubtError as error:
-        return Answered("in_doubt", type(error).__name__, str(error))
+        answer = Answered("in_doubt", type(error).__name__, str(error))
     except (RejectedError, psycopg.Error) as error:
-        return Answered("aborted", type(error).__name__, str(error))
-    return Answered(str(transaction.outcome))
+        answer = Answered("aborted", type(error).__name__, str(error))
+    say(answer)
+    await points.reach(ANSWERED)
+    return answer

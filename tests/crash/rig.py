@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -31,6 +32,8 @@ NODES = (*SITES, LOG)
 RECOVERY_S = 3.0
 
 ROWS = 50_000
+#: Key of the advisory lock that holds up whoever prepares a change of `gated` or `gated_here`.
+GATE = 4711
 _AT_PUBLISHER = (
     "create table kind (id int primary key)",
     "insert into kind values (1)",
@@ -39,7 +42,18 @@ _AT_PUBLISHER = (
     "create table entry (id int primary key,"
     " kind int not null references kind deferrable initially deferred, amount int not null)",
 )
-_AT_SUBSCRIBER = "create table only_here (number int unique deferrable initially deferred)"
+#: What PREPARE waits in, at either end, while somebody holds the advisory lock `GATE`.
+_GATED = (
+    "create table gated (id int primary key)",
+    "create function pass_the_gate() returns trigger language plpgsql as"
+    f" $$ begin perform pg_advisory_xact_lock_shared({GATE}); return null; end $$",
+    "create constraint trigger pass_the_gate after insert on gated deferrable initially deferred"
+    " for each row execute function pass_the_gate()",
+)
+_AT_SUBSCRIBER = (
+    "create table only_here (number int unique deferrable initially deferred)",
+    *(text.replace("gated", "gated_here") for text in _GATED),
+)
 _PLANTED = "create table planted (gid text)"
 
 _PREPARED = """
@@ -111,14 +125,15 @@ class Rig:
         dsns = {node: server.dsn(node) for node, server in self.servers.items()}
         topology = Topology(subscribers=(SUBSCRIBER,), dsns=dsns, keep=True)
         async with topology:
-            for statement in _AT_PUBLISHER:
+            for statement in (*_AT_PUBLISHER, *_GATED):
                 await topology.execute(PUBLISHER, statement)
-            for table in ("account", "entry"):
+            for table in ("account", "entry", "gated"):
                 await topology.publish(table)
             await topology.subscribe(SUBSCRIBER)
-            await topology.execute(SUBSCRIBER, _AT_SUBSCRIBER)
+            for statement in _AT_SUBSCRIBER:
+                await topology.execute(SUBSCRIBER, statement)
             role = topology.node(SUBSCRIBER).app_role
-            await topology.execute(SUBSCRIBER, f"grant insert on only_here to {role}")
+            await topology.execute(SUBSCRIBER, f"grant insert on only_here, gated_here to {role}")
             for site in SITES:
                 await topology.execute(site, _PLANTED)
         return topology
@@ -212,6 +227,30 @@ class Rig:
             lambda: not self.prepared(prefix),
             what=f"nothing of {prefix} to be prepared",
             timeout_s=timeout_s,
+        )
+
+    @contextmanager
+    def closed_gate(self, node: str) -> Iterator[Callable[[], None]]:
+        """Hold up every PREPARE of a change of the gated tables; yields what opens the gate."""
+        with psycopg.connect(self.node(node).dsn, autocommit=True) as keeper:
+            keeper.execute("select pg_advisory_lock(%s)", (GATE,))
+            yield lambda: keeper.execute("select pg_advisory_unlock(%s)", (GATE,)) and None
+
+    def at_gate(self, node: str) -> int:
+        """Wait until somebody waits at the gate; returns its process id there."""
+        query = (
+            "select pid from pg_locks where locktype = 'advisory' and objid = %s and not granted"
+        )
+        rows = wait_for(
+            lambda: self.fetch(node, query, (GATE,)), what="PREPARE to be at the gate", timeout_s=10
+        )
+        return int(rows[0][0])
+
+    def gone(self, node: str, pid: int) -> None:
+        """Wait until a backend has ended."""
+        query = "select from pg_stat_activity where pid = %s"
+        wait_for(
+            lambda: not self.fetch(node, query, (pid,)), what=f"backend {pid} to end", timeout_s=10
         )
 
     # -- what belongs to others --------------------------------------------------------------------

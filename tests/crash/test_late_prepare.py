@@ -1,0 +1,196 @@
+"""M11: a PREPARE that is still under way when its transaction is given up leaves no orphan behind.
+
+PREPARE waits in a deferred constraint trigger until the test opens a gate; its client is dead by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+
+from tests.crash.cells import Kind, Seen, recovered
+from tests.crash.here import Here, wires_to
+from tests.crash.process import CoordinatorProcess
+from tests.crash.program import GATED_HERE, GATED_THERE, GATED_UNSEEN
+from tests.crash.rig import PUBLISHER, SUBSCRIBER, Rig
+from twopc.drivers.participant import Participant
+from twopc.names import GlobalId
+from twopc.protocol.effects import Outcome
+
+VARIANTS = ("presumed_abort", "last_agent")
+
+
+@pytest.mark.parametrize("commit", VARIANTS)
+@pytest.mark.parametrize(
+    ("ending", "node"), [(GATED_HERE, SUBSCRIBER), (GATED_THERE, PUBLISHER)], ids=str
+)
+def test_killed_while_it_prepares(rig: Rig, ending: str, node: str, commit: str) -> None:
+    """Recovery ends the dead process's sessions, so that nothing of them can come late."""
+    kind = Kind(commit=commit, ending=ending)
+    seen = Seen.begin(rig, kind)
+    with rig.closed_gate(node) as open_gate:
+        with CoordinatorProcess(
+            rig.task(seen.name, row=seen.row, ending=ending, commit=commit)
+        ) as p:
+            pid = rig.at_gate(node)
+            p.kill()
+            seen.hear(p)
+        seen.look(rig)
+        with CoordinatorProcess(rig.task(seen.name)) as recovery:
+            rig.gone(node, pid)
+            assert recovery.done()
+            open_gate()
+            recovery.end()
+    result = recovered(rig, seen, kind, "M11", "M11")
+    assert result.broken == ()
+    assert result.outcome == "aborted"
+
+
+@pytest.mark.parametrize("commit", VARIANTS)
+def test_killed_while_a_session_that_nobody_finds_prepares(rig: Rig, commit: str) -> None:
+    """It prepares, or commits, after recovery has been there: the sites agree all the same, in time."""
+    kind = Kind(commit=commit, ending=GATED_UNSEEN)
+    seen = Seen.begin(rig, kind)
+    with (
+        CoordinatorProcess(
+            rig.task(seen.name, row=seen.row, ending=GATED_UNSEEN, commit=commit)
+        ) as p,
+        rig.closed_gate(SUBSCRIBER) as open_gate,
+    ):
+        pid = rig.at_gate(SUBSCRIBER)
+        p.kill()
+        seen.hear(p)
+        with CoordinatorProcess(rig.task(seen.name)) as recovery:
+            assert recovery.done()
+            seen.look(rig)
+            open_gate()
+            rig.gone(SUBSCRIBER, pid)
+            rig.nothing_prepared(seen.name)  # it looks again, and again
+            recovery.end()
+    result = recovered(rig, seen, kind, "M11", "M11")
+    assert result.broken == ()
+    # Nobody may presume anything of a last agent that is still at it: its late commit is the decision.
+    assert result.outcome == ("committed" if commit == "last_agent" else "aborted")
+
+
+@pytest.mark.parametrize("commit", VARIANTS)
+async def test_connection_lost_while_it_prepares(rig: Rig, commit: str) -> None:
+    """The coordinator lives, and says no; the session that it lost can no longer say yes."""
+    here = Here(rig, Kind(commit=commit, ending=GATED_HERE))
+    async with wires_to(rig, SUBSCRIBER) as wires, here.open(wires):
+        with rig.closed_gate(SUBSCRIBER) as open_gate:
+            asking = asyncio.create_task(here.transact())
+            await asyncio.to_thread(rig.at_gate, SUBSCRIBER)
+            wires[SUBSCRIBER].cut()
+            answer = await asking
+            open_gate()
+    assert answer.outcome == "aborted"
+    assert (await here.judge("M11", "M11")).broken == ()
+
+
+# -- races -----------------------------------------------------------------------------------------
+
+RACES = 200
+SEED = 20
+
+
+class Racers:
+    """A session that prepares, and an aborter at each site, for one coordinator's name."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.name = rig.fresh_name()
+        task = rig.task(self.name)
+        self.aborters = {
+            PUBLISHER: Participant(task.publisher, self.name),
+            SUBSCRIBER: Participant(task.subscriber, self.name),
+        }
+        self._dsn = task.subscriber.application_dsn
+        self._session: AsyncConnection[object] | None = None
+
+    async def session(self) -> AsyncConnection[object]:
+        """The application's session; a new one after the last was closed."""
+        if self._session is None or self._session.closed:
+            self._session = await AsyncConnection.connect(self._dsn, autocommit=True)
+        return self._session
+
+    async def race(self, sequence: int, row: int, chance: random.Random) -> dict[str, Outcome]:
+        """Prepare and abort at once; returns how the branches ended."""
+        gid = str(GlobalId(coordinator=self.name, epoch=1, sequence=sequence))
+        session = await self.session()
+        await session.execute(f"begin; set local msrepl.gid = '{gid}'".encode())
+        await session.execute("update account set balance = -1 where id = %s", (row,))
+        vote = (
+            f"call msrepl.prepare_publisher('{gid}', null);"
+            f" prepare transaction '{gid}:{SUBSCRIBER}'"
+        ).encode()
+        # When, is what is drawn here; nothing waits for these to be over.
+        asked_s, aborted_s, closed_s = (chance.uniform(0, 0.004) for _ in range(3))
+
+        async def ask() -> None:
+            await asyncio.sleep(asked_s)
+            session.pgconn.send_query(vote)
+            session.pgconn.flush()
+            await asyncio.sleep(closed_s)
+            await session.close()
+
+        asking = asyncio.create_task(ask())
+        await asyncio.sleep(aborted_s)
+        ended = {name: await self._abort(name, f"{gid}:{name}") for name in self.aborters}
+        await asking
+        return ended
+
+    async def _abort(self, name: str, gid: str) -> Outcome:
+        while True:
+            try:
+                return await self.aborters[name].settle(gid, Outcome.ABORTED, [])
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.ObjectInUse):
+                continue  # still under way
+
+    async def close(self) -> None:
+        """Close all sessions."""
+        for aborter in self.aborters.values():
+            await aborter.close()
+        if self._session is not None:
+            await self._session.close()
+
+
+@pytest.fixture
+async def racers(rig: Rig) -> AsyncIterator[Racers]:
+    made = Racers(rig)
+    yield made
+    await made.close()
+
+
+async def test_two_hundred_races(rig: Rig, racers: Racers) -> None:
+    """An abort that has returned stands, however close PREPARE was; nothing is prepared afterwards."""
+    chance = random.Random(SEED)
+    row = rig.fresh_row()
+    before = await asyncio.to_thread(rig.look, racers.name, row)
+    for sequence in range(1, RACES + 1):
+        ended = await racers.race(sequence, row, chance)
+        assert set(ended.values()) == {Outcome.ABORTED}, f"seed {SEED}, race {sequence}: {ended}"
+    await asyncio.to_thread(_all_gone, rig)
+    after = await asyncio.to_thread(rig.look, racers.name, row)
+    for site in racers.aborters:
+        assert after.sites[site].prepared == ()
+        assert after.sites[site].row == before.sites[site].row
+        assert [fence for _, fence in after.sites[site].markers] == [True] * len(
+            after.sites[site].markers
+        )
+
+
+def _all_gone(rig: Rig) -> None:
+    """Nobody is at it any more: no session of an application, and no link."""
+    role = rig.node(SUBSCRIBER).app_role
+    for node, query, value in (
+        (SUBSCRIBER, "select pid from pg_stat_activity where usename = %s", role),
+        (PUBLISHER, "select pid from pg_stat_activity where application_name like %s", "msrepl %"),
+    ):
+        for (pid,) in rig.fetch(node, query, (value,)):
+            rig.gone(node, pid)

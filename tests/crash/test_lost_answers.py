@@ -1,0 +1,106 @@
+"""M9, M10: a command arrives and its answer does not, or the command does not arrive either.
+
+The sockets are really closed, by a relay that looks for the command's text. Whoever can be asked again
+gives a definite answer; in doubt is only what nobody can be asked about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.crash.cells import Kind
+from tests.crash.here import Here, wires_to
+from tests.crash.program import NO_PUBLISHER, NO_SUBSCRIBER
+from tests.crash.rig import LOG, PUBLISHER, SUBSCRIBER, Rig
+
+ABORT = Kind(ending=NO_SUBSCRIBER)
+COMMIT = Kind()
+AGENT = Kind(commit="last_agent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A message that is lost, and what must come of it."""
+
+    kind: Kind
+    node: str
+    text: bytes
+    """In the request."""
+    outcome: str
+    """If the answer is lost."""
+    unsent: str
+    """If the request is lost."""
+    apart: str
+    """What the application is told if the answer is lost and the node cannot be reached afterwards."""
+
+
+LOSSES = {
+    "PREPARE at the Subscriber": Loss(
+        kind=COMMIT, node=SUBSCRIBER, text=b"prepare transaction",
+        outcome="aborted", unsent="aborted", apart="aborted",
+    ),
+    "the decision": Loss(
+        kind=COMMIT, node=LOG, text=b"log_decisions",
+        outcome="committed", unsent="aborted", apart="in_doubt",
+    ),
+    "the names that presumed commit collects": Loss(
+        kind=Kind(commit="presumed_commit"), node=LOG, text=b"{collecting}",
+        outcome="aborted", unsent="aborted", apart="aborted",
+    ),
+    "the abort decision of presumed nothing": Loss(
+        kind=Kind(commit="presumed_nothing", ending=NO_SUBSCRIBER), node=LOG, text=b"{abort}",
+        outcome="aborted", unsent="aborted", apart="aborted",
+    ),
+    "COMMIT PREPARED at the Publisher": Loss(
+        kind=COMMIT, node=PUBLISHER, text=b"commit prepared",
+        outcome="committed", unsent="committed", apart="committed",
+    ),
+    "COMMIT PREPARED at the Subscriber": Loss(
+        kind=COMMIT, node=SUBSCRIBER, text=b"commit prepared",
+        outcome="committed", unsent="committed", apart="committed",
+    ),
+    "ROLLBACK PREPARED at the Publisher": Loss(
+        kind=ABORT, node=PUBLISHER, text=b"rollback prepared",
+        outcome="aborted", unsent="aborted", apart="aborted",
+    ),
+    "COMMIT of the last agent": Loss(
+        kind=AGENT, node=SUBSCRIBER, text=b"call msrepl.prepare_publisher",
+        outcome="committed", unsent="aborted", apart="in_doubt",
+    ),
+    "the fence of the last agent": Loss(
+        kind=Kind(commit="last_agent", ending=NO_PUBLISHER), node=SUBSCRIBER, text=b"fence_branch",
+        outcome="aborted", unsent="aborted", apart="aborted",
+    ),
+    "COMMIT PREPARED after the last agent": Loss(
+        kind=AGENT, node=PUBLISHER, text=b"commit prepared",
+        outcome="committed", unsent="committed", apart="committed",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("lost", ["request", "answer", "answer, and the node for a while"])
+async def test_a_lost_message_leaves_nothing_open(rig: Rig, name: str, lost: str) -> None:
+    loss = LOSSES[name]
+    here = Here(rig, loss.kind)
+    async with wires_to(rig, loss.node) as wires:
+        wire = wires[loss.node]
+        async with here.open(wires) as coordinator:
+            if lost == "request":
+                wire.lost_request = loss.text
+            else:
+                wire.lost_answer = loss.text
+                wire.then_down = lost != "answer"
+            answer = await here.transact()
+            assert wire.times_cut == 1, "the message was never sent"
+            expected = {"request": loss.unsent, "answer": loss.outcome}.get(lost, loss.apart)
+            assert answer.outcome == expected, answer
+            wire.mend()
+            await coordinator.recover()
+            await here.look()
+    result = await here.judge(name, "M9/M10")
+    assert result.broken == ()
+    assert result.found_prepared == 0, "the coordinator's own recovery had settled it"
+    assert result.outcome == (loss.unsent if lost == "request" else loss.outcome)
