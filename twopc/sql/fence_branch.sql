@@ -10,30 +10,41 @@
 -- prepared   it is prepared now: finish it
 -- committed  its marker is there
 -- fenced     it did not commit and never can
--- 55P03 (lock_not_available) is raised while it is still under way: ask again
+-- 55P03 (lock_not_available) is raised while it is still under way after a second: ask again
+--
+-- It waits in short turns, because a branch that becomes prepared meanwhile would be waited for in vain.
 --
 -- The row found is locked, so that this transaction has something to commit: where a synchronous standby
 -- is named, the answer then comes only once the standby has what is answered.
 create or replace function msrepl.fence_branch(gid text, participants text[]) returns text
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-set lock_timeout = '1s'
+set lock_timeout = '50ms'
 as $msrepl$
 #variable_conflict use_column
 declare
     is_fence boolean;
 begin
-    if exists (
-        select from pg_prepared_xacts as p where p.gid = $1 and p.database = current_database()
-    ) then
-        return 'prepared';
-    end if;
-    insert into msrepl.branch_marker as m (gid, xid, participants, fence)
-    values ($1, pg_current_xact_id(), $2, true)
-    on conflict (gid) do nothing;
-    if found then
-        return 'fenced';
-    end if;
+    for turn in 1 .. 20 loop
+        if exists (
+            select from pg_prepared_xacts as p where p.gid = $1 and p.database = current_database()
+        ) then
+            return 'prepared';
+        end if;
+        begin
+            insert into msrepl.branch_marker as m (gid, xid, participants, fence)
+            values ($1, pg_current_xact_id(), $2, true)
+            on conflict (gid) do nothing;
+            if found then
+                return 'fenced';
+            end if;
+            exit;
+        exception when lock_not_available then
+            if turn = 20 then
+                raise;
+            end if;
+        end;
+    end loop;
     select m.fence into strict is_fence from msrepl.branch_marker as m where m.gid = $1 for share;
     return case when is_fence then 'fenced' else 'committed' end;
 end
