@@ -13,7 +13,7 @@ from twopc.names import BranchId, GlobalId
 NAME = st.one_of(
     st.text("ab_", min_size=1, max_size=8),
     st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=63),
-).filter(lambda name: len(name.encode()) <= names.NAME_BYTES_MAX)
+).map(lambda name: name.encode()[: names.NAME_BYTES_MAX].decode(errors="ignore"))
 TABLE = st.tuples(NAME | st.just("public"), NAME)
 OBJECTS = (
     lambda schema, table: names.sync_procedure("ins", schema, table),
