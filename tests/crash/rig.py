@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import psycopg
+from psycopg import sql
 
 from sim.topology import Node, Topology
 from tests.crash.program import Task
@@ -54,7 +55,6 @@ _AT_SUBSCRIBER = (
     "create table only_here (number int unique deferrable initially deferred)",
     *(text.replace("gated", "gated_here") for text in _GATED),
 )
-_PLANTED = "create table planted (gid text)"
 
 _PREPARED = """
 select gid, transaction::text, prepared::text, owner::text, database::text
@@ -134,8 +134,6 @@ class Rig:
                 await topology.execute(SUBSCRIBER, statement)
             role = topology.node(SUBSCRIBER).app_role
             await topology.execute(SUBSCRIBER, f"grant insert on only_here, gated_here to {role}")
-            for site in SITES:
-                await topology.execute(site, _PLANTED)
         return topology
 
     def node(self, name: str) -> Node:
@@ -234,7 +232,11 @@ class Rig:
         """Hold up every PREPARE of a change of the gated tables; yields what opens the gate."""
         with psycopg.connect(self.node(node).dsn, autocommit=True) as keeper:
             keeper.execute("select pg_advisory_lock(%s)", (GATE,))
-            yield lambda: keeper.execute("select pg_advisory_unlock(%s)", (GATE,)) and None
+
+            def open_gate() -> None:
+                keeper.execute("select pg_advisory_unlock(%s)", (GATE,))
+
+            yield open_gate
 
     def at_gate(self, node: str) -> int:
         """Wait until somebody waits at the gate; returns its process id there."""
@@ -258,15 +260,20 @@ class Rig:
     def _plant(self) -> None:
         """Prepared transactions that are none of ours, at both sites."""
         for site in SITES:
-            for gid in (f"{PREFIX}:another:1:1:{site}", f"{PREFIX}:un:parsable", f"pg_gid_1_{7}"):
+            for gid in (f"{PREFIX}:another:1:1:{site}", f"{PREFIX}:un:parsable", "pg_gid_1_7"):
                 self.plant(site, gid)
 
-    def plant(self, site: str, gid: str, *, role: str = "") -> None:
-        """Prepare a transaction under a gid, as somebody else would."""
-        with psycopg.connect(self.node(site).dsn, autocommit=True) as connection:
+    def plant(self, site: str, gid: str, *, role: str = "", database: str = "") -> None:
+        """Prepare a transaction under a gid, as somebody else would: another role, in another database."""
+        dsn = self.servers[site].superuser_dsn(database or self.node(site).database)
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("create table if not exists planted (gid text)")
+            connection.execute("grant insert on planted to public")
+            if role:
+                connection.execute(f"set role {role}".encode())
             connection.execute("begin")
             connection.execute("insert into planted values (%s)", (gid,))
-            connection.execute(f"prepare transaction '{gid}'".encode())
+            connection.execute(sql.SQL("prepare transaction {}").format(sql.Literal(gid)))
 
     def others(self) -> list[tuple[Any, ...]]:
         """Everything about the planted transactions; to be compared before and after."""

@@ -65,7 +65,7 @@ def test_killed_while_a_session_that_nobody_finds_prepares(rig: Rig, commit: str
         pid = rig.at_gate(SUBSCRIBER)
         p.kill()
         seen.hear(p)
-        with CoordinatorProcess(rig.task(seen.name)) as recovery:
+        with CoordinatorProcess(rig.task(seen.name, recovery_interval_s=1.0)) as recovery:
             assert recovery.done()
             seen.look(rig)
             open_gate()
