@@ -140,6 +140,7 @@ class CaptureTexts:
             "detail text;",
             "context text;",
             "marker tid;",
+            "sites text[];",
         ]
         if self.may_hold:
             lines.append("place integer;")
@@ -225,12 +226,23 @@ class CaptureTexts:
         if operation != "del":
             holes |= {"new_key": self._keys("n"), "new_columns": self._images("n")}
         if operation == "upd":
+            holes |= {"old_target": self._targets("o"), "new_target": self._targets("n")}
             holes["derived"] = sql.SQL(
                 "md5(o.msrepl_tran_version::text"
                 " || coalesce(current_setting('msrepl.gid', true), ''))::uuid"
             )
         file = {"ins": "hold_insert", "upd": "hold_update", "del": "hold_delete"}[operation]
         return compose("subscriber", file, **holes)
+
+    def _targets(self, alias: str) -> sql.Composable:
+        """The columns by which an update of this table may set off a referential action."""
+        columns = dict.fromkeys(
+            column
+            for key in self.article.referenced_by
+            if key.on_update in "cnd"
+            for column in key.target_columns
+        )
+        return f.identifiers(columns, alias) if columns else sql.SQL("null")
 
     def _may_act(self, operation: str, *, before_end: bool) -> bool:
         """Whether rows must be held although no other statement is open.

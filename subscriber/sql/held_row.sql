@@ -10,6 +10,7 @@
 -- old_key   key and version of the row as it was
 -- old_row   the row as it was
 -- new_row   the row as it is
+-- moved     it was updated, and values changed that foreign keys with actions refer to
 --
 -- A table may hold if a foreign key leads to it or from it, or if a unique key of it is checked at the end of
 -- a statement: what one statement does must then arrive in another order than its AFTER triggers fire in.
@@ -23,7 +24,8 @@ create unlogged table if not exists msrepl.held_row (
     new_link uuid,
     old_key text,
     old_row text,
-    new_row text
+    new_row text,
+    moved boolean not null default false
 );
 create index if not exists held_row_xid on msrepl.held_row (xid);
 alter table msrepl.held_row owner to {owner};

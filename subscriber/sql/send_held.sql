@@ -10,8 +10,8 @@
 -- Deletes and updates go to children first, while the Publisher's foreign keys are deferred: when a parent
 -- changes there, nothing that the Subscriber holds refers to it any more, so the Publisher's own referential
 -- action finds no row. What it would still find, the Subscriber does not hold, and the procedure refuses.
--- Tables that refer to themselves or to each other update before they delete; those that refer to each
--- other do both in the reverse order in which the statements began.
+-- Tables that refer to themselves or to each other first update what nothing refers to, then delete, then
+-- update the rest; those that refer to each other in the reverse order in which the statements began.
 create or replace function msrepl.send_held() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
@@ -20,6 +20,7 @@ as $msrepl$
 declare
     marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
     transaction constant text := current_setting('msrepl.gid', true);
+    sites constant text[] := nullif(current_setting('msrepl.participants', true), '');
     first text := 'null,null,';
     step record;
     message text;
@@ -38,21 +39,23 @@ begin
             perform msrepl.raise_uncoordinated(
                 (select min(h.relid)::regclass::text from msrepl.held_row as h where h.xid = pg_current_xact_id()));
         end if;
-        first := quote_literal(transaction || {publisher_branch}) || ',' || {sites_text} || ',';
+        first := quote_literal(transaction || coalesce(':' || sites[1], {publisher_branch}))
+            || ',' || coalesce(quote_literal(sites), {sites_text}) || ',';
     end if;
     for step in
         with recursive gone as (
             delete from msrepl.held_row as h where h.xid = pg_current_xact_id() returning h.*
         ), walk as (
-            select g.relid, g.place, g.old_key, g.old_row, g.new_link, g.new_row
+            select g.relid, g.place, g.old_key, g.old_row, g.new_link, g.new_row, g.moved
             from gone as g
             where not exists (select from gone as p where p.new_link = g.old_link)
           union all
-            select w.relid, greatest(w.place, g.place), w.old_key, w.old_row, g.new_link, g.new_row
+            select w.relid, greatest(w.place, g.place), w.old_key, w.old_row, g.new_link, g.new_row,
+                   w.moved or g.moved
             from walk as w
             join gone as g on g.old_link = w.new_link
         ), net as (
-            select w.relid, w.place, w.old_key, w.old_row, w.new_row,
+            select w.relid, w.place, w.old_key, w.old_row, w.new_row, w.moved,
                    case when w.old_row is null then 'ins' when w.new_link is null then 'del' else 'upd' end as operation
             from walk as w
             where (w.old_row is not null or w.new_link is not null)
@@ -73,11 +76,12 @@ begin
             from changed as c
         ), calls as (
             select n.relid, n.operation, case when s.entangled and n.operation <> 'ins' then n.place end as wave,
+                   s.cyclic and n.operation = 'upd' and n.moved as last,
                    array_agg(n.old_key)::text as old_keys, array_agg(n.old_row)::text as old_rows,
                    array_agg(n.new_row)::text as new_rows
             from net as n
             join placed as s on s.objid = n.relid
-            group by 1, 2, 3
+            group by 1, 2, 3, 4
         )
         select s.sync_calls ->> c.operation as call, c.operation, s.write_back, s.dest_schema, s.article,
                c.old_keys, c.old_rows, c.new_rows
@@ -85,6 +89,7 @@ begin
         join placed as s on s.objid = c.relid
         order by c.operation = 'ins',
                  case when c.operation = 'ins' then s.rank else -s.rank end,
+                 c.last,
                  case when s.cyclic then c.operation = 'del' else c.operation = 'upd' end,
                  c.wave desc,
                  c.relid
@@ -112,7 +117,7 @@ begin
     end if;
     if marker is null then
         insert into msrepl.branch_marker as m (gid, xid, participants, pending)
-        values (transaction || {own_branch}, pg_current_xact_id(), {sites}, message)
+        values (transaction || {own_branch}, pg_current_xact_id(), coalesce(sites, {sites}), message)
         returning m.ctid, m.pending into marker, queued;
     else
         update msrepl.branch_marker as m set pending = coalesce(m.pending || ';', '') || message
