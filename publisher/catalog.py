@@ -87,3 +87,20 @@ async def get_article(connection: Connection, schema: str, table: str) -> Stored
             f"table {schema}.{table} is not published; published are: {', '.join(known) or 'none'}"
         )
     return stored
+
+
+async def fresh_articles(connection: Connection) -> list[StoredArticle]:
+    """Every article, in the order of publication.
+
+    Raises:
+        ArticleError: the procedures of one no longer fit its table.
+    """
+    found = await stored_articles(connection, "order by a.article_id")
+    for stored in found:
+        if stored.stale is not None:
+            where = names.article_name(stored.source_schema, stored.source_object)
+            raise ArticleError(
+                f"table {where} cannot be subscribed to: {stored.stale}; "
+                "`twopc regenerate` or unpublish it first"
+            )
+    return found

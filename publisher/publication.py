@@ -13,7 +13,13 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 
 from publisher import foreign_keys, witness
-from publisher.catalog import StoredArticle, find_article, get_article, stored_articles
+from publisher.catalog import (
+    StoredArticle,
+    find_article,
+    fresh_articles,
+    get_article,
+    stored_articles,
+)
 from publisher.generators import generators, identity_sequences
 from publisher.objects import owner_role, shared_objects, trigger_texts
 from publisher.procedures import OPERATIONS, ProcedureTexts, drop_texts
@@ -210,7 +216,7 @@ async def _generate(connection: Connection, stored: StoredArticle) -> Article:
         *trigger_texts(described),
     ):
         await connection.execute(text)
-    await grant_links(connection, texts)
+    await grant_links(connection, article.schema, article.table)
     await connection.execute(
         """
         update msrepl.sysarticles
@@ -346,16 +352,8 @@ async def articles(connection: Connection) -> tuple[Article, ...]:
     Raises:
         ArticleError: the procedures of one no longer fit its table.
     """
-    found = []
-    for stored in await stored_articles(connection, "order by a.article_id"):
-        if stored.stale is not None:
-            where = names.article_name(stored.source_schema, stored.source_object)
-            raise ArticleError(
-                f"table {where} cannot be subscribed to: {stored.stale}; "
-                "`twopc regenerate` or unpublish it first"
-            )
-        found.append((await _describe(connection, stored))[1])
-    return tuple(found)
+    stored = await fresh_articles(connection)
+    return tuple([(await _describe(connection, each))[1] for each in stored])
 
 
 def _known_references(article: Article, published: set[tuple[str | None, str | None]]) -> Article:

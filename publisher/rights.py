@@ -13,7 +13,7 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.rows import class_row
 
-from publisher.procedures import OPERATIONS, ROW_TYPES, ProcedureTexts
+from publisher.procedures import OPERATIONS
 from twopc import names
 from twopc.articles import Article
 from twopc.sql import fragments as f
@@ -89,6 +89,15 @@ where d.dbid = (select oid from pg_database where datname = current_database())
   and d.classid in ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_namespace'::regclass)
   and %(schema)s::regnamespace not in (coalesce(n.oid, 0), coalesce(c.relnamespace, 0),
                                        coalesce(p.pronamespace, 0))
+"""
+
+_LINK_GRANTS = """
+select format('grant execute on routine %%s to %%s', p.oid::regprocedure,
+              string_agg(quote_ident(s.link_role), ', '))
+from pg_proc p
+cross join msrepl.syssubscriptions s
+where p.pronamespace = 'msrepl'::regnamespace and p.proname::text = any (%s)
+group by p.oid
 """
 
 _EXPRESSIONS = """
@@ -172,22 +181,9 @@ async def revoke_owner(connection: Connection, owner: str) -> None:
         )
 
 
-async def grant_links(connection: Connection, texts: ProcedureTexts) -> None:
-    """Let every link role execute the article's procedures."""
-    cursor = await connection.execute("select link_role from msrepl.syssubscriptions")
-    for (role,) in await cursor.fetchall():
-        to = sql.Identifier(role)
-        for operation in OPERATIONS:
-            await connection.execute(
-                sql.SQL("grant execute on procedure {} to {}").format(
-                    texts.procedure(operation), to
-                )
-            )
-        if texts.article.made_by_publisher:
-            await connection.execute(
-                sql.SQL("grant execute on function {} to {}").format(texts.procedure("gen"), to)
-            )
-        for what in ROW_TYPES:
-            await connection.execute(
-                sql.SQL("grant usage on type {} to {}").format(texts.row_type(what), to)
-            )
+async def grant_links(connection: Connection, schema: str, table: str) -> None:
+    """Let every link role execute an article's procedures; calling takes no right on their types."""
+    procedures = [names.sync_procedure(what, schema, table) for what in (*OPERATIONS, "gen")]
+    cursor = await connection.execute(_LINK_GRANTS, (procedures,))
+    for (grant,) in await cursor.fetchall():
+        await connection.execute(grant.encode())

@@ -10,8 +10,7 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from publisher.procedures import ProcedureTexts
-from publisher.publication import articles, owner_role
+from publisher.catalog import fresh_articles
 from publisher.rights import grant_links
 from twopc import names
 from twopc.articles import Subscription
@@ -52,8 +51,8 @@ async def add_subscription(connection: Connection, subscriber: str) -> tuple[Sub
                 sql.Identifier(names.SCHEMA, "defer_keys"), sql.Identifier(role)
             )
         )
-        for article in await articles(connection):
-            await grant_links(connection, ProcedureTexts(article, owner_role(database)))
+        for stored in await fresh_articles(connection):
+            await grant_links(connection, stored.source_schema, stored.source_object)
     return Subscription(subscriber=subscriber, link_role=role), password
 
 
