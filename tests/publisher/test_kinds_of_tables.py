@@ -107,54 +107,15 @@ async def test_composite_key(make_pair: MakePair) -> None:
     assert error.sqlstate == "22012"
 
 
-#: Words that stand in our own functions, and characters that mean something to SQL, to format
-#: strings, to psycopg or to dollar quoting.
-HOSTILE = [
-    *(
-        "t",
-        "r",
-        "u",
-        "c",
-        "o",
-        "v",
-        "h",
-        "n",
-        "x",
-        "held",
-        "sync",
-        "branch",
-        "sites",
-        "n1",
-        "k1",
-        "o1",
-    ),
-    *(
-        "c1",
-        "inside",
-        "shown",
-        "sent",
-        "done",
-        "again",
-        "bad",
-        "stored",
-        "violated",
-        "detail",
-        "old",
-    ),
-    *(
-        "new",
-        "news",
-        "olds",
-        "salt",
-        "changed",
-        "arguments",
-        "step",
-        "queued",
-        "transaction",
-        "call",
-    ),
-    *("marker", "inserted", "deleted", "user", "select", "group", "new_rows", "old_rows", "found"),
-    *("gid", "xid", "calls", "context", "message", "key", "image", "name", "names", "sqlstate"),
+#: Words that stand in our own functions.
+FAMILIAR = """
+    t r u c o v h n x held sync branch sites n1 k1 o1 c1 inside shown sent done again bad stored violated
+    detail old new news olds salt changed arguments step queued transaction call marker inserted deleted
+    user select group new_rows old_rows found gid xid calls context message key image name names sqlstate
+    kept waited shape place later lower rank pending originator participants
+"""
+#: Characters that mean something to SQL, to format strings, to psycopg or to dollar quoting.
+STRANGE = [
     *(
         'a "b"',
         "it's",
@@ -183,6 +144,7 @@ HOSTILE = [
         ":x",
     ),
 ]
+HOSTILE = [*FAMILIAR.split(), *STRANGE]
 
 
 def quoted(name: str) -> str:
@@ -221,8 +183,9 @@ async def test_hostile_column_names(make_pair: MakePair) -> None:
 
 async def test_hostile_table_and_schema_names(make_pair: MakePair) -> None:
     """The same for the table, its schema and its constraints."""
-    schemas = {name: f"s{name}"[:31] for name in HOSTILE}
-    tables = {name: f"{quoted(schemas[name])}.{quoted(name)}" for name in HOSTILE}
+    hostile = [*STRANGE, "t", "held", "sync", "select", "user"]
+    schemas = {name: f"s{name}"[:31] for name in hostile}
+    tables = {name: f"{quoted(schemas[name])}.{quoted(name)}" for name in hostile}
     pair = await make_pair(
         *(f"create schema {quoted(schema)}" for schema in schemas.values()),
         *(
