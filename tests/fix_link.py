@@ -44,9 +44,11 @@ class RemoteBackend:
     """It has a transaction open that has changed something."""
 
 
-async def until(look: Callable[[], Seen], what: str, timeout_s: float = 10) -> Seen:
+async def until(look: Callable[[], Seen | None], what: str, timeout_s: float = 10) -> Seen:
     """Wait until `look`, which may block, returns something true; the event loop goes on meanwhile."""
-    return await asyncio.to_thread(wait_for, look, what=what, timeout_s=timeout_s)
+    seen = await asyncio.to_thread(wait_for, look, what=what, timeout_s=timeout_s)
+    assert seen is not None
+    return seen
 
 
 class Eyes:
