@@ -21,7 +21,7 @@ from twopc.drivers.decision_log import DecisionLog
 from twopc.drivers.heuristics import Heuristic
 from twopc.drivers.hub import Hub
 from twopc.drivers.keeper import Keeper
-from twopc.drivers.lean import unbroken
+from twopc.drivers.lean import Lean, unbroken
 from twopc.drivers.oneshot import Done
 from twopc.drivers.outcome import refusal_at_commit
 from twopc.drivers.participant import Participant, ParticipantAddress
@@ -79,15 +79,17 @@ class PostgresCoordinator:
         self._lock_timeout_ms = lock_timeout_ms
         self.points = points if points is not None else Points(os.environ)
         addresses = (publisher, *self._subscribers.values())
+        busy: set[Lean] = set()
         self._log = DecisionLog(
-            coordinator, distribution, [one.name for one in addresses], self.points
+            coordinator, distribution, [one.name for one in addresses], self.points, busy
         )
         self._hub = Hub(
             publisher=publisher.name,
             participants={one.name: Participant(one, coordinator) for one in addresses},
             log=self._log,
-            finishers=Finishers(publisher.dsn, f"twopc finisher {coordinator}"),
+            finishers=Finishers(publisher.dsn, f"twopc finisher {coordinator}", busy),
             points=self.points,
+            busy=busy,
             in_doubt_after_s=in_doubt_after_s,
             observe=observe,
         )
@@ -392,6 +394,7 @@ class PostgresCoordinator:
                 role,
                 application_name=session_name(self.coordinator, self._home),
                 lock_timeout_ms=self._lock_timeout_ms,
+                busy=self._hub.busy,
             )
         return pool
 

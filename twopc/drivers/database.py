@@ -7,6 +7,8 @@ may be asked twice.
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, LiteralString
@@ -15,6 +17,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 _CONNECT_TIMEOUT_S = 5
+_ANSWER_TIMEOUT_S = 30.0
 
 
 class Database:
@@ -24,9 +27,18 @@ class Database:
         node: its name in the topology.
         dsn: connection string.
         application_name: how its session is called at the server.
+        answer_timeout_s: after how long without an answer the connection is cut.
     """
 
-    def __init__(self, node: str, dsn: str, application_name: str) -> None:
+    def __init__(
+        self,
+        node: str,
+        dsn: str,
+        application_name: str,
+        *,
+        answer_timeout_s: float = _ANSWER_TIMEOUT_S,
+    ) -> None:
+        self._answer_timeout_s = answer_timeout_s
         self.node = node
         self._dsn = dsn
         self._application_name = application_name
@@ -40,8 +52,8 @@ class Database:
         Raises:
             psycopg.OperationalError: the server cannot be reached.
         """
-        async with self._turn:
-            yield await self._connected()
+        async with self._turn, self._bounded(await self._connected()) as connection:
+            yield connection
 
     async def fetch(self, query: LiteralString, params: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query; asked a second time if the connection turns out to be stale.
@@ -52,11 +64,11 @@ class Database:
         async with self._turn:
             was_open = self._connection is not None
             try:
-                return await _fetch(await self._connected(), query, params)
+                return await self._fetch(query, params)
             except psycopg.OperationalError:
                 if not was_open or (self._connection and not self._connection.closed):
                     raise
-            return await _fetch(await self._connected(), query, params)
+            return await self._fetch(query, params)
 
     async def close(self) -> None:
         """Close the connection; harmless twice."""
@@ -76,10 +88,28 @@ class Database:
             )
         return self._connection
 
+    async def _fetch(self, query: LiteralString, params: Any) -> list[tuple[Any, ...]]:
+        async with (
+            self._bounded(await self._connected()) as connection,
+            connection.cursor() as cursor,
+        ):
+            await cursor.execute(query, params)
+            return await cursor.fetchall() if cursor.description else []
 
-async def _fetch(
-    connection: AsyncConnection[Any], query: LiteralString, params: Any
-) -> list[tuple[Any, ...]]:
-    async with connection.cursor() as cursor:
-        await cursor.execute(query, params)
-        return await cursor.fetchall() if cursor.description else []
+    @asynccontextmanager
+    async def _bounded(
+        self, connection: AsyncConnection[Any]
+    ) -> AsyncIterator[AsyncConnection[Any]]:
+        """Cut the connection if the work takes too long: a cancel would need an answer, too."""
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(self._answer_timeout_s, _cut, connection)
+        try:
+            yield connection
+        finally:
+            timer.cancel()
+
+
+def _cut(connection: AsyncConnection[Any]) -> None:
+    if not connection.closed:
+        with socket.socket(fileno=os.dup(connection.fileno())) as wire:
+            wire.shutdown(socket.SHUT_RDWR)

@@ -81,8 +81,14 @@ class DecisionLog:
     """The log of one coordinator process."""
 
     def __init__(
-        self, coordinator: str, dsn: str, branches: Iterable[str], points: Points | None = None
+        self,
+        coordinator: str,
+        dsn: str,
+        branches: Iterable[str],
+        points: Points | None = None,
+        busy: set[Lean] | None = None,
     ) -> None:
+        self._busy = busy if busy is not None else set()
         self._points = points or Points()
         self._coordinator = coordinator
         self._dsn = dsn
@@ -277,7 +283,7 @@ class DecisionLog:
             await connection.close()
             raise
         self._me = (me[0], me[1])
-        lean = Lean(connection)
+        lean = Lean(connection, self._busy)
         lean.on_answer = self._answered
         self._lean = lean
 

@@ -10,6 +10,7 @@ import psycopg
 
 from twopc.drivers import votes
 from twopc.drivers.decision_log import DecisionLog
+from twopc.drivers.lean import Lean
 from twopc.drivers.participant import Participant
 from twopc.drivers.points import Points
 from twopc.drivers.sessions import Finishers, Session
@@ -31,6 +32,8 @@ class Hub:
     log: DecisionLog
     finishers: Finishers
     points: Points
+    busy: set[Lean]
+    """Connections that an answer is awaited from."""
     in_doubt_after_s: float
     """How long to look for an answer that was lost before the application is told so."""
     owners: dict[str, str] = field(default_factory=dict)

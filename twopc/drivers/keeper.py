@@ -82,6 +82,7 @@ class Keeper:
         self._tasks = [
             asyncio.create_task(self._keep_recovering(), name="twopc recovery"),
             asyncio.create_task(self._keep_looking(), name="twopc deadlocks"),
+            asyncio.create_task(self._keep_listening(), name="twopc answers"),
         ]
 
     async def close(self) -> None:
@@ -124,7 +125,6 @@ class Keeper:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._recovery_interval_s)
             self._wake.clear()
-            self._give_up_silent()
             try:
                 await self.recover()
                 await self._hub.log.forget_now()
@@ -136,12 +136,16 @@ class Keeper:
                 # A fault of ours must not end the watch over everybody's branches.
                 _log.exception("recovery failed", coordinator=self._coordinator)
 
-    def _give_up_silent(self) -> None:
+    async def _keep_listening(self) -> None:
         """Close connections that owe an answer for too long; their users find out how it stands."""
+        while True:
+            await asyncio.sleep(self._answer_timeout_s / 4)
+            self._give_up_silent()
+
+    def _give_up_silent(self) -> None:
         since = asyncio.get_running_loop().time() - self._answer_timeout_s
-        leans = [one.lean for one in self._active.values()]
-        for lean in (*leans, *self._hub.finishers.busy, self._hub.log.lean):
-            if lean is not None and 0 < lean.sent_at < since:
+        for lean in [*self._hub.busy]:
+            if lean.sent_at < since:
                 lean.abort(f"no answer within {self._answer_timeout_s:g} s")
 
     async def _forget_markers(self) -> None:

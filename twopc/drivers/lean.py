@@ -86,25 +86,17 @@ class Lean:
     Args:
         connection: in autocommit mode. Nobody else uses it, except between `release` and the next
             `send`: to have the event loop watch it again costs as much as half a message.
+        busy: where it puts itself while it waits for an answer, for whoever gives up those that wait
+            for too long.
     """
 
     __slots__ = (
-        "_done",
-        "_fd",
-        "_loop",
-        "_results",
-        "_waiter",
-        "_watched",
-        "_writing",
-        "connection",
-        "lost",
-        "on_answer",
-        "pgconn",
-        "sent_at",
-        "unsynced",
+        "_busy", "_done", "_fd", "_loop", "_results", "_waiter", "_watched", "_writing",
+        "connection", "lost", "on_answer", "pgconn", "sent_at", "unsynced",
     )  # fmt: skip
 
-    def __init__(self, connection: AsyncConnection[Any]) -> None:
+    def __init__(self, connection: AsyncConnection[Any], busy: set[Lean]) -> None:
+        self._busy = busy
         self.connection = connection
         self.pgconn = connection.pgconn
         self.lost = ""
@@ -112,7 +104,7 @@ class Lean:
         self.unsynced = False
         """The wait for a synchronous standby was cut short: durable here, perhaps not there."""
         self.sent_at = 0.0
-        """When the command that is running was sent, by the loop's clock; 0 if none is."""
+        """When the last command was sent, by the loop's clock."""
         self.on_answer: Callable[[list[pq.abc.PGresult]], None] | None = None
         """Called with each answer (and with none when an idle connection is lost), for a user that
         has no task of its own."""
@@ -142,6 +134,7 @@ class Lean:
             self._finish()
             return
         self.sent_at = self._loop.time()
+        self._busy.add(self)
         try:
             self.pgconn.send_query(command)
             unsent = self.pgconn.flush()
@@ -236,7 +229,7 @@ class Lean:
         self._finish()
 
     def _finish(self) -> None:
-        self.sent_at = 0.0
+        self._busy.discard(self)
         self._done = True
         waiter = self._waiter
         if waiter is not None:

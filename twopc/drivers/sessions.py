@@ -40,11 +40,13 @@ class Session:
         "subscriber",
     )  # fmt: skip
 
-    def __init__(self, subscriber: str, role: str, connection: AsyncConnection[Any]) -> None:
+    def __init__(
+        self, subscriber: str, role: str, connection: AsyncConnection[Any], busy: set[Lean]
+    ) -> None:
         self.subscriber = subscriber
         self.role = role
         self.connection = connection
-        self.lean = Lean(connection)
+        self.lean = Lean(connection, busy)
         self.pid = connection.info.backend_pid
         self.started = ""
         """When the server says that it began; with the pid it names the session for ever."""
@@ -74,13 +76,21 @@ class Sessions:
     """
 
     def __init__(
-        self, subscriber: str, dsn: str, role: str, *, application_name: str, lock_timeout_ms: int
+        self,
+        subscriber: str,
+        dsn: str,
+        role: str,
+        *,
+        application_name: str,
+        lock_timeout_ms: int,
+        busy: set[Lean],
     ) -> None:
         self._subscriber = subscriber
         self._dsn = dsn
         self._role = role
         self._application_name = application_name
         self._lock_timeout_ms = lock_timeout_ms
+        self._busy = busy
         self._idle: list[Session] = []
 
     async def take(self, begin: bytes) -> Session:
@@ -135,7 +145,7 @@ class Sessions:
             )
         except psycopg.OperationalError as error:
             raise self._rejected(report_of(error)) from error
-        session = Session(self._subscriber, self._role, connection)
+        session = Session(self._subscriber, self._role, connection, self._busy)
         results = await session.lean.run(_STARTED + self._settings())
         found = refusal(results, session.lean)
         if found is not None:
@@ -166,16 +176,17 @@ class Finishers:
     A branch may be finished by the role that prepared it; a connection keeps that role.
     """
 
-    def __init__(self, dsn: str, application_name: str, connections_max: int = 16) -> None:
+    def __init__(
+        self, dsn: str, application_name: str, busy: set[Lean], connections_max: int = 16
+    ) -> None:
         self._dsn = dsn
+        self._busy = busy
         self._application_name = application_name
         self._max = connections_max
         self._idle: dict[str, list[Lean]] = {}
         self._open: dict[str, int] = {}
         self._turns: dict[str, deque[asyncio.Future[None]]] = {}
         self._closed = False
-        self.busy: set[Lean] = set()
-        """Connections that an answer is awaited from."""
 
     async def finish(self, command: bytes, tag: bytes, owner: str) -> bool:
         """Run COMMIT PREPARED or ROLLBACK PREPARED; True if the answer was exactly `tag`.
@@ -188,9 +199,7 @@ class Finishers:
             lean = idle.pop() if idle else await unbroken(self._take(owner))
         except psycopg.Error:
             return False
-        self.busy.add(lean)
         results = await lean.run(command)
-        self.busy.discard(lean)
         done = len(results) == 1 and results[0].command_status == tag and not lean.unsynced
         if lean.lost or self._closed:
             self._open[owner] -= 1
@@ -238,10 +247,10 @@ class Finishers:
             application_name=self._application_name,
             connect_timeout=_CONNECT_TIMEOUT_S,
         )
-        try:
-            if owner:
-                await connection.execute(sql.SQL("set role {}").format(sql.Identifier(owner)))
-        except BaseException:
-            await connection.close()
-            raise
-        return Lean(connection)
+        lean = Lean(connection, self._busy)
+        set_role = sql.SQL("set role {}").format(sql.Identifier(owner))
+        found = refusal(await lean.run(set_role.as_bytes(None)), lean)
+        if found is not None:
+            await lean.close()
+            raise psycopg.OperationalError(str(found))
+        return lean

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import psycopg
 from psycopg import AsyncCursor, pq
 
-from twopc.drivers.lean import Lean, Report, report_of
+from twopc.drivers.lean import Report, report_of
 from twopc.drivers.outcome import rejection
 from twopc.drivers.plan import Plan
 from twopc.drivers.sessions import Session
@@ -87,11 +87,6 @@ class Transaction:
     def pid(self) -> int:
         """The process that serves it at the Subscriber; 0 if it is not open."""
         return self._session.pid if self._session is not None else 0
-
-    @property
-    def lean(self) -> Lean | None:
-        """The protocol's side of its connection; None if it is not open."""
-        return self._session.lean if self._session is not None else None
 
     @property
     def session(self) -> Session:
