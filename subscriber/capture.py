@@ -68,8 +68,12 @@ class CaptureTexts:
         self.local = local or Table(
             schema=article.schema, name=article.table, columns=article.columns, key=article.key
         )
-        self.may_hold = bool(article.references or article.referenced_by) or any(
-            "DEFERRABLE" in (unique.constraint or "") for unique in article.uniques
+        keys = (*article.references, *article.referenced_by)
+        own_keys = (*self.local.references, *self.local.referenced_by)
+        self.may_hold = (
+            bool(keys)
+            or any(key.acts for key in own_keys)
+            or any("DEFERRABLE" in (unique.constraint or "") for unique in article.uniques)
         )
         """Several changes of one statement may have to wait for each other, because of foreign keys
         between published tables, or of unique keys that are checked at its end."""

@@ -422,3 +422,24 @@ async def test_tampered_settings_never_diverge(make_pair: MakePair, tamper: str,
     except Exception:
         await pair.rollback()
     await pair.equal(*LEVELS)
+
+
+async def test_keys_that_only_the_subscriber_has(make_pair: MakePair) -> None:
+    """Referential actions of the Subscriber's own are changes like any other."""
+    pair = await make_pair(
+        "create table tree (id int primary key, up int); create table leaf (id int primary key, tree int);"
+        "insert into tree values (1, null), (2, 1), (3, 2); insert into leaf values (10, 1), (20, 2), (30, 3)",
+        publish=["tree", "leaf"],
+        at_subscriber=[
+            "create table tree (id int primary key, up int references tree on delete cascade on update cascade);"
+            "create table leaf (id int primary key, tree int references tree on delete set null on update cascade)"
+        ],
+    )
+    for statement in (
+        "update tree set id = id + 100",
+        "update tree set id = 5 where id = 102",
+        "delete from tree where id = 5",
+    ):
+        assert await pair.run(statement) == 1
+        await pair.equal("tree", "leaf", after=statement)
+    assert await pair.topology.execute("pub", "select id from tree") == [(101,)]
