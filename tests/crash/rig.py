@@ -250,7 +250,7 @@ class Rig:
 
     def gone(self, node: str, pid: int) -> None:
         """Wait until a backend has ended."""
-        query = "select from pg_stat_activity where pid = %s"
+        query = "select pid from pg_stat_activity where pid = %s"
         wait_for(
             lambda: not self.fetch(node, query, (pid,)), what=f"backend {pid} to end", timeout_s=10
         )
