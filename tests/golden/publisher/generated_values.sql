@@ -118,7 +118,7 @@ begin
             format('a trigger of the Publisher kept %s of %s rows from being inserted into %s',
                    sent - done, sent, 'thing'));
     end if;
-    -- fragment: leaves what was stored otherwise than it was sent where the Subscriber asks for it.
+    -- fragment: adds what was stored otherwise than it was sent to what the Subscriber asks for.
 -- called by: rendered into sp_mssync_ins_<table> and sp_mssync_upd_<table> of tables with triggers or
 --            generated columns
 -- tables:    the published table; msrepl.touched_row
@@ -127,6 +127,7 @@ begin
         declare
             kept integer;
             stored text[];
+            others jsonb;
         begin
             select count(*), array_agg(row("t"."id", "t"."nr", "t"."mood", "t"."name", "t"."twice", "t"."loud", "t"."msrepl_tran_version")::text) filter (where (current_setting('msrepl.take', true) = 'on' or row("t"."id", "t"."nr", "t"."mood", "t"."name", "t"."msrepl_tran_version")::text is distinct from row("r"."n1", "r"."n2", "r"."n3", "r"."n4", "r"."n5")::text)) into kept, stored
             from unnest($4) as r("n1", "n2", "n3", "n4", "n5") join "public"."thing" as t on "t"."id" = "r"."n1";
@@ -138,9 +139,9 @@ begin
             end if;
             perform msrepl.check_touched('thing', array(select jsonb_build_object('id', "r"."n1") from unnest($4) as r("n1", "n2", "n3", "n4", "n5")));
             perform set_config('msrepl.syncing', '', true);
-            perform set_config('msrepl.stored', jsonb_set(
-                coalesce(nullif(current_setting('msrepl.stored', true), ''), '{}')::jsonb,
-                array['ins public.thing'], to_jsonb(coalesce(stored, array[]::text[])))::text, true);
+            others := coalesce(nullif(current_setting('msrepl.stored', true), ''), '{}')::jsonb;
+            perform set_config('msrepl.stored', jsonb_set(others, array['ins public.thing'],
+                coalesce(others -> 'ins public.thing', '[]') || to_jsonb(coalesce(stored, array[]::text[])))::text, true);
         end;
     end if;
 
@@ -271,7 +272,7 @@ begin
             format('rows of %s do not match between Publisher and Subscriber: %s of %s rows of the UPDATE were refused',
                    'thing', sent - done, sent));
     end if;
-    -- fragment: leaves what was stored otherwise than it was sent where the Subscriber asks for it.
+    -- fragment: adds what was stored otherwise than it was sent to what the Subscriber asks for.
 -- called by: rendered into sp_mssync_ins_<table> and sp_mssync_upd_<table> of tables with triggers or
 --            generated columns
 -- tables:    the published table; msrepl.touched_row
@@ -280,6 +281,7 @@ begin
         declare
             kept integer;
             stored text[];
+            others jsonb;
         begin
             select count(*), array_agg(row("t"."id", "t"."nr", "t"."mood", "t"."name", "t"."twice", "t"."loud", "t"."msrepl_tran_version")::text) filter (where (current_setting('msrepl.take', true) = 'on' or row("t"."id", "t"."nr", "t"."mood", "t"."name", "t"."msrepl_tran_version")::text is distinct from row("r"."n1", "r"."n2", "r"."n3", "r"."n4", "r"."n5")::text)) into kept, stored
             from unnest($5) as r("n1", "n2", "n3", "n4", "n5") join "public"."thing" as t on "t"."id" = "r"."n1";
@@ -291,9 +293,9 @@ begin
             end if;
             perform msrepl.check_touched('thing', array(select jsonb_build_object('id', "r"."n1") from unnest($5) as r("n1", "n2", "n3", "n4", "n5")));
             perform set_config('msrepl.syncing', '', true);
-            perform set_config('msrepl.stored', jsonb_set(
-                coalesce(nullif(current_setting('msrepl.stored', true), ''), '{}')::jsonb,
-                array['upd public.thing'], to_jsonb(coalesce(stored, array[]::text[])))::text, true);
+            others := coalesce(nullif(current_setting('msrepl.stored', true), ''), '{}')::jsonb;
+            perform set_config('msrepl.stored', jsonb_set(others, array['upd public.thing'],
+                coalesce(others -> 'upd public.thing', '[]') || to_jsonb(coalesce(stored, array[]::text[])))::text, true);
         end;
     end if;
 

@@ -178,6 +178,10 @@ as $msrepl$
         select format('inherits %s %s', i.inhparent::regclass, i.inhrelid::regclass)
         from pg_inherits i
         where $1 in (i.inhparent, i.inhrelid)
+      union all
+        select format('partition %s %s', p.parentrelid, p.relid)
+        from pg_partition_tree($1) p
+        where p.level > 1
     ) as parts(part)
 $msrepl$;
 alter function msrepl.table_structure(oid) owner to "msrepl_owner_0123456789ab";
@@ -232,6 +236,8 @@ begin
         select unnest(tables)
       union
         select i.inhparent from pg_inherits i where i.inhrelid = any (tables)
+      union
+        select p.relid from unnest(tables) as t, pg_partition_ancestors(t) as p
       union
         select i.inhrelid from pg_inherits i where i.inhparent = any (tables)
       union
@@ -296,8 +302,14 @@ begin
             insert into msrepl.branch_marker (gid, xid, participants)
             values (branch, pg_current_xact_id(), array[]::text[]);
             raise unique_violation;
-        exception when unique_violation then
-            null;
+        exception
+            when unique_violation then
+                null;
+            when lock_not_available then
+                perform msrepl.raise_conflict(
+                    'lock_timeout', '55P03', 0, null, null, null, null, null,
+                    format('what this change builds on may be in branch %s, which was not finished within %s',
+                           branch, current_setting('lock_timeout')));
         end;
     end loop;
     return waited;
