@@ -39,8 +39,8 @@ class Message:
     results: int
     """How many results they have; the statement's own is the last."""
     statement: str
-    first: bool
-    """The statement is prepared by this message."""
+    prepared: int
+    """At which result the statement is prepared by this message; 0: it was before."""
 
 
 def message(
@@ -55,19 +55,20 @@ def message(
     transformer = Transformer(session.connection)
     values = b",".join([transformer.as_literal(value) for value in params])
     execute = b"execute " + name.encode() + (b"(" + values + b")" if params else b"")
-    # PREPARE first: it stays if the transaction fails.
-    prepare = f"prepare {name} as {statement};".encode() if first else b""
+    # After BEGIN, which must be first if it names an isolation level; it stays if the transaction fails.
+    # The line ends before the semicolon: the statement may end in a comment.
+    prepare = f"prepare {name} as {statement}\n;".encode() if first else b""
     return Message(
-        text=prepare + begin + b";" + execute + b";",
+        text=begin + b";" + prepare + execute + b";",
         results=begin_results + 1 + first,
         statement=statement,
-        first=first,
+        prepared=begin_results + 1 if first else 0,
     )
 
 
 def forget_if_stale(session: Session, sent: Message, good: int, sqlstate: str) -> None:
     """After a failure: have the statement prepared again, if it is not or cannot be used."""
-    if (sent.first and not good) or sqlstate in _STALE:
+    if good < sent.prepared or sqlstate in _STALE:
         session.statements.pop(sent.statement, None)
 
 
