@@ -75,6 +75,7 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
 begin
     select array_agg(row("n"."id", "n"."owner", "n"."balance", "n"."msrepl_tran_version"))::text into news from inserted as n;
     if news is null then
@@ -191,6 +192,7 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
 begin
     select count(*), array_agg(row("o"."id", "o"."msrepl_tran_version"))::text into changed, olds from deleted as o;
     if changed = 0 then
@@ -308,6 +310,7 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
 begin
     select array_agg(row("o"."id", "o"."owner", "o"."balance", "o"."msrepl_tran_version"))::text into olds from deleted as o;
     if olds is null then

@@ -82,13 +82,14 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
     place integer;
 begin
 -- fragment: holds inserted rows while other statements are open.
 -- called by: rendered into capture_insert of tables that may hold
 -- tables:    transition table inserted; msrepl.held_row
 -- holes:     place, relation, new_key, new_columns, release
-    sync.place := msrepl.leave_statement(true, false);
+    sync.place := msrepl.leave_statement(tg_relid, tg_op, true, false);
     if sync.place > 0 then
         insert into msrepl.held_row (xid, place, relid, new_link, new_row)
         select pg_current_xact_id(), sync.place, '"sales"."line"'::regclass,
@@ -213,26 +214,29 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
     place integer;
 begin
 -- fragment: holds updated rows, old and new, while other statements are open.
 -- called by: rendered into capture_update of tables that may hold
 -- tables:    transition tables deleted and inserted; msrepl.held_row
--- holes:     place, relation, old_key, old_columns, new_key, new_columns, derived, release
+-- holes:     place, relation, derived, old_key, old_columns, old_target, new_key, new_columns, new_target, release
 --
 -- Pairs as capture_update does: a new row's version was derived from its old one.
-    sync.place := msrepl.leave_statement(true, false);
+    sync.place := msrepl.leave_statement(tg_relid, tg_op, true, false);
     if sync.place > 0 then
-        insert into msrepl.held_row (xid, place, relid, old_link, new_link, old_key, old_row, new_row)
+        insert into msrepl.held_row (xid, place, relid, old_link, new_link, old_key, old_row, new_row, moved)
         select pg_current_xact_id(), sync.place, '"sales"."line"'::regclass,
                md5('"sales"."line"' || paired.old_key)::uuid, md5('"sales"."line"' || paired.new_key)::uuid,
-               paired.old_key, paired.old_row, paired.new_row
+               paired.old_key, paired.old_row, paired.new_row, paired.old_target <> paired.new_target
         from rows from (
             unnest((select array_agg(row("o"."order", "o"."place", "o"."msrepl_tran_version")::text order by md5(o.msrepl_tran_version::text || coalesce(current_setting('msrepl.gid', true), ''))::uuid) from deleted as o)),
             unnest((select array_agg(row("o"."order", "o"."place", "o"."code", "o"."data", "o"."msrepl_tran_version")::text order by md5(o.msrepl_tran_version::text || coalesce(current_setting('msrepl.gid', true), ''))::uuid) from deleted as o)),
+            unnest((select array_agg(row("o"."order", "o"."place")::text order by md5(o.msrepl_tran_version::text || coalesce(current_setting('msrepl.gid', true), ''))::uuid) from deleted as o)),
             unnest((select array_agg(row("n"."order", "n"."place", "n"."msrepl_tran_version")::text order by n.msrepl_tran_version) from inserted as n)),
-            unnest((select array_agg(row("n"."order", "n"."place", "n"."code", "n"."data", "n"."msrepl_tran_version")::text order by n.msrepl_tran_version) from inserted as n))
-        ) as paired(old_key, old_row, new_key, new_row);
+            unnest((select array_agg(row("n"."order", "n"."place", "n"."code", "n"."data", "n"."msrepl_tran_version")::text order by n.msrepl_tran_version) from inserted as n)),
+            unnest((select array_agg(row("n"."order", "n"."place")::text order by n.msrepl_tran_version) from inserted as n))
+        ) as paired(old_key, old_row, old_target, new_key, new_row, new_target);
         perform msrepl.release_held();
         return null;
     end if;
@@ -353,13 +357,14 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
     place integer;
 begin
 -- fragment: holds deleted rows while other statements are open.
 -- called by: rendered into capture_delete of tables that may hold
 -- tables:    transition table deleted; msrepl.held_row
 -- holes:     place, relation, old_key, old_columns, release
-    sync.place := msrepl.leave_statement(true, false);
+    sync.place := msrepl.leave_statement(tg_relid, tg_op, true, false);
     if sync.place > 0 then
         insert into msrepl.held_row (xid, place, relid, old_link, old_row)
         select pg_current_xact_id(), sync.place, '"sales"."line"'::regclass,

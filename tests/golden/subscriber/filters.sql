@@ -74,6 +74,7 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
 begin
     select array_agg(row("n"."id", "n"."name", "n"."msrepl_tran_version"))::text into news from inserted as n;
     if news is null then
@@ -190,6 +191,7 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
 begin
     select count(*), array_agg(row("o"."id", "o"."msrepl_tran_version"))::text into changed, olds from deleted as o;
     if changed = 0 then
@@ -307,6 +309,7 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
 begin
     select array_agg(row("o"."id", "o"."name", "o"."msrepl_tran_version"))::text into olds from deleted as o;
     if olds is null then

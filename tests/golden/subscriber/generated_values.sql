@@ -123,6 +123,7 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
     stored text;
 begin
     select array_agg(row("n"."id", "n"."nr", "n"."mood", "n"."name", "n"."msrepl_tran_version"))::text into news from inserted as n;
@@ -148,7 +149,7 @@ begin
 -- enable_seqscan off: a plan made while the table was small would scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     if sync.marker is not null then
-        sync.call := 'call "msrepl"."sp_mssync_ins_thing"(''de2789e9070d'',' || 'null,null,' || sync.arguments || ')';
+        sync.call := 'set local msrepl.stored = '''';call "msrepl"."sp_mssync_ins_thing"(''de2789e9070d'',' || 'null,null,' || sync.arguments || ')';
         update msrepl.branch_marker as m
         set calls = m.calls + sync.step,
             prior = m.xmin,
@@ -165,7 +166,7 @@ begin
         if coalesce(sync.transaction, '') = '' then
             perform msrepl.raise_uncoordinated('thing');
         end if;
-        sync.call := 'call "msrepl"."sp_mssync_ins_thing"(''de2789e9070d'',' || quote_literal(sync.transaction || ':pub')
+        sync.call := 'set local msrepl.stored = '''';call "msrepl"."sp_mssync_ins_thing"(''de2789e9070d'',' || quote_literal(sync.transaction || ':pub')
             || ',' || 'array[''pub'', ''sub1'']' || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), array['pub', 'sub1'], sync.step,
@@ -254,6 +255,7 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
     stored text;
 begin
     select count(*), array_agg(row("o"."id", "o"."msrepl_tran_version"))::text into changed, olds from deleted as o;
@@ -287,7 +289,7 @@ begin
 -- enable_seqscan off: a plan made while the table was small would scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     if sync.marker is not null then
-        sync.call := 'call "msrepl"."sp_mssync_upd_thing"(''de2789e9070d'',' || 'null,null,' || sync.arguments || ')';
+        sync.call := 'set local msrepl.stored = '''';call "msrepl"."sp_mssync_upd_thing"(''de2789e9070d'',' || 'null,null,' || sync.arguments || ')';
         update msrepl.branch_marker as m
         set calls = m.calls + sync.step,
             prior = m.xmin,
@@ -304,7 +306,7 @@ begin
         if coalesce(sync.transaction, '') = '' then
             perform msrepl.raise_uncoordinated('thing');
         end if;
-        sync.call := 'call "msrepl"."sp_mssync_upd_thing"(''de2789e9070d'',' || quote_literal(sync.transaction || ':pub')
+        sync.call := 'set local msrepl.stored = '''';call "msrepl"."sp_mssync_upd_thing"(''de2789e9070d'',' || quote_literal(sync.transaction || ':pub')
             || ',' || 'array[''pub'', ''sub1'']' || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), array['pub', 'sub1'], sync.step,
@@ -386,6 +388,7 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
 begin
     select array_agg(row("o"."id", "o"."nr", "o"."mood", "o"."name", "o"."msrepl_tran_version"))::text into olds from deleted as o;
     if olds is null then

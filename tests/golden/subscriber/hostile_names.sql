@@ -77,6 +77,7 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
 begin
     select array_agg(row("n"."t", "n"."sent", "n"."100% {x} %(y)s", "n"."it's ""so""", "n"."naïve\日本", "n"."msrepl_tran_version"))::text into news from inserted as n;
     if news is null then
@@ -193,6 +194,7 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
 begin
     select count(*), array_agg(row("o"."t", "o"."msrepl_tran_version"))::text into changed, olds from deleted as o;
     if changed = 0 then
@@ -310,6 +312,7 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
 begin
     select array_agg(row("o"."t", "o"."sent", "o"."100% {x} %(y)s", "o"."it's ""so""", "o"."naïve\日本", "o"."msrepl_tran_version"))::text into olds from deleted as o;
     if olds is null then

@@ -75,6 +75,7 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
 begin
 -- fragment: lets an AFTER ROW capture trigger act at the first row of its statement only.
 -- called by: rendered into capture triggers of tables that have AFTER ROW triggers of the user's
@@ -199,6 +200,7 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
 begin
 -- fragment: lets an AFTER ROW capture trigger act at the first row of its statement only.
 -- called by: rendered into capture triggers of tables that have AFTER ROW triggers of the user's
@@ -324,6 +326,7 @@ declare
     detail text;
     context text;
     marker tid;
+    sites text[];
 begin
 -- fragment: lets an AFTER ROW capture trigger act at the first row of its statement only.
 -- called by: rendered into capture triggers of tables that have AFTER ROW triggers of the user's

@@ -52,7 +52,7 @@ grant execute on all functions in schema "msrepl_link" to "msrepl_owner_8d9001d3
 
 drop server if exists "msrepl_publisher" cascade;
 
-create server "msrepl_publisher" foreign data wrapper dblink_fdw options ("host" 'pub.example', "port" '5432', "dbname" 'sales', "options" '-c lock_timeout=5000 -c idle_in_transaction_session_timeout=60s -c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=1 -c timezone=UTC -c plan_cache_mode=force_generic_plan -c client_min_messages=error -c client_connection_check_interval=300ms', "connect_timeout" '5');
+create server "msrepl_publisher" foreign data wrapper dblink_fdw options ("host" 'pub.example', "port" '5432', "dbname" 'sales', "options" '-c lock_timeout=5000 -c idle_in_transaction_session_timeout=60s -c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=1 -c timezone=UTC -c array_nulls=on -c xmloption=content -c standard_conforming_strings=on -c plan_cache_mode=force_generic_plan -c client_min_messages=error -c client_connection_check_interval=300ms', "keepalives_idle" '10', "keepalives_interval" '5', "keepalives_count" '3', "tcp_user_timeout" '25000');
 
 grant usage on foreign server "msrepl_publisher" to "msrepl_owner_8d9001d32c6a";
 
@@ -238,6 +238,10 @@ as $msrepl$
         select format('inherits %s %s', i.inhparent::regclass, i.inhrelid::regclass)
         from pg_inherits i
         where $1 in (i.inhparent, i.inhrelid)
+      union all
+        select format('partition %s %s', p.parentrelid, p.relid)
+        from pg_partition_tree($1) p
+        where p.level > 1
     ) as parts(part)
 $msrepl$;
 alter function msrepl.table_structure(oid) owner to "msrepl_owner_8d9001d32c6a";
@@ -292,6 +296,8 @@ begin
         select unnest(tables)
       union
         select i.inhparent from pg_inherits i where i.inhrelid = any (tables)
+      union
+        select p.relid from unnest(tables) as t, pg_partition_ancestors(t) as p
       union
         select i.inhrelid from pg_inherits i where i.inhparent = any (tables)
       union
@@ -921,13 +927,14 @@ comment on function msrepl.renew_version() is 'Gives an inserted row a version o
 -- tables:    itself
 -- holes:     owner
 --
--- place     number of the capture within what is held together
+-- place     number of the statement that changed the row, among those that were open together
 -- relid     the subscribed table
 -- old_link  identifies the row as it was (table, key and version); null if it was inserted
 -- new_link  identifies the row as it is; null if it was deleted
 -- old_key   key and version of the row as it was
 -- old_row   the row as it was
 -- new_row   the row as it is
+-- moved     it was updated, and values changed that foreign keys with actions refer to
 --
 -- A table may hold if a foreign key leads to it or from it, or if a unique key of it is checked at the end of
 -- a statement: what one statement does must then arrive in another order than its AFTER triggers fire in.
@@ -941,7 +948,8 @@ create unlogged table if not exists msrepl.held_row (
     new_link uuid,
     old_key text,
     old_row text,
-    new_row text
+    new_row text,
+    moved boolean not null default false
 );
 create index if not exists held_row_xid on msrepl.held_row (xid);
 alter table msrepl.held_row owner to "msrepl_owner_8d9001d32c6a";
@@ -960,8 +968,8 @@ comment on table msrepl.held_row is 'Rows of statements that wait until no state
 -- Deletes and updates go to children first, while the Publisher's foreign keys are deferred: when a parent
 -- changes there, nothing that the Subscriber holds refers to it any more, so the Publisher's own referential
 -- action finds no row. What it would still find, the Subscriber does not hold, and the procedure refuses.
--- Tables that refer to themselves or to each other update before they delete; those that refer to each
--- other delete in the reverse order of capture.
+-- Tables that refer to themselves or to each other first update what nothing refers to, then delete, then
+-- update the rest; those that refer to each other in the reverse order in which the statements began.
 create or replace function msrepl.send_held() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
@@ -970,6 +978,7 @@ as $msrepl$
 declare
     marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
     transaction constant text := current_setting('msrepl.gid', true);
+    sites constant text[] := nullif(current_setting('msrepl.participants', true), '');
     first text := 'null,null,';
     step record;
     message text;
@@ -977,6 +986,7 @@ declare
     queued text;
     taking text[] := array[]::text[];
     keys text[] := array[]::text[];
+    key text;
     stored jsonb;
 begin
     if not exists (select from msrepl.held_row as h where h.xid = pg_current_xact_id_if_assigned()) then
@@ -987,50 +997,57 @@ begin
             perform msrepl.raise_uncoordinated(
                 (select min(h.relid)::regclass::text from msrepl.held_row as h where h.xid = pg_current_xact_id()));
         end if;
-        first := quote_literal(transaction || ':pub') || ',' || 'array[''pub'', ''sub1'']' || ',';
+        first := quote_literal(transaction || coalesce(':' || sites[1], ':pub'))
+            || ',' || coalesce(quote_literal(sites), 'array[''pub'', ''sub1'']') || ',';
     end if;
     for step in
         with recursive gone as (
             delete from msrepl.held_row as h where h.xid = pg_current_xact_id() returning h.*
         ), walk as (
-            select g.relid, g.place, g.old_key, g.old_row, g.new_link, g.new_row
+            select g.relid, g.place, g.old_key, g.old_row, g.new_link, g.new_row, g.moved
             from gone as g
             where not exists (select from gone as p where p.new_link = g.old_link)
           union all
-            select w.relid, greatest(w.place, g.place), w.old_key, w.old_row, g.new_link, g.new_row
+            select w.relid, greatest(w.place, g.place), w.old_key, w.old_row, g.new_link, g.new_row,
+                   w.moved or g.moved
             from walk as w
             join gone as g on g.old_link = w.new_link
         ), net as (
-            select w.relid, w.place, w.old_key, w.old_row, w.new_row,
+            select w.relid, w.place, w.old_key, w.old_row, w.new_row, w.moved,
                    case when w.old_row is null then 'ins' when w.new_link is null then 'del' else 'upd' end as operation
             from walk as w
             where (w.old_row is not null or w.new_link is not null)
               and not exists (select from gone as g where g.old_link = w.new_link)
+        ), changed as materialized (
+            select o.* from msrepl.msreplication_objects as o where o.objid in (select n.relid from net as n)
         ), above(child, parent) as (
-            select o.objid, unnest(o.parents) from msrepl.msreplication_objects as o
+            select c.objid, p.objid from changed as c join changed as p on p.objid = any (c.parents)
           union
-            select a.child, unnest(o.parents) from above as a join msrepl.msreplication_objects as o on o.objid = a.parent
-        ), subscribed as materialized (
-            select o.*,
-                   (select count(*) from above as a where a.child = o.objid and a.parent <> o.objid) as rank,
-                   exists (select from above as a where a.child = o.objid and a.parent = o.objid) as cyclic,
+            select a.child, p.objid
+            from above as a join changed as c on c.objid = a.parent join changed as p on p.objid = any (c.parents)
+        ), placed as materialized (
+            select c.*,
+                   (select count(*) from above as a where a.child = c.objid and a.parent <> c.objid) as rank,
+                   exists (select from above as a where a.child = c.objid and a.parent = c.objid) as cyclic,
                    exists (select from above as a join above as b on b.child = a.parent and b.parent = a.child
-                           where a.child = o.objid and a.parent <> o.objid) as entangled
-            from msrepl.msreplication_objects as o
+                           where a.child = c.objid and a.parent <> c.objid) as entangled
+            from changed as c
         ), calls as (
-            select n.relid, n.operation, case when s.entangled and n.operation = 'del' then n.place end as wave,
+            select n.relid, n.operation, case when s.entangled and n.operation <> 'ins' then n.place end as wave,
+                   s.cyclic and n.operation = 'upd' and n.moved as last,
                    array_agg(n.old_key)::text as old_keys, array_agg(n.old_row)::text as old_rows,
                    array_agg(n.new_row)::text as new_rows
             from net as n
-            join subscribed as s on s.objid = n.relid
-            group by 1, 2, 3
+            join placed as s on s.objid = n.relid
+            group by 1, 2, 3, 4
         )
         select s.sync_calls ->> c.operation as call, c.operation, s.write_back, s.dest_schema, s.article,
                c.old_keys, c.old_rows, c.new_rows
         from calls as c
-        join subscribed as s on s.objid = c.relid
+        join placed as s on s.objid = c.relid
         order by c.operation = 'ins',
                  case when c.operation = 'ins' then s.rank else -s.rank end,
+                 c.last,
                  case when s.cyclic then c.operation = 'del' else c.operation = 'upd' end,
                  c.wave desc,
                  c.relid
@@ -1041,19 +1058,24 @@ begin
             else quote_literal(step.old_rows) end || ')';
         first := 'null,null,';
         sent := sent + 1;
-        if step.write_back is not null and step.operation <> 'del' then
+        key := format('%s %s.%s', step.operation, step.dest_schema, step.article);
+        if step.write_back is not null and step.operation <> 'del' and key <> all (keys) then
             taking := taking || step.write_back;
-            keys := keys || format('%s %s.%s', step.operation, step.dest_schema, step.article);
+            keys := keys || key;
         end if;
     end loop;
     if sent = 0 then
         return;
-    elsif sent > 1 then
+    end if;
+    if cardinality(taking) > 0 then
+        message := 'set local msrepl.stored = '''';' || message;
+    end if;
+    if sent > 1 then
         message := 'call msrepl.defer_keys(true);' || message || ';call msrepl.defer_keys(false)';
     end if;
     if marker is null then
         insert into msrepl.branch_marker as m (gid, xid, participants, pending)
-        values (transaction || ':sub1', pg_current_xact_id(), array['pub', 'sub1'], message)
+        values (transaction || ':sub1', pg_current_xact_id(), coalesce(sites, array['pub', 'sub1']), message)
         returning m.ctid, m.pending into marker, queued;
     else
         update msrepl.branch_marker as m set pending = coalesce(m.pending || ';', '') || message
@@ -1082,58 +1104,66 @@ alter function msrepl.send_held() owner to "msrepl_owner_8d9001d32c6a";
 revoke all on function msrepl.send_held() from public;
 comment on function msrepl.send_held() is 'Sends the net effect of what is held';
 
--- msrepl.enter_statement: counts a statement that begins on a table that may hold.
+-- msrepl.enter_statement: notes a statement that begins on a table that may hold.
 -- called by: BEFORE STATEMENT triggers of those tables
 -- tables:    none
 -- holes:     owner
 --
--- A referential action opens its statement before the statement that caused it fires its AFTER STATEMENT
--- trigger, so the count is back at zero exactly when a statement is done with all its actions and nested
+-- msrepl.open_statements: how many have begun, then a semicolon, relation, operation and number of each that
+-- is still open. A referential action opens its statement before the statement that caused it fires its AFTER
+-- STATEMENT trigger, so the list is empty exactly when a statement is done with all its actions and nested
 -- triggers. A user who tampers with it makes calls go too early, which the Publisher refuses, or too late,
 -- which prepare_publisher makes up for; nothing is lost.
 create or replace function msrepl.enter_statement() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
+declare
+    state constant text := coalesce(nullif(current_setting('msrepl.open_statements', true), ''), '0');
+    number constant integer := split_part(state, ';', 1)::integer + 1;
 begin
     perform set_config('msrepl.open_statements',
-        (coalesce(nullif(current_setting('msrepl.open_statements', true), ''), '0')::integer + 1)::text, true);
+        number || substr(state, strpos(state || ';', ';')) || ';' || tg_relid || ' ' || tg_op || ' ' || number, true);
     return null;
 end
 $msrepl$;
 alter function msrepl.enter_statement() owner to "msrepl_owner_8d9001d32c6a";
 revoke all on function msrepl.enter_statement() from public;
-comment on function msrepl.enter_statement() is 'Counts a statement that begins';
+comment on function msrepl.enter_statement() is 'Notes a statement that begins';
 
--- msrepl.leave_statement: counts a statement that ends, and says whether its rows must be held.
+-- msrepl.leave_statement: notes a statement that ends, and says whether its rows must be held.
 -- called by: capture triggers of tables that may hold, close_statement
 -- tables:    none
 -- holes:     owner
 --
--- Returns the number under which the caller holds its rows, or 0 if it may send them: no other statement is
--- open, and nothing is held.
-create or replace function msrepl.leave_statement(ends boolean, may_act boolean) returns integer
+-- Returns the number of the statement, under which the caller holds its rows, or 0 if it may send them: no
+-- other statement is open, and nothing is held. A statement that has begun first ends first, among those of
+-- the same kind on the same table.
+create or replace function msrepl.leave_statement(relation oid, operation text, ends boolean, may_act boolean)
+returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
-    others constant integer :=
-        greatest(coalesce(nullif(current_setting('msrepl.open_statements', true), ''), '0')::integer - 1, 0);
-    held constant integer := coalesce(nullif(current_setting('msrepl.held_calls', true), ''), '0')::integer;
+    state constant text := coalesce(current_setting('msrepl.open_statements', true), '');
+    entry constant text := substring(state from ';' || relation || ' ' || operation || ' [0-9]+');
+    others constant text := overlay(state placing '' from strpos(state, entry) for length(entry));
 begin
-    if ends then
-        perform set_config('msrepl.open_statements', others::text, true);
+    if ends and entry is not null then
+        perform set_config('msrepl.open_statements', others, true);
     end if;
-    if others = 0 and held = 0 and not may_act then
+    if strpos(coalesce(others, state), ';') = 0 and not may_act
+        and coalesce(current_setting('msrepl.holding', true), '') <> 'on'
+    then
         return 0;
     end if;
-    perform set_config('msrepl.held_calls', (held + 1)::text, true);
-    return held + 1;
+    perform set_config('msrepl.holding', 'on', true);
+    return coalesce(substring(entry from '[0-9]+$')::integer, 1);
 end
 $msrepl$;
-alter function msrepl.leave_statement(boolean, boolean) owner to "msrepl_owner_8d9001d32c6a";
-revoke all on function msrepl.leave_statement(boolean, boolean) from public;
-comment on function msrepl.leave_statement(boolean, boolean) is 'Counts a statement that ends, and says whether its rows must be held';
+alter function msrepl.leave_statement(oid, text, boolean, boolean) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.leave_statement(oid, text, boolean, boolean) from public;
+comment on function msrepl.leave_statement(oid, text, boolean, boolean) is 'Notes a statement that ends, and says whether its rows must be held';
 
 -- msrepl.release_held: sends what is held, once no statement is open any more.
 -- called by: capture triggers of tables that may hold, close_statement
@@ -1144,8 +1174,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
-    if coalesce(nullif(current_setting('msrepl.open_statements', true), ''), '0')::integer = 0 then
-        perform set_config('msrepl.held_calls', '0', true);
+    if strpos(coalesce(current_setting('msrepl.open_statements', true), ''), ';') = 0 then
+        perform set_config('msrepl.open_statements', '', true);
+        perform set_config('msrepl.holding', '', true);
         perform msrepl.send_held();
     end if;
 end
@@ -1163,7 +1194,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
-    perform msrepl.leave_statement(true, true);
+    perform msrepl.leave_statement(tg_relid, tg_op, true, true);
     perform msrepl.release_held();
     return null;
 end
@@ -1203,7 +1234,6 @@ begin
         from msrepl.msreplication_objects as o
         left join pg_class as c on c.oid = o.objid
         where touched is null or o.objid = any (touched)
-           or o.objid in (select p.relid from unnest(touched) as t, pg_partition_ancestors(t) as p)
     loop
         if not article.dropped and not exists (
             select from pg_attribute as a
