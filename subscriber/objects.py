@@ -187,7 +187,7 @@ def prepare_publisher(owner: sql.Identifier, sites: Sites, *, may_hold: bool) ->
         link=sql.Literal(LINK),
         held=sql.SQL(held if may_hold else ""),
         own_branch=sites.own_branch,
-        publisher_branch=sites.publisher_branch,
+        sites=sites.array,
     )
 
 
@@ -196,7 +196,7 @@ def role_texts(role: str, coordinator: str | None = None) -> list[str]:
     name = sql.Identifier(role)
     texts = [
         sql.SQL("grant usage on schema {} to {}").format(sql.Identifier(names.SCHEMA), name),
-        sql.SQL("grant execute on procedure {}(text, integer) to {}").format(
+        sql.SQL("grant execute on procedure {}(text, integer, text[]) to {}").format(
             sql.Identifier(names.SCHEMA, "prepare_publisher"), name
         ),
         sql.SQL("grant execute on function {}() to {}").format(

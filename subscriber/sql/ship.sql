@@ -10,6 +10,9 @@
 -- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
 -- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
 --
+-- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
+-- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
+--
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
 -- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
@@ -33,10 +36,11 @@
         if coalesce(sync.transaction, '') = '' then
             perform msrepl.raise_uncoordinated({table_name});
         end if;
-        sync.call := {call} || quote_literal(sync.transaction || {publisher_branch})
-            || ',' || {sites_text} || ',' || sync.arguments || ')';
+        sync.sites := nullif(current_setting('msrepl.participants', true), '');
+        sync.call := {call} || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], {publisher_branch}))
+            || ',' || coalesce(quote_literal(sync.sites), {sites_text}) || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
-        values (sync.transaction || {own_branch}, pg_current_xact_id(), {sites}, sync.step,
+        values (sync.transaction || {own_branch}, pg_current_xact_id(), coalesce(sync.sites, {sites}), sync.step,
                 case when sync.step = 0 then sync.call end)
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
     end if;

@@ -94,6 +94,9 @@ begin
 -- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
 -- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
 --
+-- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
+-- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
+--
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
 -- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
@@ -117,10 +120,11 @@ begin
         if coalesce(sync.transaction, '') = '' then
             perform msrepl.raise_uncoordinated('account');
         end if;
-        sync.call := 'call "msrepl"."sp_mssync_ins_account"(''161f6ea4e2fe'',' || quote_literal(sync.transaction || ':pub')
-            || ',' || 'array[''pub'', ''sub1'']' || ',' || sync.arguments || ')';
+        sync.sites := nullif(current_setting('msrepl.participants', true), '');
+        sync.call := 'call "msrepl"."sp_mssync_ins_account"(''161f6ea4e2fe'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
+            || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
-        values (sync.transaction || ':sub1', pg_current_xact_id(), array['pub', 'sub1'], sync.step,
+        values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
     end if;
@@ -219,6 +223,9 @@ begin
 -- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
 -- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
 --
+-- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
+-- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
+--
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
 -- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
@@ -242,10 +249,11 @@ begin
         if coalesce(sync.transaction, '') = '' then
             perform msrepl.raise_uncoordinated('account');
         end if;
-        sync.call := 'call "msrepl"."sp_mssync_upd_account"(''161f6ea4e2fe'',' || quote_literal(sync.transaction || ':pub')
-            || ',' || 'array[''pub'', ''sub1'']' || ',' || sync.arguments || ')';
+        sync.sites := nullif(current_setting('msrepl.participants', true), '');
+        sync.call := 'call "msrepl"."sp_mssync_upd_account"(''161f6ea4e2fe'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
+            || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
-        values (sync.transaction || ':sub1', pg_current_xact_id(), array['pub', 'sub1'], sync.step,
+        values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
     end if;
@@ -329,6 +337,9 @@ begin
 -- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
 -- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
 --
+-- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
+-- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
+--
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
 -- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
@@ -352,10 +363,11 @@ begin
         if coalesce(sync.transaction, '') = '' then
             perform msrepl.raise_uncoordinated('account');
         end if;
-        sync.call := 'call "msrepl"."sp_mssync_del_account"(''161f6ea4e2fe'',' || quote_literal(sync.transaction || ':pub')
-            || ',' || 'array[''pub'', ''sub1'']' || ',' || sync.arguments || ')';
+        sync.sites := nullif(current_setting('msrepl.participants', true), '');
+        sync.call := 'call "msrepl"."sp_mssync_del_account"(''161f6ea4e2fe'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
+            || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
-        values (sync.transaction || ':sub1', pg_current_xact_id(), array['pub', 'sub1'], sync.step,
+        values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
     end if;

@@ -116,6 +116,9 @@ begin
 -- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
 -- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
 --
+-- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
+-- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
+--
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
 -- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
@@ -139,10 +142,11 @@ begin
         if coalesce(sync.transaction, '') = '' then
             perform msrepl.raise_uncoordinated('sales.line');
         end if;
-        sync.call := 'call "msrepl"."sp_mssync_ins_sales__line"(''c83184ba1cac'',' || quote_literal(sync.transaction || ':pub')
-            || ',' || 'array[''pub'', ''sub1'']' || ',' || sync.arguments || ')';
+        sync.sites := nullif(current_setting('msrepl.participants', true), '');
+        sync.call := 'call "msrepl"."sp_mssync_ins_sales__line"(''c83184ba1cac'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
+            || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
-        values (sync.transaction || ':sub1', pg_current_xact_id(), array['pub', 'sub1'], sync.step,
+        values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
     end if;
@@ -266,6 +270,9 @@ begin
 -- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
 -- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
 --
+-- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
+-- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
+--
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
 -- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
@@ -289,10 +296,11 @@ begin
         if coalesce(sync.transaction, '') = '' then
             perform msrepl.raise_uncoordinated('sales.line');
         end if;
-        sync.call := 'call "msrepl"."sp_mssync_upd_sales__line"(''c83184ba1cac'',' || quote_literal(sync.transaction || ':pub')
-            || ',' || 'array[''pub'', ''sub1'']' || ',' || sync.arguments || ')';
+        sync.sites := nullif(current_setting('msrepl.participants', true), '');
+        sync.call := 'call "msrepl"."sp_mssync_upd_sales__line"(''c83184ba1cac'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
+            || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
-        values (sync.transaction || ':sub1', pg_current_xact_id(), array['pub', 'sub1'], sync.step,
+        values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
     end if;
@@ -391,6 +399,9 @@ begin
 -- A savepoint to which the caller cannot roll back any more, because this call and the one before belong to
 -- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
 --
+-- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
+-- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
+--
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
 -- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
@@ -414,10 +425,11 @@ begin
         if coalesce(sync.transaction, '') = '' then
             perform msrepl.raise_uncoordinated('sales.line');
         end if;
-        sync.call := 'call "msrepl"."sp_mssync_del_sales__line"(''c83184ba1cac'',' || quote_literal(sync.transaction || ':pub')
-            || ',' || 'array[''pub'', ''sub1'']' || ',' || sync.arguments || ')';
+        sync.sites := nullif(current_setting('msrepl.participants', true), '');
+        sync.call := 'call "msrepl"."sp_mssync_del_sales__line"(''c83184ba1cac'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
+            || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
-        values (sync.transaction || ':sub1', pg_current_xact_id(), array['pub', 'sub1'], sync.step,
+        values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
     end if;
@@ -521,13 +533,17 @@ create or replace trigger "trg_mssync_truncate_sales__line"
 -- msrepl.prepare_publisher: sends what waits and prepares the Publisher's branch.
 -- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
 -- tables:    msrepl.branch_marker
--- holes:     owner, link, held, own_branch, publisher_branch
+-- holes:     owner, link, held, own_branch, sites
 --
 -- calls is 0 on return if nothing was sent in this transaction: then there is no branch at the Publisher.
 -- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
 -- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
 -- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
-create or replace procedure msrepl.prepare_publisher(gid text, inout calls integer)
+--
+-- participants: all branches, this Subscriber's at the Publisher first; given where there are several
+-- Subscribers. A Subscriber's link is a session of its own at the Publisher, and so is its branch.
+create or replace procedure msrepl.prepare_publisher(
+    gid text, inout calls integer, participants text[] default array['pub', 'sub1'])
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
@@ -535,7 +551,9 @@ as $msrepl$
 <<prepare>>
 declare
     marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
+    branch constant text := $1 || ':' || $3[1];
     marked text;
+    sites text[];
     sent integer;
     queued text;
     command text;
@@ -545,7 +563,7 @@ declare
 begin
     perform msrepl.send_held();
     marker := nullif(current_setting('msrepl.marker', true), '')::tid;
-    select m.gid, m.calls, m.pending into marked, sent, queued
+    select m.gid, m.participants, m.calls, m.pending into marked, sites, sent, queued
     from msrepl.branch_marker as m
     where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned();
     if $1 is null then
@@ -557,7 +575,8 @@ begin
         if pg_current_xact_id_if_assigned() is not null then
             begin
                 insert into msrepl.branch_marker (gid, xid, participants)
-                values ($1 || ':sub1', pg_current_xact_id(), array[]::text[]);
+                values ($1 || ':sub1', pg_current_xact_id(),
+                        case when $3 = array['pub', 'sub1'] then array[]::text[] else $3 end);
             exception when unique_violation then
                 raise exception 'this transaction was prepared at the Publisher already, or its settings msrepl.* were changed'
                     using errcode = 'invalid_transaction_state',
@@ -573,11 +592,16 @@ begin
             using errcode = 'invalid_transaction_state',
                   hint = 'msrepl.gid was changed within the transaction: roll back and try again.';
     end if;
+    if sites is distinct from $3 then
+        raise exception 'this transaction captured changes for the branches %, not for %', sites, $3
+            using errcode = 'invalid_transaction_state',
+                  hint = 'msrepl.participants was changed within the transaction: roll back and try again.';
+    end if;
     command := case when sent = 0
             then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
             else 'rollback to s' || sent end
         || coalesce(';' || queued, '')
-        || ';prepare transaction ' || quote_literal($1 || ':pub');
+        || ';prepare transaction ' || quote_literal(branch);
     begin
         tag := msrepl_link.dblink_exec('msrepl', command);
     exception
@@ -587,7 +611,7 @@ begin
         when others then
             get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
             if msrepl.link_is_lost(sqlstate) then
-                tag := msrepl.prepare_again($1 || ':pub', sent = 0, sqlerrm, command);
+                tag := msrepl.prepare_again(prepare.branch, sent = 0, sqlerrm, command);
             else
                 perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
                 raise;
@@ -602,9 +626,9 @@ begin
     $2 := greatest(sent, 1);
 end
 $msrepl$;
-alter procedure msrepl.prepare_publisher(text, integer) owner to "msrepl_owner_0123456789ab";
-revoke all on procedure msrepl.prepare_publisher(text, integer) from public;
-comment on procedure msrepl.prepare_publisher(text, integer) is 'Sends what waits and prepares the branch at the Publisher';
+alter procedure msrepl.prepare_publisher(text, integer, text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure msrepl.prepare_publisher(text, integer, text[]) from public;
+comment on procedure msrepl.prepare_publisher(text, integer, text[]) is 'Sends what waits and prepares the branch at the Publisher';
 
 -- The row of a subscribed table: what is needed to call for it, and to take the subscription away again.
 -- called by: subscriber.subscription, the script of a subscription

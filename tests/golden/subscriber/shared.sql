@@ -1297,13 +1297,17 @@ alter event trigger msrepl_drop_guard enable always;
 -- msrepl.prepare_publisher: sends what waits and prepares the Publisher's branch.
 -- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
 -- tables:    msrepl.branch_marker
--- holes:     owner, link, held, own_branch, publisher_branch
+-- holes:     owner, link, held, own_branch, sites
 --
 -- calls is 0 on return if nothing was sent in this transaction: then there is no branch at the Publisher.
 -- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
 -- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
 -- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
-create or replace procedure msrepl.prepare_publisher(gid text, inout calls integer)
+--
+-- participants: all branches, this Subscriber's at the Publisher first; given where there are several
+-- Subscribers. A Subscriber's link is a session of its own at the Publisher, and so is its branch.
+create or replace procedure msrepl.prepare_publisher(
+    gid text, inout calls integer, participants text[] default array['pub', 'sub1'])
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
@@ -1311,7 +1315,9 @@ as $msrepl$
 <<prepare>>
 declare
     marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
+    branch constant text := $1 || ':' || $3[1];
     marked text;
+    sites text[];
     sent integer;
     queued text;
     command text;
@@ -1319,7 +1325,7 @@ declare
     detail text;
     context text;
 begin
-    select m.gid, m.calls, m.pending into marked, sent, queued
+    select m.gid, m.participants, m.calls, m.pending into marked, sites, sent, queued
     from msrepl.branch_marker as m
     where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned();
     if $1 is null then
@@ -1331,7 +1337,8 @@ begin
         if pg_current_xact_id_if_assigned() is not null then
             begin
                 insert into msrepl.branch_marker (gid, xid, participants)
-                values ($1 || ':sub1', pg_current_xact_id(), array[]::text[]);
+                values ($1 || ':sub1', pg_current_xact_id(),
+                        case when $3 = array['pub', 'sub1'] then array[]::text[] else $3 end);
             exception when unique_violation then
                 raise exception 'this transaction was prepared at the Publisher already, or its settings msrepl.* were changed'
                     using errcode = 'invalid_transaction_state',
@@ -1347,11 +1354,16 @@ begin
             using errcode = 'invalid_transaction_state',
                   hint = 'msrepl.gid was changed within the transaction: roll back and try again.';
     end if;
+    if sites is distinct from $3 then
+        raise exception 'this transaction captured changes for the branches %, not for %', sites, $3
+            using errcode = 'invalid_transaction_state',
+                  hint = 'msrepl.participants was changed within the transaction: roll back and try again.';
+    end if;
     command := case when sent = 0
             then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
             else 'rollback to s' || sent end
         || coalesce(';' || queued, '')
-        || ';prepare transaction ' || quote_literal($1 || ':pub');
+        || ';prepare transaction ' || quote_literal(branch);
     begin
         tag := msrepl_link.dblink_exec('msrepl', command);
     exception
@@ -1361,7 +1373,7 @@ begin
         when others then
             get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
             if msrepl.link_is_lost(sqlstate) then
-                tag := msrepl.prepare_again($1 || ':pub', sent = 0, sqlerrm, command);
+                tag := msrepl.prepare_again(prepare.branch, sent = 0, sqlerrm, command);
             else
                 perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
                 raise;
@@ -1376,9 +1388,9 @@ begin
     $2 := greatest(sent, 1);
 end
 $msrepl$;
-alter procedure msrepl.prepare_publisher(text, integer) owner to "msrepl_owner_8d9001d32c6a";
-revoke all on procedure msrepl.prepare_publisher(text, integer) from public;
-comment on procedure msrepl.prepare_publisher(text, integer) is 'Sends what waits and prepares the branch at the Publisher';
+alter procedure msrepl.prepare_publisher(text, integer, text[]) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on procedure msrepl.prepare_publisher(text, integer, text[]) from public;
+comment on procedure msrepl.prepare_publisher(text, integer, text[]) is 'Sends what waits and prepares the branch at the Publisher';
 
 -- The row of a subscription: its Publisher, and the name under which it takes part in transactions.
 -- called by: subscriber.subscription, the script of a subscription
