@@ -246,7 +246,7 @@ async def _trigger_path(connection: Connection, table: Table) -> list[str]:
 
     Not in a schema where everybody may create objects: the procedures run with their owner's rights.
     """
-    if not table.triggers:
+    if not (table.triggers or table.partition_triggers):
         return []
     cursor = await connection.execute(
         """

@@ -57,7 +57,7 @@ def article_of(
         key=table.key,
         row_filter=row_filter,
         uniques=tuple(unique for unique in table.uniques if kept.issuperset(unique.columns)),
-        writes_back=any(t.insert or t.update for t in table.triggers),
+        writes_back=any(t.insert or t.update for t in (*table.triggers, *table.partition_triggers)),
         referenced_by=table.referenced_by,
         references=table.references,
         checks=tuple(check for check in table.checks if _holds_at_subscriber(check, kept)),

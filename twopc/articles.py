@@ -142,6 +142,9 @@ class Table:
     has_rules: bool = False
     row_security: bool = False
     triggers: tuple[UserTrigger, ...] = ()
+    """The user's, that fire for an application's statements."""
+    partition_triggers: tuple[UserTrigger, ...] = ()
+    """Those that its partitions have of their own."""
     references: tuple[ForeignKey, ...] = ()
     """Foreign keys of this table."""
     referenced_by: tuple[ForeignKey, ...] = ()

@@ -254,9 +254,9 @@ async def test_disabled_and_replica_triggers_are_not_in_the_way(make_pair: MakeP
     await pair.topology.execute(
         "sub1",
         "create function f() returns trigger language plpgsql as $$ begin return null; end $$;"
-        'create trigger "!one" after insert on main for each statement execute function f();'
-        'create trigger "!two" after insert on main for each row execute function f();'
-        'alter table main disable trigger "!one"; alter table main enable replica trigger "!two"',
+        'create trigger "!a" after insert on main for each statement execute function f();'
+        'create trigger "!b" after insert on main for each row execute function f();'
+        'alter table main disable trigger "!a"; alter table main enable replica trigger "!b"',
     )
     await pair.topology.activate("sub1")
     await pair.run(*WRITES)

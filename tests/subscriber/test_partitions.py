@@ -114,3 +114,30 @@ async def test_referenced_partitioned_table(make_pair: MakePair) -> None:
     ):
         assert await pair.run(statement) == 1
         await pair.equal("part", "child", after=statement)
+
+
+async def test_trigger_of_the_publisher_on_a_partition(make_pair: MakePair) -> None:
+    """What it changes comes back, whether it was there first or came later."""
+    pair = await make_pair(
+        TABLE,
+        """
+        create function twice() returns trigger language plpgsql as $$
+        begin new.n := new.n * 2; return new; end $$;
+        create trigger twice before insert or update on part_b1 for each row execute function twice();
+        """,
+        publish=["part"],
+    )
+    await pair.run(
+        "insert into part values (20, 'b', 1), (20, 'a', 1)", "update part set n = n + 1"
+    )
+    await pair.same("part")
+
+    await pair.topology.execute(
+        "pub",
+        "create trigger twice before insert or update on part_a for each row execute function twice()",
+    )
+    error = await pair.refused("update part set n = n + 1 where region = 'a'")
+    assert "twopc regenerate" in str(error.diag.message_hint)
+    await pair.topology.regenerate("part")
+    await pair.run("update part set n = n + 1 where region = 'a'")
+    await pair.same("part")

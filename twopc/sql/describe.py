@@ -130,11 +130,14 @@ order by x.indisprimary desc, i.relname
 
 _TRIGGERS = """
 select t.tgname::text,
-       t.tgtype & 2 <> 0, t.tgtype & 1 <> 0, t.tgtype & 4 <> 0, t.tgtype & 16 <> 0, t.tgtype & 8 <> 0
+       t.tgtype & 2 <> 0, t.tgtype & 1 <> 0, t.tgtype & 4 <> 0, t.tgtype & 16 <> 0, t.tgtype & 8 <> 0,
+       t.tgrelid <> %(relid)s
 from pg_trigger t
 join pg_proc p on p.oid = t.tgfoid
 join pg_namespace n on n.oid = p.pronamespace
-where t.tgrelid = %(relid)s and not t.tgisinternal and t.tgenabled <> 'D' and n.nspname <> 'msrepl'
+where not t.tgisinternal and t.tgenabled in ('O', 'A') and n.nspname <> 'msrepl'
+  and (t.tgrelid = %(relid)s
+       or t.tgparentid = 0 and t.tgrelid in (select relid from pg_partition_tree(%(relid)s)))
 order by t.tgname
 """
 
@@ -240,15 +243,20 @@ async def _describe(connection: AsyncConnection[Any], schema: str, table: str) -
         key=next((unique.columns for unique in uniques if unique.primary), ()),
         uniques=uniques,
         partitions=tuple((row[0], row[1]) for row in partitions),
-        triggers=tuple(
-            UserTrigger(name=n, before=b, row=r, insert=i, update=u, delete=d)
-            for n, b, r, i, u, d in triggers
-        ),
+        triggers=tuple(_trigger(row) for row in triggers if not row[-1]),
+        partition_triggers=tuple(_trigger(row) for row in triggers if row[-1]),
         references=tuple(_foreign_key(row) for row in keys if row["outgoing"]),
         referenced_by=tuple(_foreign_key(row) for row in keys if row["incoming"]),
         checks=checks,
         types=await types_of_table(connection, relid) if user_types else (),
         **relation,
+    )
+
+
+def _trigger(row: tuple[Any, ...]) -> UserTrigger:
+    name, before, each_row, insert, update, delete, _ = row
+    return UserTrigger(
+        name=name, before=before, row=each_row, insert=insert, update=update, delete=delete
     )
 
 

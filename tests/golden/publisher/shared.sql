@@ -157,10 +157,12 @@ as $msrepl$
         where d.refclassid = 'pg_class'::regclass and d.refobjid = $1 and d.classid = 'pg_class'::regclass
           and d.deptype = 'i' and d.refobjsubid > 0
       union all
-        select format('trigger %I %s %s', t.tgname, t.tgtype, t.tgenabled)
+        select format('trigger %I %s %s %s', t.tgname, t.tgtype, t.tgenabled, nullif(t.tgrelid, $1))
         from pg_trigger t
         join pg_proc p on p.oid = t.tgfoid
-        where t.tgrelid = $1 and not t.tgisinternal and p.pronamespace <> 'msrepl'::regnamespace
+        where not t.tgisinternal and p.pronamespace <> 'msrepl'::regnamespace
+          and (t.tgrelid = $1
+               or t.tgparentid = 0 and t.tgrelid in (select b.relid from pg_partition_tree($1) as b))
       union all
         select format('constraint %I %s %s', c.conname, c.conrelid::regclass,
                       regexp_replace(pg_get_constraintdef(c.oid), ' DEFERRABLE( INITIALLY DEFERRED)?', ''))
