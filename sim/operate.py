@@ -21,7 +21,6 @@ from twopc.drivers.participant import Participant
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import Recovery, Settled
 from twopc.errors import ConfigurationError
-from twopc.names import BranchId
 from twopc.protocol.effects import Outcome
 
 _KIND = """
@@ -155,11 +154,5 @@ async def force(topology: Topology, gid: str, outcome: Outcome, reason: str) -> 
     Raises:
         ConfigurationError: it is no branch of this coordinator, or not prepared.
     """
-    branch = BranchId.parse(gid)
-    if branch is None or branch.global_id.coordinator != topology.name:
-        raise ConfigurationError(f"{gid!r} is no branch of coordinator {topology.name!r}")
     async with _sites(topology) as (database, participants):
-        if branch.branch not in participants:
-            raise ConfigurationError(f"{gid!r}: there is no participant {branch.branch!r}")
-        site = participants[branch.branch]
-        return await in_doubt.force(database, site, topology.name, branch, outcome, reason)
+        return await in_doubt.force(database, participants, topology.name, gid, outcome, reason)

@@ -2,7 +2,8 @@
 
 A global transaction is ``twopc:<coordinator>:<epoch>:<sequence>``; each of its branches adds
 ``:<branch>`` and is the *gid* of a PostgreSQL prepared transaction. PostgreSQL takes gids of up to
-199 bytes, unique in a whole cluster, not only in a database.
+199 bytes, unique in a whole cluster, not only in a database. A branch is named by its node; where
+there are several at one node, the further ones add whose they are: ``pub/store_b``.
 
 Object names follow the original (``sp_mssync_ins_<table>``); a name over 63 bytes is cut and its
 tail replaced by a hash, because the server would cut it silently. Two tables never share an object:
@@ -28,7 +29,7 @@ VERSION_COLUMN = "msrepl_tran_version"
 _PART = re.compile(r"[A-Za-z0-9_.-]+\Z")
 _GID = re.compile(
     rf"{PREFIX}:(?P<coordinator>[A-Za-z0-9_.-]+):(?P<epoch>\d+):(?P<sequence>\d+)"
-    r"(?::(?P<branch>[A-Za-z0-9_.-]+))?\Z"
+    r"(?::(?P<branch>[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)?))?\Z"
 )
 _COORDINATOR_BYTES_MAX = 63
 _BRANCH_BYTES_MAX = 63
@@ -86,15 +87,23 @@ class BranchId:
 
     global_id: GlobalId
     branch: str
-    """The participant's name in the topology."""
+    """The node's name in the topology, or what `further_branch` makes of it."""
 
     def __post_init__(self) -> None:
-        _checked_part(self.branch, "branch", _BRANCH_BYTES_MAX)
+        node, slash, of = self.branch.partition("/")
+        _checked_part(node, "branch", _BRANCH_BYTES_MAX)
+        if slash:
+            _checked_part(of, "branch", _BRANCH_BYTES_MAX)
         if len(str(self)) > GID_BYTES_MAX:
             raise ValueError(f"gid {self} is longer than {GID_BYTES_MAX} bytes")
 
     def __str__(self) -> str:
         return f"{self.global_id}:{self.branch}"
+
+    @property
+    def node(self) -> str:
+        """The node that it is prepared at."""
+        return node_of(self.branch)
 
     @classmethod
     def parse(cls, gid: str) -> BranchId | None:
@@ -131,6 +140,16 @@ class EpochIds:
 def branch_gid(global_text: str, branch: str) -> str:
     """The gid of a branch, from two texts that `EpochIds` has checked; it needs no quoting in SQL."""
     return f"{global_text}:{branch}"
+
+
+def further_branch(node: str, of: str) -> str:
+    """The branch that a transaction has at `node` besides the one named by it, for participant `of`."""
+    return f"{node}/{of}"
+
+
+def node_of(branch: str) -> str:
+    """The node that a branch belongs to."""
+    return branch.partition("/")[0]
 
 
 def session_name(coordinator: str, epoch: int) -> str:

@@ -64,6 +64,10 @@ where a.datname = current_database() and a.xact_start is not null
 _LINK = re.compile(r"msrepl (?P<subscriber>\S+) (?P<pid>\d+)\Z")
 
 
+Transactions = Mapping[GlobalId, tuple[tuple[str, int], ...]]
+"""Node and pid of the local sessions of each global transaction."""
+
+
 def link_name(subscriber: str, pid: int) -> str:
     """The `application_name` of the link that backend `pid` of `subscriber` has to the Publisher."""
     return f"msrepl {subscriber} {pid}"
@@ -112,7 +116,8 @@ def session(node: str, row: tuple[object, ...]) -> Session:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Party:
-    """A transaction as a whole, named by its local session; pid 0: only prepared branches are left."""
+    """A transaction as a whole, named by its local session (the first, if it has several); pid 0: only
+    prepared branches are left."""
 
     server: str
     pid: int
@@ -124,6 +129,7 @@ class Edge:
     """`waiter`, a session of `party`, waits for a lock that `holder_pid` or `holder_gid` has."""
 
     party: Party
+    """The local session that it waits in or for."""
     waiter: Session
     holder: Party
     holder_pid: int
@@ -194,19 +200,21 @@ def _seen_by_one_server(cycle: Cycle) -> bool:
     )
 
 
-def build(
-    sessions: Iterable[Session], transactions: Mapping[GlobalId, tuple[str, int]] | None = None
-) -> Graph:
+def build(sessions: Iterable[Session], transactions: Transactions | None = None) -> Graph:
     """The wait graph.
 
     Args:
         sessions: of all nodes, read as closely together as can be.
-        transactions: node and pid of the local session of each global transaction that is known, so
-            that a prepared branch leads on to what its transaction is doing elsewhere.
+        transactions: those that are known, so that a prepared branch leads on to what its transaction
+            is doing elsewhere; and so do the sessions of one that has several.
     """
     all_sessions = tuple(sessions)
     server_of = {one.node: one.server for one in all_sessions}
-    known = transactions or {}
+    known = {
+        global_id: tuple(Party(server_of.get(node, node), pid) for node, pid in local)
+        for global_id, local in (transactions or {}).items()
+    }
+    first = {party: parties[0] for parties in known.values() for party in parties[1:]}
 
     def party_of(one: Session) -> Party:
         link = _LINK.match(one.application_name)
@@ -214,24 +222,26 @@ def build(
             return Party(one.server, one.pid)
         return Party(server_of.get(link["subscriber"], link["subscriber"]), int(link["pid"]))
 
+    def whole(party: Party) -> Party:
+        return first.get(party, party)
+
     def party_of_branch(gid: str) -> Party:
         branch = BranchId.parse(gid)
         if branch is None:
             return Party("", 0, gid)
         local = known.get(branch.global_id)
-        if local is None:
-            return Party("", 0, str(branch.global_id))
-        return Party(server_of.get(local[0], local[0]), local[1])
+        return local[0] if local else Party("", 0, str(branch.global_id))
 
     by_pid = {(one.server, one.pid): one for one in all_sessions}
     edges: dict[Party, list[Edge]] = {}
     for one in all_sessions:
         party = party_of(one)
-        own = edges.setdefault(party, [])
+        own = edges.setdefault(whole(party), [])
         for pid in one.holder_pids:
             other = by_pid.get((one.server, pid))
             if pid and other is not None:
-                own.append(Edge(party=party, waiter=one, holder=party_of(other), holder_pid=pid))
+                holder = whole(party_of(other))
+                own.append(Edge(party=party, waiter=one, holder=holder, holder_pid=pid))
         for gid in one.holder_gids:
             own.append(
                 Edge(

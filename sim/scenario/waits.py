@@ -15,7 +15,7 @@ import psycopg
 
 from sim.scenario.stage import Wait, Waits
 from twopc.names import GlobalId
-from twopc.waits import WAITS_SQL, Edge, Graph, Party, Session, build, session
+from twopc.waits import WAITS_SQL, Edge, Graph, Party, Session, Transactions, build, session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +100,12 @@ def told(sessions: list[Session], clients: Iterable[Client]) -> Waits:
     return Waits(waits=waits, cyclic=_cyclic(graph), cycles=cycles)
 
 
-def _transactions(clients: tuple[Client, ...]) -> dict[GlobalId, tuple[str, int]]:
+def _transactions(clients: tuple[Client, ...]) -> Transactions:
     found = {}
     for client in clients:
         global_id = GlobalId.parse(client.gid)
         if global_id is not None and client.pid:
-            found[global_id] = (client.node, client.pid)
+            found[global_id] = ((client.node, client.pid),)
     return found
 
 

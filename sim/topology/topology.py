@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, TypedDict
 
 from sim.topology.blocking import blocking
 from sim.topology.replication import Replication
@@ -20,6 +20,15 @@ from twopc.errors import ConfigurationError
 from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
 from twopc.server import Server
+
+
+class _Options(TypedDict):
+    """What `PostgresCoordinator.transaction` and `several` both take."""
+
+    isolation: str | None
+    shipping: str
+    commit: str
+    role: str | None
 
 
 class Topology(Replication):
@@ -138,32 +147,40 @@ class Topology(Replication):
         shipping: str | None = None,
         commit: str | None = None,
         role: str | None = None,
+        several_subscriptions: bool = False,
     ) -> AsyncIterator[Transaction]:
         """A global transaction at a Subscriber: committed at the end, rolled back on an exception.
 
         Args:
-            subscribers: one Subscriber.
+            subscribers: one Subscriber; or several, if that is allowed.
             isolation: ``read committed``, ``repeatable read`` or ``serializable``.
             shipping: ``eager`` or ``lazy``; None: the topology's.
             commit: the protocol's variant; None: the topology's.
             role: to take at the Subscriber; None: the application's role.
+            several_subscriptions: allow several Subscribers: all of them, and the Publisher, or none.
+                Statements then go to ``transaction.at("store_a")``. There is no last agent.
 
         Raises:
-            ConfigurationError: no Subscriber, an unknown one, or several (see below).
+            ConfigurationError: no Subscriber, an unknown one, or several that were not allowed.
             RejectedError: it was rolled back at both sites.
             InDoubtError: the outcome is not known; it will be the same at both sites.
 
-        Several subscription databases in one transaction are refused: the loopback mark is kept per
-        transaction, so one Subscriber's mark would overwrite the other's (seed 002, Warning).
+        Several subscription databases in one transaction are refused unless allowed: the original keeps
+        one loopback mark per transaction, so that one Subscriber's mark would overwrite the other's.
         """
         coordinator = await self.coordinator()
-        async with coordinator.transaction(
-            self._only(subscribers),
-            isolation=isolation,
-            shipping=shipping or self.shipping,
-            commit=commit or self.commit,
-            role=role,
-        ) as transaction:
+        options: _Options = {
+            "isolation": isolation,
+            "shipping": shipping or self.shipping,
+            "commit": commit or self.commit,
+            "role": role,
+        }
+        made: Transaction
+        if several_subscriptions and len(subscribers) > 1:
+            made = coordinator.several(subscribers, **options)
+        else:
+            made = coordinator.transaction(self._only(subscribers), **options)
+        async with made as transaction:
             yield transaction
 
     def _only(self, subscribers: tuple[str, ...]) -> str:
@@ -175,8 +192,10 @@ class Topology(Replication):
             )
         raise ConfigurationError(
             f"a transaction over {' and '.join(subscribers)} names {len(subscribers)} subscription "
-            "databases: each would mark it as its own, and the last mark would overwrite the others. "
-            "Use a transaction for each"
+            "databases: each marks what it sends as its own, and where a transaction has one loopback "
+            "mark, the last overwrites the others, so that changes come back to a Subscriber that made "
+            "them. Use a transaction for each, or pass several_subscriptions=True: then each has a "
+            "branch, and a mark, of its own at the Publisher"
         )
 
     async def run(

@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import psycopg
-from psycopg import AsyncRawCursor
 
 from twopc.drivers import heuristics, in_doubt, oneshot, votes
 from twopc.drivers.decision_log import DecisionLog
@@ -23,21 +22,21 @@ from twopc.drivers.hub import Hub
 from twopc.drivers.keeper import Keeper
 from twopc.drivers.lean import Lean, unbroken
 from twopc.drivers.oneshot import Done
-from twopc.drivers.outcome import refusal_at_commit
+from twopc.drivers.outcome import raise_unless_committed, refusal_at_commit
 from twopc.drivers.participant import Participant, ParticipantAddress
 from twopc.drivers.plan import Options, Plan, plan_of
 from twopc.drivers.points import Points
-from twopc.drivers.postgres import Driver
+from twopc.drivers.postgres import IS_READ_ONLY, Driver
 from twopc.drivers.recovery import Settled
 from twopc.drivers.sessions import Finishers, Session, Sessions
+from twopc.drivers.several import SeveralTransaction, check
 from twopc.drivers.transaction import Transaction
-from twopc.errors import ConfigurationError, HeuristicError, InDoubtError, RejectedError
-from twopc.names import PREFIX, BranchId, session_name
+from twopc.errors import ConfigurationError, RejectedError
+from twopc.names import PREFIX, session_name
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import Outcome
 
-_IS_READ_ONLY = b"select pg_current_xact_id_if_assigned() is null"
 _READS = re.compile(r"\s*(?:select|show|values|table|explain)\b", re.IGNORECASE)
 
 
@@ -181,6 +180,31 @@ class PostgresCoordinator:
         """
         return Transaction(self, self._plan(subscriber, isolation, shipping, commit, role))
 
+    def several(
+        self,
+        subscribers: Sequence[str],
+        *,
+        isolation: str | None = None,
+        shipping: str = "eager",
+        commit: str = "presumed_abort",
+        role: str | None = None,
+    ) -> SeveralTransaction:
+        """One global transaction at several Subscribers, all or none of which it takes effect at.
+
+        At the Publisher each of them has a branch of its own, with its own mark of where it came from.
+
+        Args:
+            subscribers: their names.
+            isolation: this and the rest as for `transaction`; there is no last agent.
+
+        Raises:
+            ConfigurationError: there is no such Subscriber or option, or the names are too long.
+        """
+        check(self.coordinator, self.publisher, subscribers, commit)
+        return SeveralTransaction(
+            self, [self._plan(one, isolation, shipping, commit, role) for one in subscribers]
+        )
+
     async def run(
         self,
         subscriber: str,
@@ -205,7 +229,8 @@ class PostgresCoordinator:
             InDoubtError: the outcome is not known.
         """
         if _READS.match(statement):
-            return await self._read(subscriber, statement, params, isolation, role)
+            reading = self.transaction(subscriber, isolation=isolation, role=role)
+            return await oneshot.read(reading, statement, params)
         plan = self._plan(subscriber, isolation, shipping, commit, role)
         transaction = Transaction(self, plan)
         await self._register(transaction)
@@ -219,27 +244,11 @@ class PostgresCoordinator:
         sent = oneshot.message(session, begin, plan.begin_results, statement, params)
         driver = self._driver(transaction, session, work=sent.text, work_results=sent.results)
         try:
-            await self._drive(transaction, session, driver)
+            await self._drive(transaction, (session,), driver)
         except RejectedError as error:
             oneshot.forget_if_stale(session, sent, driver.good, error.sqlstate)
             raise
         return oneshot.done(session, transaction.gid, driver.results[sent.results - 1])
-
-    async def _read(
-        self,
-        subscriber: str,
-        statement: str,
-        params: Sequence[Any],
-        isolation: str | None,
-        role: str | None,
-    ) -> Done:
-        """A statement that most likely reads only: whether it did is asked before anything is prepared."""
-        async with self.transaction(subscriber, isolation=isolation, role=role) as transaction:
-            cursor = AsyncRawCursor(transaction.session.connection)
-            await cursor.execute(statement, params)
-            rows = tuple(await cursor.fetchall()) if cursor.description else ()
-            tag = cursor.statusmessage or ""
-        return Done(rows=rows, rowcount=cursor.rowcount, tag=tag, gid=transaction.gid)
 
     async def begin(self, transaction: Transaction) -> Session:
         """Begin it, for `Transaction`; returns its session."""
@@ -253,22 +262,38 @@ class PostgresCoordinator:
             self._active.pop(transaction.sequence, None)
             raise
 
+    async def begin_several(self, transaction: SeveralTransaction) -> list[Session]:
+        """Begin it everywhere or nowhere, for `SeveralTransaction`; returns its sessions."""
+        await self._register(transaction)
+        try:
+            return await transaction.take_sessions(self.points)
+        except BaseException:
+            self._active.pop(transaction.sequence, None)
+            raise
+
     async def commit(self, transaction: Transaction, session: Session) -> None:
         """Commit it, for `Transaction`."""
         if transaction.wrote or not await self._commit_read_only(transaction, session):
-            await self._drive(transaction, session, self._driver(transaction, session))
+            await self._drive(transaction, (session,), self._driver(transaction, session))
 
-    async def roll_back(self, transaction: Transaction, session: Session) -> None:
-        """Roll it back, for `Transaction`."""
-        points, name = self.points, session.subscriber
+    async def commit_several(
+        self, transaction: SeveralTransaction, sessions: Sequence[Session]
+    ) -> None:
+        """Commit it, for `SeveralTransaction`."""
+        await self._drive(transaction, sessions, transaction.driver(self._hub, sessions))
+
+    async def roll_back(self, transaction: Transaction, *sessions: Session) -> None:
+        """Roll it back, for `Transaction` and `SeveralTransaction`."""
+        points = self.points
         try:
-            if points.armed:
-                await points.reach(f"coordinator.before_rollback({name})")
-            await unbroken(session.roll_back())
-            if points.armed:
-                await points.reach(f"coordinator.after_rollback({name})")
+            for session in sessions:
+                if points.armed:
+                    await points.reach(f"coordinator.before_rollback({session.subscriber})")
+                await unbroken(session.roll_back())
+                if points.armed:
+                    await points.reach(f"coordinator.after_rollback({session.subscriber})")
         finally:
-            await self._end(transaction, session, settled=True)
+            await self._end(transaction, sessions, settled=True)
 
     async def _register(self, transaction: Transaction) -> None:
         plan = transaction.plan
@@ -299,57 +324,44 @@ class PostgresCoordinator:
             transaction.sequence,
             session,
             transaction.plan.settings,
-            (self.publisher, session.subscriber),
+            transaction.branches,
             work=work,
             work_results=work_results,
         )
 
-    async def _drive(self, transaction: Transaction, session: Session, driver: Driver) -> None:
+    async def _drive(
+        self, transaction: Transaction, sessions: Sequence[Session], driver: Driver
+    ) -> None:
         task = asyncio.current_task()
         cancelled = task.cancelling() if task is not None else 0
         try:
             await driver.commit()
         except BaseException:
-            session.lean.abort("its transaction was given up")
+            for session in sessions:
+                session.lean.abort("its transaction was given up")
             raise
         finally:
             transaction.outcome = driver.answer
-            await self._end(transaction, session, settled=driver.settled)
+            await self._end(transaction, sessions, settled=driver.settled)
         if task is not None and task.cancelling() > cancelled:
             raise asyncio.CancelledError
-        self._raise(transaction, driver)
+        raise_unless_committed(transaction, driver)
 
-    async def _end(self, transaction: Transaction, session: Session, *, settled: bool) -> None:
+    async def _end(
+        self, transaction: Transaction, sessions: Sequence[Session], *, settled: bool
+    ) -> None:
         self._active.pop(transaction.sequence, None)
         if not settled:
             self.keeper.take_over((transaction.ids.epoch, transaction.sequence))
         elif transaction.outcome is Outcome.COMMITTED:
-            self.keeper.over(transaction.gid, transaction.subscriber)
-        await transaction.plan.pool.give_back(session)
-
-    def _raise(self, transaction: Transaction, driver: Driver) -> None:
-        gid, failure = transaction.gid, driver.failure
-        if driver.damage is not None:
-            damage = driver.damage
-            raise HeuristicError(
-                f"{gid}: decided {damage.decided}, but {damage.participant} is {damage.found}: somebody"
-                " finished that branch by hand",
-                gid=gid,
-                node=damage.participant,
-            )
-        if driver.answer is Outcome.COMMITTED:
-            return
-        if driver.answer is not Outcome.ABORTED:
-            raise InDoubtError(f"{gid}: {driver.reason}; recovery will settle it", gid=gid)
-        if transaction.cycle and failure is not None and failure.sqlstate == "57014":
-            raise transaction.deadlock(failure)
-        node = transaction.node_of(failure) if failure is not None else ""
-        raise refusal_at_commit(failure, driver.reason, gid=gid, node=node)
+            self.keeper.over(transaction.gid, transaction.branches)
+        for part, session in zip(transaction.parts, sessions, strict=True):
+            await part.plan.pool.give_back(session)
 
     async def _commit_read_only(self, transaction: Transaction, session: Session) -> bool:
         """Commit in one phase what has changed nothing; False if it has."""
         lean = session.lean
-        results = await lean.run(_IS_READ_ONLY)
+        results = await lean.run(IS_READ_ONLY)
         failure = votes.first_error(results, lean.lost)[1]
         if failure is None:
             if results[0].get_value(0, 0) != b"t":
@@ -358,7 +370,7 @@ class PostgresCoordinator:
             failure = votes.first_error(results, lean.lost)[1]
         await session.roll_back()
         transaction.outcome = Outcome.ABORTED if failure is not None else Outcome.COMMITTED
-        await self._end(transaction, session, settled=True)
+        await self._end(transaction, (session,), settled=True)
         if failure is not None:
             node = transaction.node_of(failure)
             raise refusal_at_commit(failure, "", gid=transaction.gid, node=node)
@@ -428,12 +440,6 @@ class PostgresCoordinator:
             ConfigurationError: it is no branch of this coordinator, or not prepared.
             psycopg.Error: it was not recorded, or not done.
         """
-        branch = BranchId.parse(gid)
-        if branch is None or branch.global_id.coordinator != self.coordinator:
-            raise ConfigurationError(f"{gid!r} is no branch of coordinator {self.coordinator!r}")
-        participant = self._hub.participants.get(branch.branch)
-        if participant is None:
-            raise ConfigurationError(f"{gid!r}: there is no participant {branch.branch!r}")
         return await in_doubt.force(
-            self._log.database, participant, self.coordinator, branch, outcome, reason
+            self._log.database, self._hub.participants, self.coordinator, gid, outcome, reason
         )

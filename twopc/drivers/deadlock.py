@@ -6,14 +6,13 @@ Knows sessions and who waits for whom, not what they do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import psycopg
 
 from twopc.drivers.database import Database
 from twopc.log import get_logger
-from twopc.names import GlobalId
-from twopc.waits import WAITS_SQL, Cycle, Session, build, session, youngest
+from twopc.waits import WAITS_SQL, Cycle, Session, Transactions, build, session, youngest
 
 _log = get_logger(__name__)
 
@@ -25,9 +24,6 @@ where pid = %s and extract(epoch from backend_start)::float8 = %s
   and extract(epoch from xact_start)::float8 = %s
   and state = 'active' and wait_event_type in ('Lock', 'Extension')
 """
-
-Transactions = Mapping[GlobalId, tuple[str, int]]
-"""Node and pid of the session of each global transaction."""
 
 
 class DeadlockDetector:

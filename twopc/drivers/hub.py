@@ -15,7 +15,7 @@ from twopc.drivers.participant import Participant
 from twopc.drivers.points import Points
 from twopc.drivers.sessions import Finishers, Session
 from twopc.log import get_logger
-from twopc.names import branch_gid
+from twopc.names import branch_gid, node_of
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import Outcome
@@ -51,19 +51,20 @@ async def settle(
         hub: of the coordinator.
         session: the transaction's, perhaps lost.
         gid: of the global transaction.
-        name: the participant.
-        names: all participants.
+        name: the branch.
+        names: all branches.
         outcome: COMMITTED or ABORTED.
     """
-    branch, participant = branch_gid(gid, name), hub.participants[name]
+    branch, node = branch_gid(gid, name), node_of(name)
+    participant = hub.participants[node]
     try:
         if session.lean.lost and outcome is Outcome.ABORTED:
             # What is still running there would only make us wait; a fence holds without this.
             with suppress(psycopg.Error):
                 await hub.participants[session.subscriber].end_session(session.pid, session.started)
-            if name == hub.publisher:
+            if node == hub.publisher:
                 await participant.end_links(session.subscriber, [session.pid])
-        if name == hub.publisher and session.subscriber not in hub.owners:
+        if node == hub.publisher and session.subscriber not in hub.owners:
             owner = await participant.owner_of(branch)
             if owner is not None:
                 hub.owners[session.subscriber] = owner

@@ -183,8 +183,8 @@ def _next_action(ledger: Ledger, gid: str, node: str, record: Record | None) -> 
         return "left alone: not a branch of this project"
     if branch.global_id.coordinator != ledger.coordinator:
         return f"left alone: it belongs to coordinator {branch.global_id.coordinator!r}"
-    if branch.branch != node:
-        return f"left alone: a branch of {branch.branch!r}, prepared at {node!r}"
+    if branch.node != node:
+        return f"left alone: a branch of {branch.node!r}, prepared at {node!r}"
     epoch = ledger.epochs.get(branch.global_id.epoch)
     if epoch is None:
         return (
@@ -206,9 +206,9 @@ def _next_action(ledger: Ledger, gid: str, node: str, record: Record | None) -> 
 
 async def force(
     database: Database,
-    participant: Participant,
+    participants: Mapping[str, Participant],
     coordinator: str,
-    branch: BranchId,
+    gid: str,
     outcome: Outcome,
     reason: str,
 ) -> Outcome:
@@ -218,10 +218,15 @@ async def force(
         How the branch ended: another finisher may have been quicker.
 
     Raises:
-        ConfigurationError: no such branch is prepared there.
+        ConfigurationError: it is no branch of this coordinator, or not prepared.
         psycopg.Error: it could not be recorded, and was not done; or not done.
     """
-    gid = str(branch)
+    branch = BranchId.parse(gid)
+    if branch is None or branch.global_id.coordinator != coordinator:
+        raise ConfigurationError(f"{gid!r} is no branch of coordinator {coordinator!r}")
+    participant = participants.get(branch.node)
+    if participant is None:
+        raise ConfigurationError(f"{gid!r}: there is no participant {branch.node!r}")
     if await participant.owner_of(gid) is None:
         raise ConfigurationError(f"no branch {gid} is prepared at {participant.name}")
     record = await _decision_of(database, Ledger(coordinator=coordinator, epochs={}), gid)

@@ -20,7 +20,8 @@ from twopc.drivers.participant import Participant, ParticipantAddress
 from twopc.drivers.recovery import Key, Recovery, Settled
 from twopc.drivers.transaction import Transaction
 from twopc.log import get_logger
-from twopc.names import GlobalId, branch_gid
+from twopc.names import GlobalId, branch_gid, node_of
+from twopc.waits import Transactions
 
 _log = get_logger(__name__)
 
@@ -68,7 +69,7 @@ class Keeper:
         )
         self._detector = DeadlockDetector(self._looking, self._known, self._tell)
         self._unsettled: set[Key] = set()
-        self._over: deque[tuple[float, str, str]] = deque()
+        self._over: deque[tuple[float, str, tuple[str, ...]]] = deque()
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -100,9 +101,9 @@ class Keeper:
         self._unsettled.add(key)
         self._wake.set()
 
-    def over(self, gid: str, subscriber: str) -> None:
+    def over(self, gid: str, branches: tuple[str, ...]) -> None:
         """This transaction is committed everywhere: its markers may go, in time."""
-        self._over.append((asyncio.get_running_loop().time(), gid, subscriber))
+        self._over.append((asyncio.get_running_loop().time(), gid, branches))
 
     async def recover(self) -> list[Settled]:
         """One pass of recovery; returns what it has settled.
@@ -157,9 +158,9 @@ class Keeper:
                 and self._over[0][0] <= until
                 and len(gone.get(self._publisher, ())) < _MARKERS_BATCH
             ):
-                _, gid, subscriber = self._over.popleft()
-                for name in (self._publisher, subscriber):
-                    gone.setdefault(name, []).append(branch_gid(gid, name))
+                _, gid, branches = self._over.popleft()
+                for name in branches:
+                    gone.setdefault(node_of(name), []).append(branch_gid(gid, name))
             for name, gids in gone.items():
                 # Those of a server that is down now are forgotten with the epoch.
                 with suppress(psycopg.Error):
@@ -177,16 +178,16 @@ class Keeper:
                 await self._detector.look()
             before = open_
 
-    def _known(self) -> dict[GlobalId, tuple[str, int]]:
+    def _known(self) -> Transactions:
         return {
-            GlobalId(coordinator=self._coordinator, epoch=one.ids.epoch, sequence=sequence): (
-                one.subscriber,
-                one.pid,
+            GlobalId(coordinator=self._coordinator, epoch=one.ids.epoch, sequence=sequence): tuple(
+                (part.subscriber, part.pid) for part in one.parts
             )
             for sequence, one in self._active.items()
         }
 
     def _tell(self, node: str, pid: int, cycle: tuple[str, ...]) -> None:
         for one in self._active.values():
-            if (one.subscriber, one.pid) == (node, pid):
-                one.cycle = cycle
+            for part in one.parts:
+                if (part.subscriber, part.pid) == (node, pid):
+                    part.cycle = cycle

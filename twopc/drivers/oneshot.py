@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import pq
+from psycopg import AsyncRawCursor, pq
 from psycopg.adapt import Transformer
 
 from twopc.drivers.sessions import Session
+from twopc.drivers.transaction import Transaction
 
 _STALE = frozenset(("0A000", "26000"))
 """A plan's result type changed, or the statement is gone: prepare it anew."""
@@ -86,3 +87,13 @@ def done(session: Session, gid: str, result: pq.abc.PGresult) -> Done:
         tag=(result.command_status or b"").decode(),
         gid=gid,
     )
+
+
+async def read(transaction: Transaction, statement: str, params: Sequence[Any]) -> Done:
+    """A statement that most likely reads only: whether it did is asked before anything is prepared."""
+    async with transaction:
+        cursor = AsyncRawCursor(transaction.session.connection)
+        await cursor.execute(statement, params)
+        rows = tuple(await cursor.fetchall()) if cursor.description else ()
+        tag = cursor.statusmessage or ""
+    return Done(rows=rows, rowcount=cursor.rowcount, tag=tag, gid=transaction.gid)

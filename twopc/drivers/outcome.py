@@ -2,8 +2,43 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from twopc.drivers.lean import Report
-from twopc.errors import RejectedError, VoteError, from_sqlstate
+from twopc.errors import HeuristicError, InDoubtError, RejectedError, VoteError, from_sqlstate
+from twopc.names import node_of
+from twopc.protocol.effects import Outcome
+
+if TYPE_CHECKING:
+    from twopc.drivers.postgres import Driver
+    from twopc.drivers.transaction import Transaction
+
+
+def raise_unless_committed(transaction: Transaction, driver: Driver) -> None:
+    """Tell the application how it went.
+
+    Raises:
+        HeuristicError: the sites differ, because somebody finished a branch by hand.
+        RejectedError: it was rolled back everywhere.
+        InDoubtError: the outcome is not known.
+    """
+    gid, failure, damage = transaction.gid, driver.failure, driver.damage
+    if damage is not None:
+        raise HeuristicError(
+            f"{gid}: decided {damage.decided}, but {damage.participant} is {damage.found}: somebody"
+            " finished that branch by hand",
+            gid=gid,
+            node=node_of(damage.participant),
+        )
+    if driver.answer is Outcome.COMMITTED:
+        return
+    if driver.answer is not Outcome.ABORTED:
+        raise InDoubtError(f"{gid}: {driver.reason}; recovery will settle it", gid=gid)
+    part = transaction.at(driver.blamed)
+    if part.cycle and failure is not None and failure.sqlstate == "57014":
+        raise part.deadlock(failure)
+    node = part.node_of(failure) if failure is not None else ""
+    raise refusal_at_commit(failure, driver.reason, gid=gid, node=node)
 
 
 def rejection(found: Report, *, gid: str, node: str) -> RejectedError:

@@ -17,9 +17,9 @@ from psycopg import pq
 
 from twopc.drivers import heuristics, votes
 from twopc.drivers.hub import Hub, settle
-from twopc.drivers.lean import Report, unbroken
+from twopc.drivers.lean import Lean, Report, unbroken
 from twopc.drivers.sessions import Session
-from twopc.names import EpochIds, branch_gid
+from twopc.names import EpochIds, branch_gid, node_of
 from twopc.protocol import Coordinator, CoordinatorState, Settings
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
@@ -30,6 +30,9 @@ _LOGGED: Final = lru_cache(maxsize=1024)(lambda record: e.Logged(record=record))
 _COMMIT_ASKED: Final = e.CommitAsked()
 _RESEND_FIRED: Final = e.TimerFired(name=Timer.RESEND)
 
+#: Whether the transaction has changed nothing.
+IS_READ_ONLY: Final = b"select pg_current_xact_id_if_assigned() is null"
+
 _RETRY_S: Final = 0.05
 
 
@@ -37,7 +40,7 @@ class Driver:
     """Drives one machine; made when the application asks for commit.
 
     Args:
-        names: the participants; two of them, the Publisher first, or the Subscriber alone.
+        names: the branches; two of them, the Publisher's first. See `twopc.drivers.several` for more.
         work: statements to send in the same message before the vote, with a trailing semicolon.
         work_results: how many results they have.
     """
@@ -89,6 +92,11 @@ class Driver:
         self.damage: x.Damage | None = None
         self.results: list[pq.abc.PGresult] = []
         """The results of the message that asked for the votes, those of `work` first."""
+
+    @property
+    def blamed(self) -> str:
+        """The Subscriber whose session met the failure."""
+        return self._session.subscriber
 
     @property
     def settled(self) -> bool:
@@ -174,7 +182,7 @@ class Driver:
             heuristics.found(
                 self._hub.log.database,
                 gid=branch_gid(self.gid, effect.participant),
-                node=effect.participant,
+                node=node_of(effect.participant),
                 outcome=effect.found,
                 decided=effect.decided,
             )
@@ -193,28 +201,35 @@ class Driver:
         The last agent's decision goes with it: the server runs COMMIT only if the procedure before it
         succeeded, which is the order that the machine wants, and it is told in that order.
         """
-        points, lean, ballot = self._hub.points, self._session.lean, self._ballot
+        lean, ballot = self._session.lean, self._ballot
         call = f"call msrepl.prepare_publisher('{self.gid}', null);".encode()
         last = f"prepare transaction '{branch_gid(self.gid, ballot.subscriber)}'".encode()
         if ballot.agent:
             last = b"commit"
-        if not points.armed:
-            results = await lean.run(self._work + call + last)
+        if self._hub.points.armed:
+            results = await self._ask_in_steps(lean, ballot, self._work + call, last)
         else:
-            phase = "commit" if ballot.agent else "prepare"
-            await points.reach(f"coordinator.before_prepare({ballot.publisher})")
-            results = await lean.run(self._work + call)
-            await points.reach(f"coordinator.after_prepare({ballot.publisher})")
-            await points.reach(f"coordinator.before_{phase}({ballot.subscriber})")
-            if votes.first_error(results, lean.lost)[1] is None:
-                results += await lean.run(last)
-            await points.reach(f"coordinator.after_{phase}({ballot.subscriber})")
+            results = await lean.run(self._work + call + last)
         self.results = results
         read = votes.read(ballot, results, lost=lean.lost, unsynced=lean.unsynced)
         self.failure, self.good = read.failure, read.good
         self._votes = {ballot.publisher: read.publisher, ballot.subscriber: read.subscriber}
         if read.failure is not None:
             await self._session.roll_back()
+
+    async def _ask_in_steps(
+        self, lean: Lean, ballot: votes.Ballot, first: bytes, last: bytes
+    ) -> list[pq.abc.PGresult]:
+        """The same in two messages, so that there is something between the protocol points."""
+        reach, phase = self._hub.points.reach, "commit" if ballot.agent else "prepare"
+        await reach(f"coordinator.before_prepare({node_of(ballot.publisher)})")
+        results = await lean.run(first)
+        await reach(f"coordinator.after_prepare({node_of(ballot.publisher)})")
+        await reach(f"coordinator.before_{phase}({ballot.subscriber})")
+        if votes.first_error(results, lean.lost)[1] is None:
+            results += await lean.run(last)
+        await reach(f"coordinator.after_{phase}({ballot.subscriber})")
+        return results
 
     async def _decide(self, name: str) -> e.Event:
         if name not in self._votes:  # it is the only participant
@@ -231,9 +246,9 @@ class Driver:
         return self._votes[name]
 
     async def _commit(self, name: str) -> e.Event:
-        points, session = self._hub.points, self._session
+        points, session = self._hub.points, self._session_of(name)
         if points.armed:
-            await points.reach(f"coordinator.before_commit({name})")
+            await points.reach(f"coordinator.before_commit({node_of(name)})")
         command = f"commit prepared '{branch_gid(self.gid, name)}'".encode()
         if name != session.subscriber:
             owner = self._hub.owners.get(session.subscriber)
@@ -249,18 +264,18 @@ class Driver:
             )
         event = votes.committed(name) if done else await self._settle(name, Outcome.COMMITTED)
         if points.armed:
-            await points.reach(f"coordinator.after_commit({name})")
+            await points.reach(f"coordinator.after_commit({node_of(name)})")
         return event
 
     async def _abort(self, name: str) -> e.Event:
-        points, session = self._hub.points, self._session
+        points, session = self._hub.points, self._session_of(name)
         if points.armed:
-            await points.reach(f"coordinator.before_rollback({name})")
+            await points.reach(f"coordinator.before_rollback({node_of(name)})")
         if name == session.subscriber:
             await session.roll_back()
         event = await self._settle(name, Outcome.ABORTED)
         if points.armed:
-            await points.reach(f"coordinator.after_rollback({name})")
+            await points.reach(f"coordinator.after_rollback({node_of(name)})")
         return event
 
     async def _fence(self, name: str) -> e.Event:
@@ -275,10 +290,13 @@ class Driver:
 
     # -- help --------------------------------------------------------------------------------------
 
+    def _session_of(self, name: str) -> Session:
+        """The session that a branch was begun through."""
+        return self._session
+
     async def _settle(self, name: str, outcome: Outcome) -> e.Event:
-        return await unbroken(
-            settle(self._hub, self._session, self.gid, name, self._names, outcome)
-        )
+        session = self._session_of(name)
+        return await unbroken(settle(self._hub, session, self.gid, name, self._names, outcome))
 
     def _deadline(self) -> float:
         return self._time() + self._hub.in_doubt_after_s

@@ -21,7 +21,7 @@ from twopc.drivers.database import Database
 from twopc.drivers.participant import Participant
 from twopc.drivers.points import Points
 from twopc.log import get_logger
-from twopc.names import PREFIX, BranchId, session_name
+from twopc.names import PREFIX, BranchId, branch_gid, further_branch, node_of, session_name
 from twopc.protocol import VARIANTS, Coordinator, CoordinatorState, Settings, Variant
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
@@ -206,7 +206,7 @@ class Recovery:
             seen.reached.add(participant.name)
             for gid in branches:
                 branch = BranchId.parse(gid)
-                if branch is not None and str(branch) == gid and branch.branch == participant.name:
+                if branch is not None and str(branch) == gid and branch.node == participant.name:
                     found[gid] = (participant.name, branch)
         return found
 
@@ -257,7 +257,7 @@ class Recovery:
                 await heuristics.found(
                     self._database,
                     gid=self._gid(key, effect.participant),
-                    node=effect.participant,
+                    node=node_of(effect.participant),
                     outcome=effect.found,
                     decided=effect.decided,
                 )
@@ -268,7 +268,7 @@ class Recovery:
     async def _tell(self, seen: _Pass, key: Key, effect: x.Send, reason: str) -> e.Event:
         name, gid = effect.to, self._gid(key, effect.to)
         outcome = Outcome.COMMITTED if effect.message is Message.COMMIT else Outcome.ABORTED
-        found = await self._finish(seen, gid, name, outcome, reason)
+        found = await self._finish(seen, gid, node_of(name), outcome, reason)
         if found is None:
             return e.AckLost(participant=name)
         if found is Outcome.COMMITTED:
@@ -319,7 +319,7 @@ class Recovery:
             for name, outcome in peers.items():
                 if outcome is Outcome.COMMITTED:
                     await heuristics.found(
-                        self._database, gid=str(branch.global_id.branch(name)), node=name,
+                        self._database, gid=branch_gid(str(branch.global_id), name), node=node_of(name),
                         outcome=outcome, decided=None,
                     )  # fmt: skip
         if action in (Action.COMMIT, Action.ABORT):
@@ -327,32 +327,47 @@ class Recovery:
             await self._finish(seen, gid, node, outcome, reason)
 
     async def _peers(self, branch: BranchId, *, fence: bool) -> tuple[dict[str, Outcome], set[str]]:
-        """How the other branches of a transaction ended, and the nodes that could not tell.
-
-        The gid does not name the Subscriber, so the Publisher's branch asks all of them.
-        """
-        if branch.branch == self._publisher:
-            names = [name for name in self._participants if name != self._publisher]
-        else:
-            names = [self._publisher]
+        """How the other branches of a transaction ended, and the nodes that could not tell."""
+        global_text = str(branch.global_id)
         ended: dict[str, Outcome] = {}
         missing: set[str] = set()
-        for name in names:
-            participant, gid = self._participants[name], str(branch.global_id.branch(name))
+        for node, names in self._others(branch, agent=fence).items():
+            participant = self._participants[node]
+            gids = {branch_gid(global_text, name): name for name in names}
             try:
                 if fence:
-                    found = await participant.fence(gid, [branch.branch])
-                    if found is not None:
-                        ended[name] = found
-                    else:
-                        missing.add(name)
+                    for gid, name in gids.items():
+                        found = await participant.fence(gid, [branch.branch])
+                        if found is not None:
+                            ended[name] = found
+                        else:
+                            missing.add(node)
                 else:
-                    for is_fence in (await participant.markers([gid])).values():
-                        ended[name] = Outcome.ABORTED if is_fence else Outcome.COMMITTED
+                    for gid, is_fence in (await participant.markers([*gids])).items():
+                        ended[gids[gid]] = Outcome.ABORTED if is_fence else Outcome.COMMITTED
             except psycopg.Error as error:
-                missing.add(name)
-                self._unreachable(name, error)
+                missing.add(node)
+                self._unreachable(node, error)
         return ended, missing
+
+    def _others(self, branch: BranchId, *, agent: bool) -> dict[str, list[str]]:
+        """Which other branches a transaction may have, by node: a gid does not name them.
+
+        With a last agent there is one Subscriber; else there may be several, and a branch at the
+        Publisher for each.
+        """
+        publisher = self._publisher
+        others = {name: [name] for name in self._participants}
+        if agent and branch.branch != publisher:
+            others = {publisher: [publisher]}
+        elif not agent:
+            of = [name for name in others if name != publisher]
+            others[publisher] += [further_branch(publisher, name) for name in of]
+        return {
+            node: left
+            for node, names in others.items()
+            if (left := [name for name in names if name != branch.branch])
+        }
 
     def _gid(self, key: Key, name: str) -> str:
         return f"{PREFIX}:{self._coordinator}:{key[0]}:{key[1]}:{name}"

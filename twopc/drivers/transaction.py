@@ -17,7 +17,13 @@ from twopc.drivers.lean import Report, report_of
 from twopc.drivers.outcome import rejection
 from twopc.drivers.plan import Plan
 from twopc.drivers.sessions import Session
-from twopc.errors import DeadlockError, LocalProtocolError, RejectedError, conflict_facts
+from twopc.errors import (
+    ConfigurationError,
+    DeadlockError,
+    LocalProtocolError,
+    RejectedError,
+    conflict_facts,
+)
 from twopc.names import EpochIds
 from twopc.protocol.effects import Outcome
 
@@ -84,6 +90,30 @@ class Transaction:
         """Some statement surely changed rows."""
 
     @property
+    def branches(self) -> tuple[str, ...]:
+        """Its branches, the Publisher's first."""
+        return (self._coordinator.publisher, self.subscriber)
+
+    @property
+    def parts(self) -> tuple[Transaction, ...]:
+        """One for each Subscriber; itself, if there is one Subscriber."""
+        return (self,)
+
+    def at(self, subscriber: str) -> Transaction:
+        """Its part at a Subscriber, to execute statements there.
+
+        Raises:
+            ConfigurationError: it has none there.
+        """
+        for part in self.parts:
+            if part.subscriber == subscriber:
+                return part
+        raise ConfigurationError(
+            f"transaction {self.gid} is not at {subscriber!r}, but at"
+            f" {', '.join(part.subscriber for part in self.parts)}"
+        )
+
+    @property
     def pid(self) -> int:
         """The process that serves it at the Subscriber; 0 if it is not open."""
         return self._session.pid if self._session is not None else 0
@@ -96,7 +126,7 @@ class Transaction:
             LocalProtocolError: it is not open.
         """
         if self._session is None or self._ending:
-            state = "ending" if self._ending else f"ended: {self.outcome}"
+            state = "ending" if self._session is not None else f"ended: {self.outcome}"
             state = state if self.gid else "not begun"
             raise LocalProtocolError(f"transaction {self.gid} is {state}".replace("  ", " "))
         return self._session

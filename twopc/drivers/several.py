@@ -1,0 +1,322 @@
+"""One global transaction at several Subscribers: as the application sees it, and how it is agreed on.
+
+Each Subscriber's link is a session of its own at the Publisher, so there is a branch at the Publisher for
+every Subscriber, too. What a transaction at one Subscriber does differently from this is in `transaction`
+and `postgres`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from psycopg import AsyncCursor, pq
+
+from twopc.drivers import votes
+from twopc.drivers.hub import Hub
+from twopc.drivers.lean import Report
+from twopc.drivers.plan import SETTINGS, Plan
+from twopc.drivers.points import Points
+from twopc.drivers.postgres import IS_READ_ONLY, Driver
+from twopc.drivers.sessions import Session
+from twopc.drivers.transaction import Transaction
+from twopc.errors import ConfigurationError, LocalProtocolError
+from twopc.names import GlobalId, branch_gid, further_branch
+from twopc.protocol import events as e
+
+if TYPE_CHECKING:
+    from twopc.drivers.coordinator import PostgresCoordinator
+
+_EPOCH_MAX = 2**32 - 1
+_SEQUENCE_MAX = 2**63 - 1
+
+
+def check(coordinator: str, publisher: str, subscribers: Sequence[str], commit: str) -> None:
+    """Refuse what several Subscribers cannot have.
+
+    Raises:
+        ConfigurationError: a name twice, no name, a last agent, or a gid that would be too long.
+    """
+    named = " and ".join(subscribers)
+    if not subscribers or len({*subscribers}) != len(subscribers):
+        raise ConfigurationError(
+            f"a transaction over {named or 'nothing'}: name each Subscriber once"
+        )
+    if commit in SETTINGS and SETTINGS[commit].variant.last_agent:
+        raise ConfigurationError(
+            f"commit={commit!r} over {named}: the last agent is the one Subscriber whose own commit"
+            " decides, and here are several; use presumed_abort"
+        )
+    longest = GlobalId(coordinator=coordinator, epoch=_EPOCH_MAX, sequence=_SEQUENCE_MAX)
+    try:
+        for branch in _publisher_branches(publisher, subscribers):
+            longest.branch(branch)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"a transaction over {named}: {error}; use shorter names"
+        ) from error
+
+
+def _publisher_branches(publisher: str, subscribers: Sequence[str]) -> tuple[str, ...]:
+    """The Publisher's branches: the first Subscriber's is named as if it were alone."""
+    return (publisher, *(further_branch(publisher, one) for one in subscribers[1:]))
+
+
+class Part(Transaction):
+    """What a transaction does at one of its Subscribers; it begins and ends with the others."""
+
+    def join(self, whole: SeveralTransaction, session: Session) -> None:
+        """Begin, with the rest."""
+        self.ids, self.sequence, self.gid = whole.ids, whole.sequence, whole.gid
+        self._session = session
+        session.lean.release()
+
+    def leave(self) -> None:
+        """End, with the rest."""
+        self._session = None
+
+    def close(self) -> None:
+        """Take no more statements: the end has begun."""
+        self._ending = True
+
+    async def begin(self) -> Self:
+        """Refused: it begins with the whole transaction."""
+        self._refuse("begun")
+
+    __aenter__ = begin
+
+    async def commit(self) -> None:
+        """Refused: it is committed with the whole transaction."""
+        self._refuse("committed")
+
+    async def rollback(self) -> None:
+        """Refused: it is rolled back with the whole transaction."""
+        self._refuse("rolled back")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise LocalProtocolError(
+            f"the part of {self.gid} at {self.subscriber} is not {what} alone: use the transaction itself"
+        )
+
+
+class SeveralTransaction(Transaction):
+    """A global transaction at several Subscribers; statements go to `at`.
+
+    Made by `PostgresCoordinator.several`.
+    """
+
+    def __init__(self, coordinator: PostgresCoordinator, plans: Sequence[Plan]) -> None:
+        super().__init__(coordinator, plans[0])
+        self._parts = tuple(Part(coordinator, plan) for plan in plans)
+        self._sessions: list[Session] = []
+        self._names = tuple(plan.subscriber for plan in plans)
+        self._at_publisher = _publisher_branches(coordinator.publisher, self._names)
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """Its branches, the Publisher's first: those are finished first."""
+        return (*self._at_publisher, *self._names)
+
+    @property
+    def parts(self) -> tuple[Transaction, ...]:
+        """One for each Subscriber."""
+        return self._parts
+
+    @property
+    def session(self) -> NoReturn:
+        """Refused: there are several."""
+        raise self._ambiguous()
+
+    async def begin(self) -> Self:
+        """Begin at every Subscriber; ``async with`` does it.
+
+        Raises:
+            RejectedError: a Subscriber cannot be reached; nothing was begun.
+        """
+        if self.gid:
+            raise LocalProtocolError(f"transaction {self.gid} has begun already")
+        self._sessions = await self._coordinator.begin_several(self)
+        for part, session in zip(self._parts, self._sessions, strict=True):
+            part.join(self, session)
+        return self
+
+    __aenter__ = begin
+
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if not self._sessions:
+            return  # ended within the block
+        if error is None:
+            await self.commit()
+        else:
+            await self.rollback()
+
+    def cursor(self, *, name: str = "", **options: Any) -> NoReturn:
+        """Refused: say at which Subscriber."""
+        raise self._ambiguous()
+
+    async def execute(
+        self, query: Any, params: Any = None, *, prepare: bool | None = None, binary: bool = False
+    ) -> AsyncCursor[Any]:
+        """Refused: say at which Subscriber."""
+        raise self._ambiguous()
+
+    async def commit(self) -> None:
+        """Commit at every site or at none; as `Transaction.commit`."""
+        if not self._sessions or self._ending:
+            state = f"ended: {self.outcome}" if self.gid else "not begun"
+            raise LocalProtocolError(f"transaction {self.gid} is {state}")
+        self._close()
+        try:
+            await self._coordinator.commit_several(self, self._sessions)
+        finally:
+            self._leave()
+
+    async def rollback(self) -> None:
+        """Roll back at every site; harmless after the end."""
+        if self._sessions and not self._ending:
+            self._close()
+            try:
+                await self._coordinator.roll_back(self, *self._sessions)
+            finally:
+                self._leave()
+
+    async def take_sessions(self, points: Points) -> list[Session]:
+        """Begin at every Subscriber or at none, for the coordinator."""
+        sessions: list[Session] = []
+        try:
+            for part, own in zip(self._parts, self._at_publisher, strict=True):
+                if points.armed:
+                    await points.reach(f"coordinator.begin({part.subscriber})")
+                branches = f"; set local msrepl.participants = '{_array(own, self.branches)}'"
+                begin = part.plan.begin(self.gid) + branches.encode()
+                sessions.append(await part.plan.pool.take(begin))
+        except BaseException:
+            for part, session in zip(self._parts, sessions, strict=False):
+                await part.plan.pool.give_back(session)  # in a transaction: it is closed
+            raise
+        return sessions
+
+    def driver(self, hub: Hub, sessions: Sequence[Session]) -> Driver:
+        """What commits it, for the coordinator."""
+        wrote = [part.wrote for part in self._parts]
+        return SeveralDriver(self, hub, sessions, self._at_publisher, wrote)
+
+    def _close(self) -> None:
+        self._ending = True
+        for part in self._parts:
+            part.close()
+
+    def _leave(self) -> None:
+        self._sessions = []
+        for part in self._parts:
+            part.outcome = self.outcome
+            part.leave()
+
+    def _ambiguous(self) -> LocalProtocolError:
+        names = self._names
+        return LocalProtocolError(
+            f"transaction {self.gid} is at {' and '.join(names)}: say where, as in"
+            f" transaction.at({names[0]!r}).execute(...)"
+        )
+
+
+def _array(own: str, branches: Sequence[str]) -> str:
+    """An array literal; names have no characters that would need more than the quotes."""
+    others = [name for name in branches if name != own]
+    return "{" + ",".join(f'"{name}"' for name in (own, *others)) + "}"
+
+
+class SeveralDriver(Driver):
+    """Drives the machine of a transaction at several Subscribers."""
+
+    __slots__ = ("_at", "_ballots", "_blamed", "_wrote")
+
+    def __init__(
+        self,
+        transaction: SeveralTransaction,
+        hub: Hub,
+        sessions: Sequence[Session],
+        at_publisher: Sequence[str],
+        wrote: Sequence[bool],
+    ) -> None:
+        settings, branches = transaction.plan.settings, transaction.branches
+        super().__init__(
+            hub, transaction.ids, transaction.sequence, sessions[0], settings, branches
+        )
+        self._wrote = dict(zip(at_publisher, wrote, strict=True))
+        self._at = dict(zip(branches, (*sessions, *sessions), strict=True))
+        self._ballots = [
+            votes.Ballot(publisher=branch, subscriber=one.subscriber, agent=False, work_results=0)
+            for branch, one in zip(at_publisher, sessions, strict=True)
+        ]
+        self._blamed = ""
+
+    @property
+    def blamed(self) -> str:
+        """The Subscriber whose session met the failure."""
+        return self._blamed or super().blamed
+
+    def _session_of(self, name: str) -> Session:
+        return self._at[name]
+
+    async def _collect_votes(self) -> None:
+        """Ask at all Subscribers at once. One that changed nothing commits, and is asked no more."""
+        asked = [ballot for ballot in self._ballots if not await self._has_left(ballot)]
+        armed = self._hub.points.armed
+        results: list[list[pq.abc.PGresult]] = []
+        if not armed:
+            for ballot in asked:
+                self._session_of(ballot.publisher).lean.send(b"".join(self._question(ballot)))
+        for ballot in asked:
+            lean = self._session_of(ballot.publisher).lean
+            results.append(
+                await self._ask_in_steps(lean, ballot, *self._question(ballot))
+                if armed
+                else await lean.answer()
+            )
+        for ballot, found in zip(asked, results, strict=True):
+            lean = self._session_of(ballot.publisher).lean
+            read = votes.read(ballot, found, lost=lean.lost, unsynced=lean.unsynced)
+            await self._note(ballot, read.publisher, read.subscriber, read.failure)
+
+    def _question(self, ballot: votes.Ballot) -> tuple[bytes, bytes]:
+        own = _array(ballot.publisher, self._names)
+        return (
+            f"call msrepl.prepare_publisher('{self.gid}', null, '{own}');".encode(),
+            f"prepare transaction '{branch_gid(self.gid, ballot.subscriber)}'".encode(),
+        )
+
+    async def _has_left(self, ballot: votes.Ballot) -> bool:
+        """Whether a Subscriber's vote is in already: it changed nothing, or has failed before."""
+        if self._wrote[ballot.publisher]:
+            return False
+        lean = self._session_of(ballot.publisher).lean
+        results = await lean.run(IS_READ_ONLY)
+        failure = votes.first_error(results, lean.lost)[1]
+        if failure is None:
+            if results[0].get_value(0, 0) != b"t":
+                return False
+            results = await lean.run(b"commit")
+            failure = votes.first_error(results, lean.lost)[1]
+
+        def vote(name: str) -> e.Event:
+            if failure is None:
+                return votes.read_only(name)
+            return e.VotedNo(participant=name, reason=str(failure))
+
+        await self._note(ballot, vote(ballot.publisher), vote(ballot.subscriber), failure)
+        return True
+
+    async def _note(
+        self,
+        ballot: votes.Ballot,
+        publisher: e.Event,
+        subscriber: e.Event,
+        failure: Report | None,
+    ) -> None:
+        self._votes[ballot.publisher] = publisher
+        self._votes[ballot.subscriber] = subscriber
+        if failure is not None:
+            if self.failure is None:
+                self.failure, self._blamed = failure, ballot.subscriber
+            await self._session_of(ballot.publisher).roll_back()
