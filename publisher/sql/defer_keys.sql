@@ -22,9 +22,7 @@ begin
         begin
             execute 'set constraints ' || keys || case when defer then ' deferred' else ' immediate' end;
         exception when foreign_key_violation then
-            if not msrepl.await_branches(array(select a.objid from msrepl.sysarticles as a)) then
-                raise;
-            end if;
+            perform msrepl.await_branches(array(select a.objid from msrepl.sysarticles as a));
             execute 'set constraints ' || keys || ' immediate';
         end;
     end if;

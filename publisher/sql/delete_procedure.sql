@@ -46,17 +46,19 @@ begin
                 get diagnostics again = row_count;
                 done := done + again;
             end if;
-            exit when done = sent or waited or not msrepl.await_branches({tables});
+            exit when done = sent or waited;
+            perform msrepl.await_branches({tables});
             waited := true;
             kept := done;
         exception
 {denied}            when foreign_key_violation then
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
-                if waited or not msrepl.await_branches({tables}) then
+                if waited then
                     perform msrepl.raise_conflict(
                         'fk_violation', '23503', 20515, {article}, {only_key}, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
+                perform msrepl.await_branches({tables});
                 waited := true;
         end;
     end loop;

@@ -97,11 +97,12 @@ begin
                     coalesce(bad.names, array[violated]));
             when foreign_key_violation then
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
-                if waited or not msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]) then
+                if waited then
                     perform msrepl.raise_conflict(
                         'fk_violation', '23503', 20515, 'sales.line', case when sent = 1 then (select jsonb_build_object('order', "r"."n1", 'place', "r"."n2") from unnest($4) as r("n1", "n2", "n3", "n4", "n5")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
+                perform msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]);
                 waited := true;
         end;
     end loop;
@@ -192,7 +193,8 @@ begin
                 get diagnostics again = row_count;
                 done := done + again;
             end if;
-            exit when done = sent or waited or not msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]);
+            exit when done = sent or waited;
+            perform msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]);
             waited := true;
             kept := done;
         exception
@@ -224,11 +226,12 @@ begin
                     coalesce(bad.names, array[violated]));
             when foreign_key_violation then
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
-                if waited or not msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]) then
+                if waited then
                     perform msrepl.raise_conflict(
                         'fk_violation', '23503', 20515, 'sales.line', case when sent = 1 then (select jsonb_build_object('order', "r"."k1", 'place', "r"."k2") from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
+                perform msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]);
                 waited := true;
         end;
     end loop;
@@ -334,17 +337,19 @@ begin
                 get diagnostics again = row_count;
                 done := done + again;
             end if;
-            exit when done = sent or waited or not msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]);
+            exit when done = sent or waited;
+            perform msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]);
             waited := true;
             kept := done;
         exception
             when foreign_key_violation then
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
-                if waited or not msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]) then
+                if waited then
                     perform msrepl.raise_conflict(
                         'fk_violation', '23503', 20515, 'sales.line', case when sent = 1 then (select jsonb_build_object('order', "r"."o1", 'place', "r"."o2") from unnest($4) as r("o1", "o2", "o3", "o4", "o5")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
+                perform msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]);
                 waited := true;
         end;
     end loop;

@@ -104,11 +104,12 @@ begin
                                   'thing', current_user);
             when foreign_key_violation then
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
-                if waited or not msrepl.await_branches(array['"public"."thing"'::regclass]::oid[]) then
+                if waited then
                     perform msrepl.raise_conflict(
                         'fk_violation', '23503', 20515, 'thing', case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest($4) as r("n1", "n2", "n3", "n4", "n5")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
+                perform msrepl.await_branches(array['"public"."thing"'::regclass]::oid[]);
                 waited := true;
         end;
     end loop;
@@ -204,7 +205,8 @@ begin
                 get diagnostics again = row_count;
                 done := done + again;
             end if;
-            exit when done = sent or waited or not msrepl.await_branches(array['"public"."thing"'::regclass]::oid[]);
+            exit when done = sent or waited;
+            perform msrepl.await_branches(array['"public"."thing"'::regclass]::oid[]);
             waited := true;
             kept := done;
         exception
@@ -242,11 +244,12 @@ begin
                                   'thing', current_user);
             when foreign_key_violation then
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
-                if waited or not msrepl.await_branches(array['"public"."thing"'::regclass]::oid[]) then
+                if waited then
                     perform msrepl.raise_conflict(
                         'fk_violation', '23503', 20515, 'thing', case when sent = 1 then (select jsonb_build_object('id', "r"."k1") from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
+                perform msrepl.await_branches(array['"public"."thing"'::regclass]::oid[]);
                 waited := true;
         end;
     end loop;
@@ -359,7 +362,8 @@ begin
                 get diagnostics again = row_count;
                 done := done + again;
             end if;
-            exit when done = sent or waited or not msrepl.await_branches(array['"public"."thing"'::regclass]::oid[]);
+            exit when done = sent or waited;
+            perform msrepl.await_branches(array['"public"."thing"'::regclass]::oid[]);
             waited := true;
             kept := done;
         exception
@@ -376,11 +380,12 @@ begin
                                   'thing', current_user);
             when foreign_key_violation then
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
-                if waited or not msrepl.await_branches(array['"public"."thing"'::regclass]::oid[]) then
+                if waited then
                     perform msrepl.raise_conflict(
                         'fk_violation', '23503', 20515, 'thing', case when sent = 1 then (select jsonb_build_object('id', "r"."o1") from unnest($4) as r("o1", "o2", "o3", "o4", "o5")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
+                perform msrepl.await_branches(array['"public"."thing"'::regclass]::oid[]);
                 waited := true;
         end;
     end loop;

@@ -93,11 +93,12 @@ begin
                     coalesce(bad.names, array[violated]));
             when foreign_key_violation then
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
-                if waited or not msrepl.await_branches(array[ E'"the ""odd"" one"."t%s{}\\''"'::regclass]::oid[]) then
+                if waited then
                     perform msrepl.raise_conflict(
                         'fk_violation', '23503', 20515,  E'the "odd" one.t%s{}\\''', case when sent = 1 then (select jsonb_build_object('t', "r"."n1") from unnest($4) as r("n1", "n2", "n3", "n4", "n5", "n6")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
+                perform msrepl.await_branches(array[ E'"the ""odd"" one"."t%s{}\\''"'::regclass]::oid[]);
                 waited := true;
         end;
     end loop;
@@ -167,7 +168,8 @@ begin
                 get diagnostics again = row_count;
                 done := done + again;
             end if;
-            exit when done = sent or waited or not msrepl.await_branches(array[ E'"the ""odd"" one"."t%s{}\\''"'::regclass]::oid[]);
+            exit when done = sent or waited;
+            perform msrepl.await_branches(array[ E'"the ""odd"" one"."t%s{}\\''"'::regclass]::oid[]);
             waited := true;
             kept := done;
         exception
@@ -194,11 +196,12 @@ begin
                     coalesce(bad.names, array[violated]));
             when foreign_key_violation then
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
-                if waited or not msrepl.await_branches(array[ E'"the ""odd"" one"."t%s{}\\''"'::regclass]::oid[]) then
+                if waited then
                     perform msrepl.raise_conflict(
                         'fk_violation', '23503', 20515,  E'the "odd" one.t%s{}\\''', case when sent = 1 then (select jsonb_build_object('t', "r"."k1") from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
+                perform msrepl.await_branches(array[ E'"the ""odd"" one"."t%s{}\\''"'::regclass]::oid[]);
                 waited := true;
         end;
     end loop;
@@ -287,17 +290,19 @@ begin
                 get diagnostics again = row_count;
                 done := done + again;
             end if;
-            exit when done = sent or waited or not msrepl.await_branches(array[ E'"the ""odd"" one"."t%s{}\\''"'::regclass]::oid[]);
+            exit when done = sent or waited;
+            perform msrepl.await_branches(array[ E'"the ""odd"" one"."t%s{}\\''"'::regclass]::oid[]);
             waited := true;
             kept := done;
         exception
             when foreign_key_violation then
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
-                if waited or not msrepl.await_branches(array[ E'"the ""odd"" one"."t%s{}\\''"'::regclass]::oid[]) then
+                if waited then
                     perform msrepl.raise_conflict(
                         'fk_violation', '23503', 20515,  E'the "odd" one.t%s{}\\''', case when sent = 1 then (select jsonb_build_object('t', "r"."o1") from unnest($4) as r("o1", "o2", "o3", "o4", "o5", "o6")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
+                perform msrepl.await_branches(array[ E'"the ""odd"" one"."t%s{}\\''"'::regclass]::oid[]);
                 waited := true;
         end;
     end loop;

@@ -277,15 +277,14 @@ comment on function msrepl.refuse_truncate() is 'Refuses TRUNCATE of a replicate
 --
 -- Such a branch may be committed at the Subscriber already, and the next transaction there builds on it: on
 -- rows that are invisible here until the branch is finished, and that no lock can wait for. Each branch has
--- inserted its marker, so inserting the same one waits for it; that insert never stays. Returns whether
--- there was anything to wait for, that is, whether another try makes sense.
-create or replace function msrepl.await_branches(tables oid[]) returns boolean
+-- inserted its marker, so inserting the same one waits for it; that insert never stays. Callers try once more
+-- even if there was nothing to wait for: it may have ended since their last look.
+create or replace function msrepl.await_branches(tables oid[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
     branch text;
-    waited boolean := false;
 begin
     for branch in
         select p.gid
@@ -299,7 +298,6 @@ begin
                 and l.locktype = 'relation' and l.relation = any (tables) and l.mode = 'RowExclusiveLock')
         order by p.prepared
     loop
-        waited := true;
         begin
             insert into msrepl.branch_marker (gid, xid, participants)
             values (branch, pg_current_xact_id(), array[]::text[]);
@@ -314,7 +312,6 @@ begin
                            branch, current_setting('lock_timeout')));
         end;
     end loop;
-    return waited;
 end
 $msrepl$;
 alter function msrepl.await_branches(oid[]) owner to "msrepl_owner_0123456789ab";
@@ -345,9 +342,7 @@ begin
         begin
             execute 'set constraints ' || keys || case when defer then ' deferred' else ' immediate' end;
         exception when foreign_key_violation then
-            if not msrepl.await_branches(array(select a.objid from msrepl.sysarticles as a)) then
-                raise;
-            end if;
+            perform msrepl.await_branches(array(select a.objid from msrepl.sysarticles as a));
             execute 'set constraints ' || keys || ' immediate';
         end;
     end if;
