@@ -67,6 +67,21 @@ def test_ambiguous_names_are_told_apart() -> None:
 PART = st.text("azAZ09_.-", min_size=1, max_size=63)
 
 
+@given(
+    PART.map(lambda part: part[:20]), st.integers(0, 2**31), st.integers(0, 2**63 - 1), PART, PART
+)
+def test_a_further_branch_belongs_to_its_node(
+    coordinator: str, epoch: int, sequence: int, node: str, of: str
+) -> None:
+    """It is another than the node's first, and than that of anybody else."""
+    global_id = GlobalId(coordinator=coordinator, epoch=epoch, sequence=sequence)
+    made = names.further_branch(node, of)
+    first, further = global_id.branch(node), global_id.branch(made)
+    assert BranchId.parse(str(further)) == further != first
+    assert first.node == further.node == names.node_of(made) == node
+    assert names.further_branch(node, of + "x") != made
+
+
 @given(PART, st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1), PART)
 def test_ids_round_trip(coordinator: str, epoch: int, sequence: int, branch: str) -> None:
     """What is built is parsed; the longest gid fits into what PostgreSQL takes."""
@@ -89,11 +104,21 @@ def test_ids_round_trip(coordinator: str, epoch: int, sequence: int, branch: str
         "twopc:a:1:2:",
         "TWOPC:a:1:2:b",
         "twopc:a:1:2:b\n",
+        "twopc:a:1:2:b/",
+        "twopc:a:1:2:/b",
+        "twopc:a:1:2:b/c/d",
     ],
 )
 def test_foreign_gids_are_not_ours(gid: str) -> None:
     """They are never touched."""
     assert BranchId.parse(gid) is None
+
+
+def test_a_gid_too_long_for_the_server_is_refused() -> None:
+    """It takes 199 bytes."""
+    longest = GlobalId(coordinator="c" * 63, epoch=2**32, sequence=2**63 - 1)
+    with pytest.raises(ValueError, match="longer than 199"):
+        longest.branch(names.further_branch("p" * 63, "s" * 63))
 
 
 @pytest.mark.parametrize("part", ["", "a:b", "a b", "ä", "x" * 64, "a\n"])

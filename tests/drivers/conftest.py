@@ -18,11 +18,12 @@ from twopc.server import Server
 
 @pytest.fixture(scope="module")
 def shared_bank(server: Server, request: pytest.FixtureRequest) -> Iterator[Bank]:
-    """A Publisher and one Subscriber with accounts, on the worker's server.
+    """A Publisher and one Subscriber (or ``SUBSCRIBERS``) with accounts, on the worker's server.
 
     A module's ``BEFORE_PUBLISHING`` and ``AT_SUBSCRIBER`` are run there, and ``PUBLISH`` is published.
     """
-    topology = Topology(server=server, subscribers=("sub1",), lock_timeout_ms=500)
+    subscribers = getattr(request.module, "SUBSCRIBERS", ("sub1",))
+    topology = Topology(server=server, subscribers=subscribers, lock_timeout_ms=500)
 
     async def make() -> Bank:
         await topology.__aenter__()

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,18 +30,27 @@ class Ended:
 
 
 async def work(order: dict[str, Any]) -> str:
-    """Open a coordinator, which recovers; run the statements of a transaction, if there are any."""
+    """Open a coordinator, which recovers; run the statements of a transaction, if there are any.
+
+    With ``elsewhere``, addresses of other Subscribers, a statement is told where it goes: ``sub2: update``.
+    """
+    subscribers = {"sub1": order["subscriber"], **order["elsewhere"]}
     coordinator = PostgresCoordinator(
         order["coordinator"],
         distribution=order["distribution"],
         publisher=ParticipantAddress(**order["publisher"]),
-        subscribers={"sub1": ParticipantAddress(**order["subscriber"])},
+        subscribers={name: ParticipantAddress(**found) for name, found in subscribers.items()},
         recovery_interval_s=3600.0,
         in_doubt_after_s=1.0,
     )
     try:
         async with coordinator:
-            if order["statements"]:
+            if order["elsewhere"] and order["statements"]:
+                async with coordinator.several([*subscribers], **order["options"]) as transaction:
+                    for line in order["statements"]:
+                        where, _, statement = line.partition(": ")
+                        await transaction.at(where).execute(statement)
+            elif order["statements"]:
                 async with coordinator.transaction("sub1", **order["options"]) as transaction:
                     for statement in order["statements"]:
                         await transaction.execute(statement)
@@ -87,6 +97,7 @@ class Crashing:
         distribution: str,
         publisher: ParticipantAddress,
         subscriber: ParticipantAddress,
+        elsewhere: Mapping[str, ParticipantAddress] | None = None,
         arm: str = "",
         statements: tuple[str, ...] = (),
         options: dict[str, str] | None = None,
@@ -97,6 +108,7 @@ class Crashing:
             "distribution": distribution,
             "publisher": asdict(publisher),
             "subscriber": asdict(subscriber),
+            "elsewhere": {name: asdict(found) for name, found in (elsewhere or {}).items()},
             "arm": arm,
             "statements": statements,
             "options": options or {},

@@ -1,0 +1,220 @@
+"""The coordinator of a transaction at two Subscribers is killed (SIGKILL); another one recovers.
+
+Four branches, two of them at the Publisher: all are committed or none is, nothing stays prepared.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from sim import operate
+from tests.drivers.bank import PUB, Bank
+from tests.drivers.crashing import Crashing, Ended
+from tests.fix_link import until
+from twopc.drivers import keeper
+from twopc.drivers.points import Points
+from twopc.errors import RejectedError
+from twopc.names import BranchId
+from twopc.protocol.effects import Outcome
+
+SUBSCRIBERS = ("sub1", "sub2")
+FIRST = "sub1: update account set balance = 1 where id = 1"
+SECOND = "sub2: update account set balance = 1 where id = 2"
+NONE, ALL = (0, 0, 0, 0), (1, 1, 1, 1)
+_HELD = "select from pg_locks where locktype = 'advisory' and classid = 1836282469"
+
+
+@pytest.fixture(scope="module")
+def crashing() -> Iterator[Crashing]:
+    made = Crashing()
+    yield made
+    made.close()
+
+
+class Scene:
+    """A bank with two branches, and processes that work on it and die."""
+
+    def __init__(self, bank: Bank, crashing: Crashing) -> None:
+        self.bank = bank
+        self._crashing = crashing
+
+    async def killed(self, arm: str, **options: Any) -> None:
+        """A process that dies at a point; returns when the server has noticed."""
+        point, _, nth = arm.partition("@")
+        ended = await self._process(f"{point}=kill@{nth or 1}", FIRST, SECOND, **options)
+        assert ended.code == -signal.SIGKILL, f"{arm} was not reached: {ended}"
+        dsn = self.bank.topology.node("distribution").dsn
+
+        def is_gone() -> bool:
+            with psycopg.connect(dsn, autocommit=True) as eyes:
+                return not eyes.execute(_HELD).fetchall()
+
+        await until(is_gone, "the dead process's locks to be free")
+
+    async def recover(self) -> None:
+        """Another process takes over; one pass must do."""
+        assert (await self._process("")).code == 0
+        assert await self.bank.prepared() == []
+        assert await self.bank.decisions() == []
+
+    async def _process(self, arm: str, *statements: str, **options: Any) -> Ended:
+        return await self._crashing.run(
+            coordinator=self.bank.coordinator_name,
+            distribution=self.bank.topology.node("distribution").coordinator_dsn,
+            publisher=self.bank.address(PUB),
+            subscriber=self.bank.address("sub1"),
+            elsewhere={"sub2": self.bank.address("sub2")},
+            arm=arm,
+            statements=statements,
+            options=options,
+        )
+
+    async def effects(self) -> tuple[int, int, int, int]:
+        """What each branch was to set to 1: the Publisher's two, then the Subscribers'."""
+        bank = self.bank
+        return (
+            await bank.balance(PUB, 1),
+            await bank.balance(PUB, 2),
+            await bank.balance("sub1", 1),
+            await bank.balance("sub2", 2),
+        )
+
+    def markers(self, node: str) -> list[Any]:
+        """The branch markers at a node."""
+        with psycopg.connect(self.bank.topology.node(node).dsn, autocommit=True) as eyes:
+            return eyes.execute("select gid from msrepl.branch_marker").fetchall()
+
+    async def branches(self) -> dict[str, str]:
+        """Gids that are prepared, by branch."""
+        found = [BranchId.parse(gid) for gid in await self.bank.prepared()]
+        return {one.branch: str(one) for one in found if one is not None}
+
+
+@pytest.fixture
+async def scene(bank: Bank, crashing: Crashing) -> Scene:
+    return Scene(bank, crashing)
+
+
+UNDECIDED = (
+    "begin(sub2)", "after_prepare(pub)", "after_prepare(sub1)", "before_prepare(pub)@2",
+    "after_prepare(pub)@2", "after_prepare(sub2)", "before_decision",
+)  # fmt: skip
+DECIDED = (
+    "decision_logged", "after_commit(pub)", "before_commit(pub)@2", "after_commit(pub)@2",
+    "after_commit(sub1)", "before_commit(sub2)", "after_commit(sub2)", "before_forget",
+)  # fmt: skip
+LOGGING = ("presumed_abort", "presumed_commit", "presumed_nothing")
+
+
+@pytest.mark.parametrize("variant", LOGGING)
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [*((point, NONE) for point in UNDECIDED), *((point, ALL) for point in DECIDED)],
+)
+async def test_all_four_branches_agree(
+    scene: Scene, variant: str, point: str, expected: tuple[int, ...]
+) -> None:
+    await scene.killed(f"coordinator.{point}", commit=variant)
+    await scene.recover()
+    assert await scene.effects() == expected
+
+
+@pytest.mark.parametrize(
+    ("point", "expected"), [("before_decision", NONE), ("decision_logged", ALL)]
+)
+async def test_lazy_shipping(scene: Scene, point: str, expected: tuple[int, ...]) -> None:
+    await scene.killed(f"coordinator.{point}", shipping="lazy")
+    await scene.recover()
+    assert await scene.effects() == expected
+
+
+async def test_a_branch_is_listed_at_its_node(scene: Scene) -> None:
+    """Both branches of the Publisher are the Publisher's, and will be finished as decided."""
+    await scene.killed("coordinator.decision_logged")
+    listed = await operate.look(scene.bank.topology)
+    found = {
+        one.gid.rpartition(":")[2]: (one.node, one.decision, one.next_action) for one in listed
+    }
+    committed = "commit: the decision log says commit"
+    assert found == {
+        "pub": (PUB, "commit", committed),
+        "pub/sub2": (PUB, "commit", committed),
+        "sub1": ("sub1", "commit", committed),
+        "sub2": ("sub2", "commit", committed),
+    }
+    await scene.recover()
+
+
+@pytest.mark.parametrize("branch", ["pub", "pub/sub2", "sub1", "sub2"])
+async def test_a_branch_committed_by_force_takes_the_others_with_it(
+    scene: Scene, branch: str
+) -> None:
+    """With nothing decided, recovery finds the one that was committed from wherever it starts."""
+    await scene.killed("coordinator.before_decision")
+    gid = (await scene.branches())[branch]
+    topology = scene.bank.topology
+    assert await operate.force(topology, gid, Outcome.COMMITTED, "test") is Outcome.COMMITTED
+    await scene.recover()
+    assert await scene.effects() == ALL
+
+
+@pytest.mark.parametrize("ended", SUBSCRIBERS)
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [
+        ("after_prepare(pub)", NONE),
+        ("before_decision", ALL),
+        ("decision_logged", ALL),
+        ("after_commit(sub1)", ALL),
+    ],
+)
+async def test_a_session_is_ended(
+    scene: Scene, ended: str, point: str, expected: tuple[int, ...]
+) -> None:
+    """What is prepared is finished without its session; what is not votes no, for all four."""
+    points = Points()
+
+    async def end(_: str) -> None:
+        await scene.bank.fetch(ended, "select pg_terminate_backend(%s, 5000)", (pid,))
+
+    points.arm(f"coordinator.{point}", end)
+    async with scene.bank.coordinator(points=points) as coordinator:
+        transaction = await coordinator.several(SUBSCRIBERS).begin()
+        pid = transaction.at(ended).pid
+        for line in (FIRST, SECOND):
+            where, _, statement = line.partition(": ")
+            await transaction.at(where).execute(statement)
+        if expected is ALL:
+            await transaction.commit()
+        else:
+            with pytest.raises(RejectedError) as caught:
+                await transaction.commit()
+            assert caught.value.node == ended
+        assert await scene.bank.prepared() == []
+    assert not points.armed
+    assert await scene.effects() == expected
+
+
+async def test_markers_are_forgotten_at_every_node(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under the node of the branch, not under its name; at once, for want of a minute."""
+    async with scene.bank.coordinator() as coordinator:
+        async with coordinator.several(SUBSCRIBERS) as transaction:
+            for line in (FIRST, SECOND):
+                where, _, statement = line.partition(": ")
+                await transaction.at(where).execute(statement)
+        assert set(await scene.bank.markers(PUB)) == {
+            f"{transaction.gid}:pub",
+            f"{transaction.gid}:pub/sub2",
+        }
+    monkeypatch.setattr(keeper, "_MARKERS_KEPT_S", 0.0)
+    async with scene.bank.coordinator(recovery_interval_s=0.02) as coordinator:
+        coordinator.keeper.over(transaction.gid, transaction.branches)
+        for node in (PUB, *SUBSCRIBERS):
+            await until(lambda node=node: not scene.markers(node), f"{node} to forget")
