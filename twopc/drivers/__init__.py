@@ -13,6 +13,7 @@ from twopc.drivers.oneshot import Done
 from twopc.drivers.participant import ParticipantAddress
 from twopc.drivers.points import POINTS, Points
 from twopc.drivers.recovery import Settled
+from twopc.drivers.several import SeveralTransaction
 from twopc.drivers.transaction import Transaction
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Points",
     "PostgresCoordinator",
     "Settled",
+    "SeveralTransaction",
     "Transaction",
     "install_decision_log",
     "install_participant",
