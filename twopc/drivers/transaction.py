@@ -17,6 +17,7 @@ from twopc.drivers.lean import Report, report_of
 from twopc.drivers.outcome import rejection
 from twopc.drivers.plan import Plan
 from twopc.drivers.sessions import Session
+from twopc.drivers.statements import ending_word
 from twopc.errors import (
     ConfigurationError,
     DeadlockError,
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
     from twopc.drivers.coordinator import PostgresCoordinator
 
 _WROTE = re.compile(r"(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) [1-9]")
-_ENDS = re.compile(
-    r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*"
-    r"(?P<word>commit|end|abort|rollback(?!\s+(?:(?:work|transaction)\s+)?to\b)|begin|start\s+transaction"
-    r"|prepare\s+transaction)\b",
-    re.IGNORECASE | re.DOTALL,
-)
 _SET_LOCAL = re.compile(r"\s*set\s+(?:local|constraints|transaction)\b", re.IGNORECASE)
 _TRANSLATED = frozenset(("40001", "40P01", "55P03"))
 
@@ -197,6 +192,9 @@ class Transaction:
             InDoubtError: the outcome is not known; it will be the same at both sites.
         """
         session = self.session
+        if not session.lean.lost and not session.in_transaction:
+            await self.rollback()
+            raise self._past("a statement that was not its own")
         self._ending = True
         try:
             await self._coordinator.commit(self, session)
@@ -208,6 +206,9 @@ class Transaction:
         if self._session is not None and not self._ending:
             self._ending = True
             self.outcome = Outcome.ABORTED
+            if not self._session.in_transaction:
+                # What the link has open at the Publisher goes with the session.
+                self._session.lean.abort("a statement ended the transaction")
             try:
                 await self._coordinator.roll_back(self, self._session)
             finally:
@@ -222,12 +223,10 @@ class Transaction:
 
     def check(self, query: Any) -> None:
         """Refuse a statement that would end the transaction past its coordinator."""
-        if not isinstance(query, str):
-            return
-        found = _ENDS.match(query)
-        if found is not None:
+        word = ending_word(query)
+        if word:
             raise LocalProtocolError(
-                f"{found['word'].upper()} is not for execute(): the global transaction {self.gid} is ended"
+                f"{word.upper()} is not for execute(): the global transaction {self.gid} is ended"
                 " by commit() or rollback()"
             )
 
@@ -244,10 +243,13 @@ class Transaction:
             session.dirty = True
         if not session.in_transaction:
             session.lean.abort("a statement ended the transaction")
-            raise LocalProtocolError(
-                f"a statement ended the global transaction {self.gid} past its coordinator, with {tag!r}: "
-                "what it had changed at the Publisher is rolled back"
-            )
+            raise self._past(repr(tag))
+
+    def _past(self, what: str) -> LocalProtocolError:
+        return LocalProtocolError(
+            f"a statement ended the global transaction {self.gid} past its coordinator, with {what}: "
+            "what it had changed at the Publisher is rolled back"
+        )
 
     def translated(self, error: psycopg.Error) -> Exception:
         """The exception that the application gets for one of psycopg's."""
