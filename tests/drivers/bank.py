@@ -67,7 +67,10 @@ class Bank:
                 "set session_replication_role = replica; truncate msrepl.branch_marker;"
                 " update account set balance = 0, msrepl_tran_version = md5(id::text)::uuid",
             )
-        await self.fetch(self.topology.distribution, "delete from msrepl.decision")
+        await self.fetch(
+            self.topology.distribution,
+            "delete from msrepl.decision; delete from msrepl.heuristic_outcome",
+        )
 
     def address(self, name: str, **changes: Any) -> ParticipantAddress:
         """A node's address; `changes` go into its connection strings."""

@@ -53,6 +53,8 @@ class PostgresCoordinator:
         deadlock_interval_s: between two looks for deadlocks while transactions are open.
         in_doubt_after_s: how long to look for an outcome before `InDoubtError` is raised.
         answer_timeout_s: after how long without an answer a connection is given up.
+        markers_kept_s: how long branch markers are kept after their transaction was settled everywhere,
+            for those who ask late how it ended.
         points: protocol points; None: those that the environment arms.
         observe: sees every effect and event of every machine, with its global transaction.
     """
@@ -69,6 +71,7 @@ class PostgresCoordinator:
         deadlock_interval_s: float = 0.25,
         in_doubt_after_s: float = 10.0,
         answer_timeout_s: float = 60.0,
+        markers_kept_s: float = 60.0,
         points: Points | None = None,
         observe: Callable[[str, x.Effect | e.Event], None] | None = None,
     ) -> None:
@@ -107,6 +110,7 @@ class PostgresCoordinator:
             recovery_interval_s=recovery_interval_s,
             deadlock_interval_s=deadlock_interval_s,
             answer_timeout_s=answer_timeout_s,
+            markers_kept_s=markers_kept_s,
         )
         """What goes on in the background; see there."""
 

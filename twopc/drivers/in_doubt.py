@@ -19,7 +19,6 @@ from twopc.names import BranchId
 from twopc.protocol import VARIANTS
 from twopc.protocol.effects import Outcome, Record, RecordKind, record_of
 from twopc.protocol.recovery import Action, Found, decide
-from twopc.waits import WAITS_SQL, session
 
 _PREPARED = """
 select p.gid, p.owner, extract(epoch from clock_timestamp() - p.prepared)::float8, p.transaction::text,
@@ -37,6 +36,24 @@ from pg_prepared_xacts p
 where p.database = current_database()
 order by p.prepared, p.gid
 """
+# Every role may see who waits for which lock, though not what others are doing meanwhile.
+_WAITERS = """
+select x.gid, w.pid, a.application_name, w.mode || ' on ' || w.locktype,
+       coalesce(w.relation::regclass::text, (
+           select t.relation::regclass::text from pg_locks t
+           where t.pid = w.pid and t.granted and t.locktype = 'tuple' limit 1), '')
+from pg_locks w
+join pg_stat_activity a on a.pid = w.pid and a.datname = current_database()
+join pg_locks h on h.pid is null and h.granted
+     and (h.locktype, h.database, h.relation, h.page, h.tuple, h.transactionid, h.classid, h.objid,
+          h.objsubid) is not distinct from
+         (w.locktype, w.database, w.relation, w.page, w.tuple, w.transactionid, w.classid, w.objid,
+          w.objsubid)
+join pg_locks own on own.pid is null and own.locktype = 'transactionid'
+     and own.virtualtransaction = h.virtualtransaction
+join pg_prepared_xacts x on x.transaction = own.transactionid
+where not w.granted
+"""
 _EPOCHS = """
 select e.epoch, e.variant, not e.fenced and exists (
            select from pg_locks l
@@ -48,6 +65,15 @@ where e.coordinator = %s
 """
 _DECISION = "select kind, participants from msrepl.decision where (epoch, sequence) = (%s, %s)"
 _SMALL = "select coalesce(sum(relpages), 0) < 10000 from pg_class where oid = any(%s::regclass[])"
+# A savepoint has a transaction id of its own, and no view tells whose it is: so what counts is that the
+# row is held by somebody who came after and is not finished.
+_HELD_ROWS = """
+select count(*)
+from {relation} as t, (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint >> 32 << 32 as epoch) as e
+where case when age(t.xmax) between 1 and age({xid}::xid)
+           then pg_xact_status((e.epoch | t.xmax::text::bigint)::text::xid8) = 'in progress'
+      end
+"""
 _RECORD_OUTCOME = {RecordKind.COMMIT: Outcome.COMMITTED, RecordKind.ABORT: Outcome.ABORTED}
 
 
@@ -72,7 +98,8 @@ class InDoubtBranch:
     relations: tuple[str, ...]
     """Tables that it has changed or locked."""
     rows_locked: int | None
-    """Rows that it has updated, deleted or locked; None where that cannot be counted."""
+    """Rows of those that it has updated, deleted or locked, or that were locked since; None where they
+    cannot be counted: not all may read them, and large tables are not read."""
     waiters: tuple[Waiter, ...]
     decision: str
     """``commit``, ``abort``, ``collecting`` or empty: what the decision log says."""
@@ -114,9 +141,10 @@ async def in_doubt(
     ledger = await read_ledger(database, coordinator)
     found: list[InDoubtBranch] = []
     for participant in participants:
-        waits = [
-            session(participant.name, row) for row in await participant.database.fetch(WAITS_SQL)
-        ]
+        waiters: dict[str, list[Waiter]] = {}
+        for gid, pid, name, lock, relation in await participant.database.fetch(_WAITERS):
+            waiter = Waiter(pid=pid, application_name=name, lock=lock, relation=relation)
+            waiters.setdefault(gid, []).append(waiter)
         for gid, owner, age_s, xid, relations in await participant.database.fetch(_PREPARED):
             record = await _decision_of(database, ledger, gid)
             found.append(
@@ -127,16 +155,7 @@ async def in_doubt(
                     age_s=age_s,
                     relations=tuple(relations),
                     rows_locked=await _rows_locked(participant.database, relations, xid),
-                    waiters=tuple(
-                        Waiter(
-                            pid=one.pid,
-                            application_name=one.application_name,
-                            lock=one.lock,
-                            relation=one.relation,
-                        )
-                        for one in waits
-                        if gid in one.holder_gids
-                    ),
+                    waiters=tuple(waiters.get(gid, ())),
                     decision=str(record.kind) if record is not None else "",
                     ours=_is_of(gid, coordinator),
                     next_action=_next_action(ledger, gid, participant.name, record),
@@ -159,17 +178,14 @@ async def _decision_of(database: Database, ledger: Ledger, gid: str) -> Record |
 
 
 async def _rows_locked(database: Database, relations: list[str], xid: str) -> int | None:
-    """Counted by the old versions of the rows; of small tables only, since all of it is read."""
+    """Counted by the old versions of the rows; of small tables only, since all of them is read."""
     total = 0
     try:
         if not (await database.fetch(_SMALL, (relations,)))[0][0]:
             return None
         async with database.use() as connection:
             for relation in relations:  # regclass output: quoted by the server
-                text = sql.SQL("select count(*) from {} where xmax = {}::xid").format(
-                    sql.SQL(relation),
-                    sql.Literal(xid),
-                )
+                text = sql.SQL(_HELD_ROWS).format(relation=sql.SQL(relation), xid=sql.Literal(xid))
                 row = await (await connection.execute(text)).fetchone()
                 total += row[0] if row else 0
     except psycopg.errors.InsufficientPrivilege:

@@ -25,9 +25,6 @@ from twopc.waits import Transactions
 
 _log = get_logger(__name__)
 
-#: How long a marker is kept after its transaction was settled everywhere: for so long can be found out
-#: how it ended, by a client that never got the answer.
-_MARKERS_KEPT_S = 60.0
 _MARKERS_BATCH = 2000
 
 
@@ -46,6 +43,7 @@ class Keeper:
         recovery_interval_s: float,
         deadlock_interval_s: float,
         answer_timeout_s: float,
+        markers_kept_s: float,
     ) -> None:
         """`active` holds the transactions that are open or being committed, by sequence."""
         self._coordinator = coordinator
@@ -55,6 +53,7 @@ class Keeper:
         self._recovery_interval_s = recovery_interval_s
         self._deadlock_interval_s = deadlock_interval_s
         self._answer_timeout_s = answer_timeout_s
+        self._markers_kept_s = markers_kept_s
         # Connections of its own, so that a branch that keeps recovery waiting keeps nobody else.
         self._participants = {one.name: Participant(one, coordinator) for one in addresses}
         self._looking = [
@@ -67,7 +66,7 @@ class Keeper:
             database=Database("distribution", distribution, f"twopc recovery {coordinator}"),
             points=hub.points,
         )
-        self._detector = DeadlockDetector(self._looking, self._known, self._tell)
+        self.detector = DeadlockDetector(self._looking, self._known, self._tell)
         self._unsettled: set[Key] = set()
         self._over: deque[tuple[float, str, tuple[str, ...]]] = deque()
         self._wake = asyncio.Event()
@@ -150,7 +149,7 @@ class Keeper:
                 lean.abort(f"no answer within {self._answer_timeout_s:g} s")
 
     async def _forget_markers(self) -> None:
-        until = asyncio.get_running_loop().time() - _MARKERS_KEPT_S
+        until = asyncio.get_running_loop().time() - self._markers_kept_s
         while self._over and self._over[0][0] <= until:
             gone: dict[str, list[str]] = {}
             while (
@@ -175,7 +174,7 @@ class Keeper:
             # Whoever is in a deadlock was there the last time, too.
             open_ = set(self._active)
             if open_ & before:
-                await self._detector.look()
+                await self.detector.look()
             before = open_
 
     def _known(self) -> Transactions:
