@@ -223,7 +223,7 @@ class CaptureTexts:
                 sql.Literal(ends), sql.Literal(may_act)
             ),
             "relation": sql.Literal(self.table.as_string(None)),
-            "release": sql.SQL("perform msrepl.release_held();") if ends else NOTHING,
+            "note": sql.SQL("perform msrepl.release_held(sync.marker);"),
         }
         if operation != "ins":
             holes |= {"old_key": self._keys("o"), "old_columns": self._images("o")}

@@ -155,6 +155,7 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
         render("subscriber", "fetch_stored", owner=owner),
         render("subscriber", "renew_version", owner=owner),
         render("subscriber", "held_row", owner=owner),
+        render("subscriber", "held_rows_left", owner=owner),
         render(
             "subscriber",
             "send_held",
@@ -178,6 +179,7 @@ def prepare_publisher(owner: sql.Identifier, sites: Sites, *, may_hold: bool) ->
     """The procedure that prepares the Publisher's branch; with foreign keys, rows may still be held."""
     held = (
         "\n    perform msrepl.send_held();"
+        "\n    perform msrepl.held_rows_left();"
         "\n    marker := nullif(current_setting('msrepl.marker', true), '')::tid;"
     )
     return render(

@@ -8,7 +8,7 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
     perform msrepl.leave_statement(tg_relid, tg_op, true, true);
-    perform msrepl.release_held();
+    perform msrepl.release_held(null);
     return null;
 end
 $msrepl$;

@@ -1,33 +1,35 @@
--- msrepl.held_row: rows of statements that wait until no statement is open any more.
+-- msrepl.held_row: rows of statements that wait until no statement is open any more, a set for each statement.
 -- called by: capture triggers of tables that may hold, send_held
 -- tables:    itself
 -- holes:     owner
 --
--- place     number of the statement that changed the row, among those that were open together
--- relid     the subscribed table
--- old_link  identifies the row as it was (table, key and version); null if it was inserted
--- new_link  identifies the row as it is; null if it was deleted
--- old_key   key and version of the row as it was
--- old_row   the row as it was
--- new_row   the row as it is
--- moved     it was updated, and values changed that foreign keys with actions refer to
+-- place      number of the statement that changed the rows, among those that were open together
+-- relid      the subscribed table
+-- old_links  identify the rows as they were (table, key and version); null if they were inserted
+-- new_links  identify the rows as they are; null if they were deleted
+-- old_keys   key and version of the rows as they were, for an update
+-- old_rows   the rows as they were
+-- new_rows   the rows as they are
+-- moved      by an update, whether values changed that foreign keys with actions refer to
 --
 -- A table may hold if a foreign key leads to it or from it, or if a unique key of it is checked at the end of
 -- a statement: what one statement does must then arrive in another order than its AFTER triggers fire in.
 --
--- Unlogged: a row lives no longer than the statement that brought it.
+-- Unlogged: a set lives no longer than the statement that brought it. No index: the setting msrepl.held_rows
+-- says where a transaction's sets are, and under SERIALIZABLE the pages of an index would make unrelated
+-- transactions conflict. The setting is not trusted: `xid` is checked, and prepare_publisher sees by the
+-- statistics of its own transaction whether a set was left (held_rows_left).
 create unlogged table if not exists msrepl.held_row (
     xid xid8 not null,
     place integer not null,
     relid oid not null,
-    old_link uuid,
-    new_link uuid,
-    old_key text,
-    old_row text,
-    new_row text,
-    moved boolean not null default false
+    old_links uuid[],
+    new_links uuid[],
+    old_keys text[],
+    old_rows text[],
+    new_rows text[],
+    moved boolean[]
 );
-create index if not exists held_row_xid on msrepl.held_row (xid);
 alter table msrepl.held_row owner to {owner};
 revoke all on msrepl.held_row from public;
 comment on table msrepl.held_row is 'Rows of statements that wait until no statement is open any more';

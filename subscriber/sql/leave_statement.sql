@@ -20,11 +20,10 @@ begin
         perform set_config('msrepl.open_statements', others, true);
     end if;
     if strpos(coalesce(others, state), ';') = 0 and not may_act
-        and coalesce(current_setting('msrepl.holding', true), '') <> 'on'
+        and coalesce(current_setting('msrepl.held_rows', true), '') = ''
     then
         return 0;
     end if;
-    perform set_config('msrepl.holding', 'on', true);
     return coalesce(substring(entry from '[0-9]+$')::integer, 1);
 end
 $msrepl$;

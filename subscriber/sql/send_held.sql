@@ -21,6 +21,8 @@ declare
     marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
     transaction constant text := current_setting('msrepl.gid', true);
     sites constant text[] := nullif(current_setting('msrepl.participants', true), '');
+    held constant tid[] :=
+        string_to_array(coalesce(current_setting('msrepl.held_rows', true), ''), ' ')::tid[];
     first text := 'null,null,';
     step record;
     message text;
@@ -31,27 +33,33 @@ declare
     key text;
     stored jsonb;
 begin
-    if not exists (select from msrepl.held_row as h where h.xid = pg_current_xact_id_if_assigned()) then
+    if cardinality(held) = 0 then
         return;
     end if;
+    perform set_config('msrepl.held_rows', '', true);
     if marker is null then
         if coalesce(transaction, '') = '' then
             perform msrepl.raise_uncoordinated(
-                (select min(h.relid)::regclass::text from msrepl.held_row as h where h.xid = pg_current_xact_id()));
+                (select min(h.relid)::regclass::text from msrepl.held_row as h where h.ctid = any (held)));
         end if;
         first := quote_literal(transaction || coalesce(':' || sites[1], {publisher_branch}))
             || ',' || coalesce(quote_literal(sites), {sites_text}) || ',';
     end if;
     for step in
-        with recursive gone as (
-            delete from msrepl.held_row as h where h.xid = pg_current_xact_id() returning h.*
+        with recursive sets as (
+            delete from msrepl.held_row as h where h.ctid = any (held) and h.xid = pg_current_xact_id()
+            returning h.*
+        ), gone as materialized (
+            select s.relid, s.place, r.*
+            from sets as s, unnest(s.old_links, s.new_links, s.old_keys, s.old_rows, s.new_rows, s.moved)
+                as r(old_link, new_link, old_key, old_row, new_row, moved)
         ), walk as (
             select g.relid, g.place, g.old_key, g.old_row, g.new_link, g.new_row, g.moved
             from gone as g
             where not exists (select from gone as p where p.new_link = g.old_link)
           union all
             select w.relid, greatest(w.place, g.place), w.old_key, w.old_row, g.new_link, g.new_row,
-                   w.moved or g.moved
+                   coalesce(w.moved, false) or coalesce(g.moved, false)
             from walk as w
             join gone as g on g.old_link = w.new_link
         ), net as (
@@ -76,7 +84,7 @@ begin
             from changed as c
         ), calls as (
             select n.relid, n.operation, case when s.entangled and n.operation <> 'ins' then n.place end as wave,
-                   s.cyclic and n.operation = 'upd' and n.moved as last,
+                   s.cyclic and n.operation = 'upd' and coalesce(n.moved, false) as last,
                    array_agg(n.old_key)::text as old_keys, array_agg(n.old_row)::text as old_rows,
                    array_agg(n.new_row)::text as new_rows
             from net as n

@@ -349,6 +349,23 @@ async def test_held_rows_are_gone_afterwards(make_pair: MakePair) -> None:
     assert await pair.topology.execute("sub1", "select count(*) from msrepl.held_row") == [(0,)]
 
 
+async def test_serializable_transactions_do_not_meet_in_our_tables(make_pair: MakePair) -> None:
+    """What is held takes no predicate lock, in which unrelated transactions would meet."""
+    pair = await three_levels(make_pair)
+    await pair.begin(isolation="serializable")
+    await pair.execute("delete from parent where id = 1")
+    await pair.execute("update parent set id = 99 where id = 2")
+    taken = """
+        select distinct c.relname from pg_locks l join pg_class c on c.oid = l.relation
+        where l.mode = 'SIReadLock' and c.relname ~ '^(held|branch)'
+    """
+    assert await pair.topology.execute("sub1", taken) == []
+    calls = await pair.prepare()
+    assert await pair.topology.execute("sub1", taken) == []
+    await pair.finish(calls)
+    await pair.equal(*LEVELS)
+
+
 async def test_publishing_makes_keys_deferrable_and_unpublishing_restores(
     make_pair: MakePair,
 ) -> None:
@@ -385,8 +402,10 @@ async def test_publishing_makes_keys_deferrable_and_unpublishing_restores(
         "set local msrepl.open_statements = ''",
         "set local msrepl.open_statements = '7;1 DELETE 7'",
         "set local msrepl.open_statements = 'x'",
-        "set local msrepl.holding = ''",
-        "set local msrepl.holding = 'on'",
+        "set local msrepl.held_rows = ''",
+        "set local msrepl.held_rows = '(0,1)'",
+        "set local msrepl.held_rows = '(0,1) (0,2) (0,3) (7,7)'",
+        "set local msrepl.held_rows = 'x'",
         "set local msrepl.marker = ''",
     ],
 )

@@ -88,14 +88,16 @@ begin
 -- fragment: holds inserted rows while other statements are open.
 -- called by: rendered into capture_insert of tables that may hold
 -- tables:    transition table inserted; msrepl.held_row
--- holes:     place, relation, new_key, new_columns, release
+-- holes:     place, relation, new_key, new_columns, note
     sync.place := msrepl.leave_statement(tg_relid, tg_op, true, false);
     if sync.place > 0 then
-        insert into msrepl.held_row (xid, place, relid, new_link, new_row)
+        insert into msrepl.held_row as h (xid, place, relid, new_links, new_rows)
         select pg_current_xact_id(), sync.place, '"sales"."line"'::regclass,
-               md5('"sales"."line"' || row("n"."order", "n"."place", "n"."msrepl_tran_version")::text)::uuid, row("n"."order", "n"."place", "n"."code", "n"."data", "n"."msrepl_tran_version")::text
-        from inserted as n;
-        perform msrepl.release_held();
+               array_agg(md5('"sales"."line"' || row("n"."order", "n"."place", "n"."msrepl_tran_version")::text)::uuid), array_agg(row("n"."order", "n"."place", "n"."code", "n"."data", "n"."msrepl_tran_version")::text)
+        from inserted as n
+        having count(*) > 0
+        returning h.ctid into sync.marker;
+        perform msrepl.release_held(sync.marker);
         return null;
     end if;
 
@@ -224,15 +226,17 @@ begin
 -- fragment: holds updated rows, old and new, while other statements are open.
 -- called by: rendered into capture_update of tables that may hold
 -- tables:    transition tables deleted and inserted; msrepl.held_row
--- holes:     place, relation, derived, old_key, old_columns, old_target, new_key, new_columns, new_target, release
+-- holes:     place, relation, derived, old_key, old_columns, old_target, new_key, new_columns, new_target, note
 --
 -- Pairs as capture_update does: a new row's version was derived from its old one.
     sync.place := msrepl.leave_statement(tg_relid, tg_op, true, false);
     if sync.place > 0 then
-        insert into msrepl.held_row (xid, place, relid, old_link, new_link, old_key, old_row, new_row, moved)
+        insert into msrepl.held_row as h
+            (xid, place, relid, old_links, new_links, old_keys, old_rows, new_rows, moved)
         select pg_current_xact_id(), sync.place, '"sales"."line"'::regclass,
-               md5('"sales"."line"' || paired.old_key)::uuid, md5('"sales"."line"' || paired.new_key)::uuid,
-               paired.old_key, paired.old_row, paired.new_row, paired.old_target <> paired.new_target
+               array_agg(md5('"sales"."line"' || paired.old_key)::uuid), array_agg(md5('"sales"."line"' || paired.new_key)::uuid),
+               array_agg(paired.old_key), array_agg(paired.old_row), array_agg(paired.new_row),
+               array_agg(paired.old_target <> paired.new_target)
         from rows from (
             unnest((select array_agg(row("o"."order", "o"."place", "o"."msrepl_tran_version")::text order by md5(o.msrepl_tran_version::text || coalesce(current_setting('msrepl.gid', true), ''))::uuid) from deleted as o)),
             unnest((select array_agg(row("o"."order", "o"."place", "o"."code", "o"."data", "o"."msrepl_tran_version")::text order by md5(o.msrepl_tran_version::text || coalesce(current_setting('msrepl.gid', true), ''))::uuid) from deleted as o)),
@@ -240,8 +244,10 @@ begin
             unnest((select array_agg(row("n"."order", "n"."place", "n"."msrepl_tran_version")::text order by n.msrepl_tran_version) from inserted as n)),
             unnest((select array_agg(row("n"."order", "n"."place", "n"."code", "n"."data", "n"."msrepl_tran_version")::text order by n.msrepl_tran_version) from inserted as n)),
             unnest((select array_agg(row("n"."order", "n"."place")::text order by n.msrepl_tran_version) from inserted as n))
-        ) as paired(old_key, old_row, old_target, new_key, new_row, new_target);
-        perform msrepl.release_held();
+        ) as paired(old_key, old_row, old_target, new_key, new_row, new_target)
+        having count(*) > 0
+        returning h.ctid into sync.marker;
+        perform msrepl.release_held(sync.marker);
         return null;
     end if;
 
@@ -371,14 +377,16 @@ begin
 -- fragment: holds deleted rows while other statements are open.
 -- called by: rendered into capture_delete of tables that may hold
 -- tables:    transition table deleted; msrepl.held_row
--- holes:     place, relation, old_key, old_columns, release
+-- holes:     place, relation, old_key, old_columns, note
     sync.place := msrepl.leave_statement(tg_relid, tg_op, true, false);
     if sync.place > 0 then
-        insert into msrepl.held_row (xid, place, relid, old_link, old_row)
+        insert into msrepl.held_row as h (xid, place, relid, old_links, old_rows)
         select pg_current_xact_id(), sync.place, '"sales"."line"'::regclass,
-               md5('"sales"."line"' || row("o"."order", "o"."place", "o"."msrepl_tran_version")::text)::uuid, row("o"."order", "o"."place", "o"."code", "o"."data", "o"."msrepl_tran_version")::text
-        from deleted as o;
-        perform msrepl.release_held();
+               array_agg(md5('"sales"."line"' || row("o"."order", "o"."place", "o"."msrepl_tran_version")::text)::uuid), array_agg(row("o"."order", "o"."place", "o"."code", "o"."data", "o"."msrepl_tran_version")::text)
+        from deleted as o
+        having count(*) > 0
+        returning h.ctid into sync.marker;
+        perform msrepl.release_held(sync.marker);
         return null;
     end if;
 
@@ -562,6 +570,7 @@ declare
     context text;
 begin
     perform msrepl.send_held();
+    perform msrepl.held_rows_left();
     marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     select m.gid, m.participants, m.calls, m.pending into marked, sites, sent, queued
     from msrepl.branch_marker as m

@@ -108,6 +108,10 @@ revoke all on msrepl.mssubscription_agents, msrepl.msreplication_objects from pu
 -- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not
 --              compressed, because each statement that waits writes all of it again
 -- fence        true: not a branch but the row of the one who made sure that there will be none
+--
+-- The owner creates it: ALTER TABLE ... OWNER would lock a table that is in use, whenever a topology is
+-- opened again.
+set local role "msrepl_owner_8d9001d32c6a";
 create table if not exists msrepl.branch_marker (
     gid text primary key,
     xid xid8 not null unique,
@@ -119,9 +123,9 @@ create table if not exists msrepl.branch_marker (
     fence boolean not null default false,
     created_at timestamptz not null default clock_timestamp()
 );
-alter table msrepl.branch_marker owner to "msrepl_owner_8d9001d32c6a";
 revoke all on msrepl.branch_marker from public;
 comment on table msrepl.branch_marker is 'One row per branch of a global transaction that wrote in this database';
+reset role;
 
 -- msrepl.raise_conflict: the one place where a refusal gets its message, SQLSTATE and numbers.
 -- called by: sync procedures (Publisher), capture triggers (Subscriber)
@@ -924,39 +928,66 @@ alter function msrepl.renew_version() owner to "msrepl_owner_8d9001d32c6a";
 revoke all on function msrepl.renew_version() from public;
 comment on function msrepl.renew_version() is 'Gives an inserted row a version of its own';
 
--- msrepl.held_row: rows of statements that wait until no statement is open any more.
+-- msrepl.held_row: rows of statements that wait until no statement is open any more, a set for each statement.
 -- called by: capture triggers of tables that may hold, send_held
 -- tables:    itself
 -- holes:     owner
 --
--- place     number of the statement that changed the row, among those that were open together
--- relid     the subscribed table
--- old_link  identifies the row as it was (table, key and version); null if it was inserted
--- new_link  identifies the row as it is; null if it was deleted
--- old_key   key and version of the row as it was
--- old_row   the row as it was
--- new_row   the row as it is
--- moved     it was updated, and values changed that foreign keys with actions refer to
+-- place      number of the statement that changed the rows, among those that were open together
+-- relid      the subscribed table
+-- old_links  identify the rows as they were (table, key and version); null if they were inserted
+-- new_links  identify the rows as they are; null if they were deleted
+-- old_keys   key and version of the rows as they were, for an update
+-- old_rows   the rows as they were
+-- new_rows   the rows as they are
+-- moved      by an update, whether values changed that foreign keys with actions refer to
 --
 -- A table may hold if a foreign key leads to it or from it, or if a unique key of it is checked at the end of
 -- a statement: what one statement does must then arrive in another order than its AFTER triggers fire in.
 --
--- Unlogged: a row lives no longer than the statement that brought it.
+-- Unlogged: a set lives no longer than the statement that brought it. No index: the setting msrepl.held_rows
+-- says where a transaction's sets are, and under SERIALIZABLE the pages of an index would make unrelated
+-- transactions conflict. The setting is not trusted: `xid` is checked, and prepare_publisher sees by the
+-- statistics of its own transaction whether a set was left (held_rows_left).
 create unlogged table if not exists msrepl.held_row (
     xid xid8 not null,
     place integer not null,
     relid oid not null,
-    old_link uuid,
-    new_link uuid,
-    old_key text,
-    old_row text,
-    new_row text,
-    moved boolean not null default false
+    old_links uuid[],
+    new_links uuid[],
+    old_keys text[],
+    old_rows text[],
+    new_rows text[],
+    moved boolean[]
 );
-create index if not exists held_row_xid on msrepl.held_row (xid);
 alter table msrepl.held_row owner to "msrepl_owner_8d9001d32c6a";
 revoke all on msrepl.held_row from public;
 comment on table msrepl.held_row is 'Rows of statements that wait until no statement is open any more';
+
+-- msrepl.held_rows_left: refuses to prepare a transaction that has held rows and not sent them.
+-- called by: prepare_publisher
+-- tables:    msrepl.held_row; statistics of the transaction
+-- holes:     owner
+--
+-- Only a user who has changed our settings gets so far. Looking for the rows would put them under the
+-- predicate locks of SERIALIZABLE, so it is done only if more were inserted than deleted.
+create or replace function msrepl.held_rows_left() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if pg_stat_get_xact_tuples_inserted('msrepl.held_row'::regclass)
+        <> pg_stat_get_xact_tuples_deleted('msrepl.held_row'::regclass)
+        and exists (select from msrepl.held_row as h where h.xid = pg_current_xact_id_if_assigned())
+    then
+        raise exception 'changes of this transaction were held and not sent: its settings msrepl.* were changed'
+            using errcode = 'invalid_transaction_state', hint = 'Roll back and try again.';
+    end if;
+end
+$msrepl$;
+alter function msrepl.held_rows_left() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.held_rows_left() from public;
+comment on function msrepl.held_rows_left() is 'Refuses to prepare a transaction that has not sent what it held';
 
 -- msrepl.send_held: sends the net effect of what is held, children before their parents.
 -- called by: release_held; prepare_publisher, should anything be left
@@ -981,6 +1012,8 @@ declare
     marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
     transaction constant text := current_setting('msrepl.gid', true);
     sites constant text[] := nullif(current_setting('msrepl.participants', true), '');
+    held constant tid[] :=
+        string_to_array(coalesce(current_setting('msrepl.held_rows', true), ''), ' ')::tid[];
     first text := 'null,null,';
     step record;
     message text;
@@ -991,27 +1024,33 @@ declare
     key text;
     stored jsonb;
 begin
-    if not exists (select from msrepl.held_row as h where h.xid = pg_current_xact_id_if_assigned()) then
+    if cardinality(held) = 0 then
         return;
     end if;
+    perform set_config('msrepl.held_rows', '', true);
     if marker is null then
         if coalesce(transaction, '') = '' then
             perform msrepl.raise_uncoordinated(
-                (select min(h.relid)::regclass::text from msrepl.held_row as h where h.xid = pg_current_xact_id()));
+                (select min(h.relid)::regclass::text from msrepl.held_row as h where h.ctid = any (held)));
         end if;
         first := quote_literal(transaction || coalesce(':' || sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sites), 'array[''pub'', ''sub1'']') || ',';
     end if;
     for step in
-        with recursive gone as (
-            delete from msrepl.held_row as h where h.xid = pg_current_xact_id() returning h.*
+        with recursive sets as (
+            delete from msrepl.held_row as h where h.ctid = any (held) and h.xid = pg_current_xact_id()
+            returning h.*
+        ), gone as materialized (
+            select s.relid, s.place, r.*
+            from sets as s, unnest(s.old_links, s.new_links, s.old_keys, s.old_rows, s.new_rows, s.moved)
+                as r(old_link, new_link, old_key, old_row, new_row, moved)
         ), walk as (
             select g.relid, g.place, g.old_key, g.old_row, g.new_link, g.new_row, g.moved
             from gone as g
             where not exists (select from gone as p where p.new_link = g.old_link)
           union all
             select w.relid, greatest(w.place, g.place), w.old_key, w.old_row, g.new_link, g.new_row,
-                   w.moved or g.moved
+                   coalesce(w.moved, false) or coalesce(g.moved, false)
             from walk as w
             join gone as g on g.old_link = w.new_link
         ), net as (
@@ -1036,7 +1075,7 @@ begin
             from changed as c
         ), calls as (
             select n.relid, n.operation, case when s.entangled and n.operation <> 'ins' then n.place end as wave,
-                   s.cyclic and n.operation = 'upd' and n.moved as last,
+                   s.cyclic and n.operation = 'upd' and coalesce(n.moved, false) as last,
                    array_agg(n.old_key)::text as old_keys, array_agg(n.old_row)::text as old_rows,
                    array_agg(n.new_row)::text as new_rows
             from net as n
@@ -1155,11 +1194,10 @@ begin
         perform set_config('msrepl.open_statements', others, true);
     end if;
     if strpos(coalesce(others, state), ';') = 0 and not may_act
-        and coalesce(current_setting('msrepl.holding', true), '') <> 'on'
+        and coalesce(current_setting('msrepl.held_rows', true), '') = ''
     then
         return 0;
     end if;
-    perform set_config('msrepl.holding', 'on', true);
     return coalesce(substring(entry from '[0-9]+$')::integer, 1);
 end
 $msrepl$;
@@ -1167,25 +1205,28 @@ alter function msrepl.leave_statement(oid, text, boolean, boolean) owner to "msr
 revoke all on function msrepl.leave_statement(oid, text, boolean, boolean) from public;
 comment on function msrepl.leave_statement(oid, text, boolean, boolean) is 'Notes a statement that ends, and says whether its rows must be held';
 
--- msrepl.release_held: sends what is held, once no statement is open any more.
+-- msrepl.release_held: notes a set of rows that is held, and sends what is held once no statement is open.
 -- called by: capture triggers of tables that may hold, close_statement
 -- tables:    none here; see send_held
 -- holes:     owner
-create or replace function msrepl.release_held() returns void
+create or replace function msrepl.release_held(held tid) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
+    if held is not null then
+        perform set_config('msrepl.held_rows',
+            concat_ws(' ', nullif(current_setting('msrepl.held_rows', true), ''), held), true);
+    end if;
     if strpos(coalesce(current_setting('msrepl.open_statements', true), ''), ';') = 0 then
         perform set_config('msrepl.open_statements', '', true);
-        perform set_config('msrepl.holding', '', true);
         perform msrepl.send_held();
     end if;
 end
 $msrepl$;
-alter function msrepl.release_held() owner to "msrepl_owner_8d9001d32c6a";
-revoke all on function msrepl.release_held() from public;
-comment on function msrepl.release_held() is 'Sends what is held, once no statement is open any more';
+alter function msrepl.release_held(tid) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.release_held(tid) from public;
+comment on function msrepl.release_held(tid) is 'Notes rows that are held, and sends them once no statement is open';
 
 -- msrepl.close_statement: ends a statement whose rows an AFTER ROW trigger has captured.
 -- called by: AFTER STATEMENT triggers of tables that may hold and have AFTER ROW triggers of the user's
@@ -1197,7 +1238,7 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
     perform msrepl.leave_statement(tg_relid, tg_op, true, true);
-    perform msrepl.release_held();
+    perform msrepl.release_held(null);
     return null;
 end
 $msrepl$;
