@@ -33,28 +33,36 @@ NODES = (*SITES, LOG)
 RECOVERY_S = 3.0
 
 ROWS = 50_000
-#: Key of the advisory lock that holds up whoever prepares a change of `gated` or `gated_here`.
+#: Key of the advisory lock that holds up whoever prepares a change of `gated` or `gated_here`. A row below
+#: zero makes PREPARE fail there.
 GATE = 4711
-_AT_PUBLISHER = (
+AT_PUBLISHER = (
     "create table kind (id int primary key)",
     "insert into kind values (1)",
     "create table account (id int primary key, balance int not null)",
     f"insert into account select g, 100 from generate_series(1, {ROWS}) as g",
     "create table entry (id int primary key,"
     " kind int not null references kind deferrable initially deferred, amount int not null)",
+    "create table badge (id int primary key, code int unique deferrable initially deferred)",
 )
+#: What the Subscriber does not know of, unless somebody tells it.
+ONLY_THERE = "insert into badge values (0, 0)"
 #: What PREPARE waits in, at either end, while somebody holds the advisory lock `GATE`.
-_GATED = (
+GATED = (
     "create table gated (id int primary key)",
-    "create function pass_the_gate() returns trigger language plpgsql as"
-    f" $$ begin perform pg_advisory_xact_lock_shared({GATE}); return null; end $$",
+    "create or replace function pass_the_gate() returns trigger language plpgsql as"
+    f" $$ begin perform pg_advisory_xact_lock_shared({GATE});"
+    " if new.id < 0 then raise exception 'nothing below zero passes'; end if; return null; end $$",
     "create constraint trigger pass_the_gate after insert on gated deferrable initially deferred"
     " for each row execute function pass_the_gate()",
 )
-_AT_SUBSCRIBER = (
+AT_SUBSCRIBER = (
     "create table only_here (number int unique deferrable initially deferred)",
-    *(text.replace("gated", "gated_here") for text in _GATED),
+    "create table parent_here (id int primary key)",
+    "create table child_here (id int references parent_here deferrable initially deferred)",
+    *(text.replace("gated", "gated_here") for text in GATED),
 )
+TABLES_HERE = "only_here, parent_here, child_here, gated_here"
 
 _PREPARED = """
 select gid, transaction::text, prepared::text, owner::text, database::text
@@ -90,8 +98,12 @@ class State:
 class Rig:
     """The three servers, with everything installed; a context manager that ends them."""
 
-    def __init__(self, *, durable: bool = False, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, *, durable: bool = False, settings: dict[str, str] | None = None, planted: bool = True
+    ) -> None:
+        """`planted`: with prepared transactions of others at both sites; see `others`."""
         self._options: dict[str, Any] = {"durable": durable, "settings": settings}
+        self._planted = planted
         self.servers: dict[str, Server] = {}
         self.topology: Topology
         self._names = itertools.count(1)
@@ -103,7 +115,8 @@ class Rig:
                 self.servers[node] = Server.start(**self._options)
                 self.servers[node].create_database(node)
             self.topology = asyncio.run(self._installed())
-            self._plant()
+            if self._planted:
+                self._plant()
         except BaseException:
             self._stop()
             raise
@@ -125,15 +138,16 @@ class Rig:
         dsns = {node: server.dsn(node) for node, server in self.servers.items()}
         topology = Topology(subscribers=(SUBSCRIBER,), dsns=dsns, keep=True)
         async with topology:
-            for statement in (*_AT_PUBLISHER, *_GATED):
+            for statement in (*AT_PUBLISHER, *GATED):
                 await topology.execute(PUBLISHER, statement)
-            for table in ("account", "entry", "gated"):
+            for table in ("account", "entry", "badge", "gated"):
                 await topology.publish(table)
             await topology.subscribe(SUBSCRIBER)
-            for statement in _AT_SUBSCRIBER:
+            await topology.execute(PUBLISHER, ONLY_THERE)
+            for statement in AT_SUBSCRIBER:
                 await topology.execute(SUBSCRIBER, statement)
             role = topology.node(SUBSCRIBER).app_role
-            await topology.execute(SUBSCRIBER, f"grant insert on only_here, gated_here to {role}")
+            await topology.execute(SUBSCRIBER, f"grant insert, select on {TABLES_HERE} to {role}")
         return topology
 
     def node(self, name: str) -> Node:

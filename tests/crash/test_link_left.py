@@ -54,15 +54,17 @@ async def test_a_rollback_lets_go_at_the_publisher(rig: Rig, commit: str) -> Non
 
 
 async def test_a_rollback_past_the_coordinator_is_swept_with_the_session(rig: Rig) -> None:
-    """A statement that nobody could recognise ends the transaction: the session is given up, and its link
-    with it."""
+    """Somebody uses the connection beneath: the session is given up, and its link with it."""
     here = Here(rig, Kind())
     row = here.seen.row
     async with here.open() as coordinator:
         with pytest.raises(LocalProtocolError, match="past its coordinator"):
             async with coordinator.transaction(SUBSCRIBER) as tx:
                 await tx.execute(f"update account set balance = 0 where id = {row}")
-                await tx.execute("do $$ begin end $$; rollback")
+                await tx.session.connection.execute("rollback")
+                assert not await asyncio.to_thread(
+                    is_free, rig, row
+                )  # the link knows nothing of it
         await asyncio.to_thread(becomes_free, rig, row)
         async with coordinator.transaction(SUBSCRIBER) as tx:
             await tx.execute(f"update account set balance = balance + 1 where id = {row}")
