@@ -5,6 +5,7 @@
 --
 -- columns are the numbers of those chosen, which a rename leaves alone; NULL means all. structure is empty
 -- while the procedures are being made.
+set local role {owner};
 create table if not exists msrepl.sysarticles (
     article_id integer generated always as identity primary key,
     objid oid not null unique,
@@ -28,6 +29,5 @@ create table if not exists msrepl.syssubscriptions (
     created_at timestamptz not null default clock_timestamp()
 );
 comment on table msrepl.syssubscriptions is 'Subscriptions with immediate updating, and the role under which each one''s link works';
-alter table msrepl.sysarticles owner to {owner};
-alter table msrepl.syssubscriptions owner to {owner};
 revoke all on msrepl.sysarticles, msrepl.syssubscriptions from public;
+reset role;

@@ -7,10 +7,17 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
+    touched constant tid[] :=
+        string_to_array(coalesce(current_setting('msrepl.touched', true), ''), ' ')::tid[];
     other record;
 begin
+    if cardinality(touched) = 0 then
+        return;
+    end if;
+    perform set_config('msrepl.touched', '', true);
     with touched as (
-        delete from msrepl.touched_row as w where w.xid = pg_current_xact_id() returning w.key, w.cause
+        delete from msrepl.touched_row as w where w.ctid = any (touched) and w.xid = pg_current_xact_id()
+        returning w.key, w.cause
     )
     select t.key, t.cause into other
     from touched as t

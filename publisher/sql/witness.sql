@@ -17,6 +17,7 @@ declare
     held jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) end;
     changed jsonb := case when tg_op <> 'DELETE' then to_jsonb(new) end;
     key jsonb;
+    place tid;
 begin
     if not exists (select from msrepl.branch_marker as m where m.xid = pg_current_xact_id()) then
         return null;
@@ -38,7 +39,10 @@ begin
     if tg_op = 'UPDATE' and current_setting('msrepl.syncing', true) = tg_argv[0]
         and (select bool_and(held -> k = changed -> k) from unnest(tg_argv[1:]) as k)
     then
-        insert into msrepl.touched_row (xid, key, cause) values (pg_current_xact_id(), key, cause);
+        insert into msrepl.touched_row as w (xid, key, cause) values (pg_current_xact_id(), key, cause)
+        returning w.ctid into place;
+        perform set_config('msrepl.touched',
+            concat_ws(' ', nullif(current_setting('msrepl.touched', true), ''), place), true);
     else
         perform msrepl.raise_triggered(tg_argv[0], key, cause);
     end if;

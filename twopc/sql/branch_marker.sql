@@ -14,6 +14,10 @@
 -- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not
 --              compressed, because each statement that waits writes all of it again
 -- fence        true: not a branch but the row of the one who made sure that there will be none
+--
+-- The owner creates it: ALTER TABLE ... OWNER would lock a table that is in use, whenever a topology is
+-- opened again.
+set local role {owner};
 create table if not exists msrepl.branch_marker (
     gid text primary key,
     xid xid8 not null unique,
@@ -25,6 +29,6 @@ create table if not exists msrepl.branch_marker (
     fence boolean not null default false,
     created_at timestamptz not null default clock_timestamp()
 );
-alter table msrepl.branch_marker owner to {owner};
 revoke all on msrepl.branch_marker from public;
 comment on table msrepl.branch_marker is 'One row per branch of a global transaction that wrote in this database';
+reset role;

@@ -389,9 +389,13 @@ comment on procedure "msrepl"."sp_mssync_del_sales__line"("msrepl"."mssync_shape
 -- called by: every UPDATE of the table
 -- tables:    the published table
 -- holes:     trigger, table
+--
+-- Always: a change made under session_replication_role = replica would else keep the version, and a
+-- Subscriber's stale copy would pass the check.
 create or replace trigger "sp_mssync_upd_trig_sales__line"
     before update on "sales"."line"
     for each row execute function msrepl.sp_mssync_upd_trig();
+alter table "sales"."line" enable always trigger "sp_mssync_upd_trig_sales__line";
 
 -- trg_mssync_truncate_<table>: refuses TRUNCATE of one replicated table.
 -- called by: every TRUNCATE of the table

@@ -349,9 +349,13 @@ comment on procedure "msrepl"."sp_mssync_del_customer"("msrepl"."mssync_shape_cu
 -- called by: every UPDATE of the table
 -- tables:    the published table
 -- holes:     trigger, table
+--
+-- Always: a change made under session_replication_role = replica would else keep the version, and a
+-- Subscriber's stale copy would pass the check.
 create or replace trigger "sp_mssync_upd_trig_customer"
     before update on "public"."customer"
     for each row execute function msrepl.sp_mssync_upd_trig();
+alter table "public"."customer" enable always trigger "sp_mssync_upd_trig_customer";
 
 -- trg_mssync_truncate_<table>: refuses TRUNCATE of one replicated table.
 -- called by: every TRUNCATE of the table

@@ -361,9 +361,13 @@ comment on function "msrepl"."sp_mssync_gen_the ""odd"" one__t%s{}\'"(integer) i
 -- called by: every UPDATE of the table
 -- tables:    the published table
 -- holes:     trigger, table
+--
+-- Always: a change made under session_replication_role = replica would else keep the version, and a
+-- Subscriber's stale copy would pass the check.
 create or replace trigger "sp_mssync_upd_trig_the ""odd"" one__t%s{}\'"
     before update on "the ""odd"" one"."t%s{}\'"
     for each row execute function msrepl.sp_mssync_upd_trig();
+alter table "the ""odd"" one"."t%s{}\'" enable always trigger "sp_mssync_upd_trig_the ""odd"" one__t%s{}\'";
 
 -- trg_mssync_truncate_<table>: refuses TRUNCATE of one replicated table.
 -- called by: every TRUNCATE of the table

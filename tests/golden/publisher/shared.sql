@@ -5,6 +5,7 @@
 --
 -- columns are the numbers of those chosen, which a rename leaves alone; NULL means all. structure is empty
 -- while the procedures are being made.
+set local role "msrepl_owner_0123456789ab";
 create table if not exists msrepl.sysarticles (
     article_id integer generated always as identity primary key,
     objid oid not null unique,
@@ -28,9 +29,8 @@ create table if not exists msrepl.syssubscriptions (
     created_at timestamptz not null default clock_timestamp()
 );
 comment on table msrepl.syssubscriptions is 'Subscriptions with immediate updating, and the role under which each one''s link works';
-alter table msrepl.sysarticles owner to "msrepl_owner_0123456789ab";
-alter table msrepl.syssubscriptions owner to "msrepl_owner_0123456789ab";
 revoke all on msrepl.sysarticles, msrepl.syssubscriptions from public;
+reset role;
 
 -- msrepl.branch_marker: one row per branch of a global transaction that wrote in this database.
 -- called by: sync procedures (Publisher), capture triggers and prepare_publisher (Subscriber),
@@ -48,6 +48,10 @@ revoke all on msrepl.sysarticles, msrepl.syssubscriptions from public;
 -- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not
 --              compressed, because each statement that waits writes all of it again
 -- fence        true: not a branch but the row of the one who made sure that there will be none
+--
+-- The owner creates it: ALTER TABLE ... OWNER would lock a table that is in use, whenever a topology is
+-- opened again.
+set local role "msrepl_owner_0123456789ab";
 create table if not exists msrepl.branch_marker (
     gid text primary key,
     xid xid8 not null unique,
@@ -59,9 +63,9 @@ create table if not exists msrepl.branch_marker (
     fence boolean not null default false,
     created_at timestamptz not null default clock_timestamp()
 );
-alter table msrepl.branch_marker owner to "msrepl_owner_0123456789ab";
 revoke all on msrepl.branch_marker from public;
 comment on table msrepl.branch_marker is 'One row per branch of a global transaction that wrote in this database';
+reset role;
 
 -- msrepl.raise_conflict: the one place where a refusal gets its message, SQLSTATE and numbers.
 -- called by: sync procedures (Publisher), capture triggers (Subscriber)
@@ -358,14 +362,15 @@ comment on procedure msrepl.defer_keys(boolean) is 'Defers the foreign keys betw
 -- holes:     owner
 --
 -- Unlogged: a row lives no longer than the sync procedure that brought it.
+set local role "msrepl_owner_0123456789ab";
 create unlogged table if not exists msrepl.touched_row (
     xid xid8 not null,
     key jsonb not null,
     cause text not null
 );
-alter table msrepl.touched_row owner to "msrepl_owner_0123456789ab";
 revoke all on msrepl.touched_row from public;
 comment on table msrepl.touched_row is 'Rows of the table being synchronised that a trigger has changed again';
+reset role;
 
 -- msrepl.raise_triggered: refuses what a trigger of the Publisher changes in rows that were not sent.
 -- called by: witness, check_touched
