@@ -136,7 +136,7 @@ class Rig:
 
     async def _installed(self) -> Topology:
         dsns = {node: server.dsn(node) for node, server in self.servers.items()}
-        topology = Topology(subscribers=(SUBSCRIBER,), dsns=dsns, keep=True)
+        topology = Topology(subscribers=(SUBSCRIBER,), dsns=dsns, name="crash", keep=True)
         async with topology:
             for statement in (*AT_PUBLISHER, *GATED):
                 await topology.execute(PUBLISHER, statement)
