@@ -242,11 +242,12 @@ async def _generate(connection: Connection, stored: StoredArticle) -> Article:
 
 
 async def _trigger_path(connection: Connection, table: Table) -> list[str]:
-    """Where the table's triggers look for objects whose schema they leave out.
+    """Where its triggers, and those of tables that its changes lead to, look for objects without schema.
 
     Not in a schema where everybody may create objects: the procedures run with their owner's rights.
     """
-    if not (table.triggers or table.partition_triggers):
+    acts = any(key.acts for key in table.referenced_by)
+    if not (table.triggers or table.partition_triggers or acts):
         return []
     cursor = await connection.execute(
         """

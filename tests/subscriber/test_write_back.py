@@ -383,3 +383,35 @@ async def test_rights_for_writing_back_are_the_owners(make_pair: MakePair) -> No
 async def _refused(pair: Pair, statement: str) -> None:
     error = await pair.fails(statement)
     assert error.sqlstate == "42501"
+
+
+async def test_trigger_on_a_table_that_only_a_referential_action_reaches(
+    make_pair: MakePair,
+) -> None:
+    """An unpublished child of a published table has a trigger that changes published rows: seen too."""
+    pair = await make_pair(
+        """
+        create table main (id int primary key); create table other (id int primary key, n int);
+        create table unpublished (main_id int references main on delete cascade);
+        insert into main values (1), (2); insert into other values (1, 1); insert into unpublished values (1);
+        """,
+        trigger("after delete", "unpublished", "update other set n = n + 1;", name="far"),
+        publish=["main", "other"],
+    )
+    error = await pair.refused("delete from main where id = 1")
+    assert error.sqlstate == "09000"
+    assert "trigger far of table unpublished" in str(error)
+    await pair.run("delete from main where id = 2")
+    await pair.equal("main", "other")
+
+
+async def test_many_rows_changed_again(make_pair: MakePair) -> None:
+    """An AFTER ROW trigger that updates each of some thousand rows once more."""
+    pair = await make_pair(
+        "create table doc (id int primary key, n int)",
+        trigger("after insert", "doc", "update doc set n = new.id where id = new.id;"),
+        publish=["doc"],
+    )
+    await pair.run("insert into doc select g, 0 from generate_series(1, 3000) as g")
+    assert len(await pair.same("doc")) == 3000
+    assert await pair.topology.execute("pub", "select count(*) from msrepl.touched_row") == [(0,)]

@@ -361,7 +361,8 @@ comment on procedure msrepl.defer_keys(boolean) is 'Defers the foreign keys betw
 -- tables:    itself
 -- holes:     owner
 --
--- Unlogged: a row lives no longer than the sync procedure that brought it.
+-- Unlogged: a row lives no longer than the sync procedure that brought it. The setting msrepl.touched says
+-- where the rows are: an index, or a scan, would make unrelated transactions conflict under SERIALIZABLE.
 set local role "msrepl_owner_0123456789ab";
 create unlogged table if not exists msrepl.touched_row (
     xid xid8 not null,
@@ -405,10 +406,17 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
+    touched constant tid[] :=
+        string_to_array(coalesce(current_setting('msrepl.touched', true), ''), ' ')::tid[];
     other record;
 begin
+    if cardinality(touched) = 0 then
+        return;
+    end if;
+    perform set_config('msrepl.touched', '', true);
     with touched as (
-        delete from msrepl.touched_row as w where w.xid = pg_current_xact_id() returning w.key, w.cause
+        delete from msrepl.touched_row as w where w.ctid = any (touched) and w.xid = pg_current_xact_id()
+        returning w.key, w.cause
     )
     select t.key, t.cause into other
     from touched as t
@@ -442,6 +450,7 @@ declare
     held jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) end;
     changed jsonb := case when tg_op <> 'DELETE' then to_jsonb(new) end;
     key jsonb;
+    place tid;
 begin
     if not exists (select from msrepl.branch_marker as m where m.xid = pg_current_xact_id()) then
         return null;
@@ -463,7 +472,10 @@ begin
     if tg_op = 'UPDATE' and current_setting('msrepl.syncing', true) = tg_argv[0]
         and (select bool_and(held -> k = changed -> k) from unnest(tg_argv[1:]) as k)
     then
-        insert into msrepl.touched_row (xid, key, cause) values (pg_current_xact_id(), key, cause);
+        insert into msrepl.touched_row as w (xid, key, cause) values (pg_current_xact_id(), key, cause)
+        returning w.ctid into place;
+        perform set_config('msrepl.touched',
+            concat_ws(' ', nullif(current_setting('msrepl.touched', true), ''), place), true);
     else
         perform msrepl.raise_triggered(tg_argv[0], key, cause);
     end if;
