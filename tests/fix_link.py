@@ -331,7 +331,7 @@ async def make_apart(two_servers: TwoServers) -> AsyncIterator[MakeApart]:
                 stack.callback(server.drop_database, database, may_roll_back=_is_ours)
             dsns = {node: server.dsn(database) for node, (server, database) in places.items()}
             topology = await stack.enter_async_context(
-                Topology(subscribers=("sub1",), dsns=dsns, **options)
+                Topology(subscribers=("sub1",), dsns=dsns, name=f"link{number}", **options)
             )
             for statement in statements:
                 await topology.execute("pub", statement)

@@ -43,6 +43,11 @@ def _checked_part(text: str, what: str, bytes_max: int) -> str:
     return text
 
 
+def is_node_name(text: str) -> bool:
+    """Whether a node or coordinator may be called so: its name is part of gids."""
+    return bool(_PART.match(text)) and len(text) <= min(_BRANCH_BYTES_MAX, _COORDINATOR_BYTES_MAX)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalId:
     """One global transaction."""

@@ -23,6 +23,7 @@ from sim.scenario.postgres_setup import clear, refuse_existing, set_up
 from sim.scenario.stage import StageSession, Waits
 from sim.scenario.waits import Client, Observer
 from sim.topology import Topology
+from sim.topology.nodes import fresh_name
 from twopc.errors import ServerError
 from twopc.names import PREFIX, SCHEMA
 from twopc.server import Server
@@ -76,6 +77,7 @@ class PostgresTheatre:
             servers=self._servers,
             dsns=self._dsns,
             server=self._server,
+            name=fresh_name(),
             lock_timeout_ms=scenario.topology.timeouts.lock_ms,
             shipping=scenario.topology.shipping,
             commit=scenario.topology.commit,

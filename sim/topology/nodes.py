@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,7 +19,8 @@ import psycopg
 from psycopg import AsyncConnection, conninfo, sql
 
 from twopc import names
-from twopc.errors import ConfigurationError
+from twopc.doctor.checks import version_finding
+from twopc.errors import ConfigurationError, ServerError
 from twopc.server import ExternalServer, Server
 from twopc.sql.passwords import verifier
 
@@ -213,8 +214,15 @@ class Nodes:
         """Roles and databases of one server."""
         mine = [node for node in self.nodes.values() if node.server is server]
         maintenance = mine[0].database if not mine[0].embedded else "postgres"
-        admin = await AsyncConnection.connect(server.superuser_dsn(maintenance), autocommit=True)
+        try:
+            admin = await AsyncConnection.connect(
+                server.superuser_dsn(maintenance), autocommit=True
+            )
+        except psycopg.OperationalError as error:
+            where = " and ".join(repr(node.name) for node in mine)
+            raise ServerError(f"node {where} cannot be reached: {error}") from None
         async with admin:
+            await _check_fit(admin, mine)
             for role, password in passwords.items():
                 found = await admin.execute("select from pg_roles where rolname = %s", (role,))
                 verb = "alter" if found.rowcount else "create"
@@ -269,6 +277,29 @@ class Nodes:
                 # rights that belong to no database, such as SET ON PARAMETER
                 await admin.execute(sql.SQL("drop owned by {} cascade").format(role))
                 await admin.execute(sql.SQL("drop role {}").format(role))
+
+
+async def _check_fit(connection: AsyncConnection[Any], nodes: Sequence[Node]) -> None:
+    """Refuse a server on which no transaction could ever commit; the rest is the doctor's.
+
+    Raises:
+        ServerError: names the nodes and the line that mends it.
+    """
+    cursor = await connection.execute(
+        "select current_setting('max_prepared_transactions')::int, current_setting('server_version_num')::int"
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    prepared, version = row
+    where = " and ".join(repr(node.name) for node in nodes)
+    finding = version_finding(version)
+    if finding.level == "error":
+        raise ServerError(f"node {where}: {finding.what} {finding.found}: {finding.remedy}")
+    if prepared == 0:
+        raise ServerError(
+            f"node {where}: max_prepared_transactions is 0, so nothing can be prepared: "
+            "ALTER SYSTEM SET max_prepared_transactions = 200; -- and restart the server"
+        )
 
 
 async def grant_tables(

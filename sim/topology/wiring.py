@@ -14,6 +14,7 @@ from psycopg import AsyncConnection
 
 from publisher import publication
 from sim.topology.nodes import Node, Nodes, fresh_name
+from twopc import names
 from twopc.drivers.install import install_decision_log, install_participant
 from twopc.errors import ConfigurationError
 from twopc.log import get_logger
@@ -42,6 +43,16 @@ class Wiring:
         distribution: str | None = None,
     ) -> None:
         distribution = distribution or "distribution"
+        for node in (publisher, *subscribers, distribution, *((name,) if name else ())):
+            if not names.is_node_name(node):
+                raise ConfigurationError(
+                    f"{node!r} cannot be part of a gid: use 1 to 63 of the characters A-Z a-z 0-9 _ . -"
+                )
+        if dsns and name is None and not attach:
+            raise ConfigurationError(
+                "servers that are there already need the topology's name: processes of one name share "
+                "roles and recover for each other. Say name='...'"
+            )
         kinds = {publisher: "publisher"}
         for subscriber in subscribers:
             if subscriber in kinds:

@@ -208,11 +208,18 @@ async def test_existing_servers_are_left_as_they_were(existing: tuple[Server, Se
 async def test_mistakes_are_named(server: Server) -> None:
     """Unknown nodes and tables, twice the same, nothing published: object and remedy."""
     with pytest.raises(ConfigurationError, match="'nope', which is no node; nodes are pub, sub1"):
-        Topology(dsns={"nope": "host=nowhere"})
+        Topology(dsns={"nope": "host=nowhere"}, name="shop")
+    with pytest.raises(ConfigurationError, match="need the topology's name"):
+        Topology(dsns={"pub": "host=nowhere"})
+    with pytest.raises(ConfigurationError, match="'store a' cannot be part of a gid"):
+        Topology(subscribers=("store a",))
+    with pytest.raises(ServerError, match="'pub' and 'distribution' cannot be reached"):
+        async with Topology(dsns={"pub": "host=/nowhere"}, subscribers=(), name="shop"):
+            pass
     with pytest.raises(ConfigurationError, match="two nodes are called 'pub'"):
         Topology(subscribers=("pub",))
     with pytest.raises(ServerError):
-        async with Topology(dsns={"pub": "not a dsn"}):
+        async with Topology(dsns={"pub": "not a dsn"}, name="shop"):
             pass
     async with Topology(server=server, subscribers=("sub1",)) as topology:
         with pytest.raises(SubscriptionError, match="nothing is published"):
@@ -227,3 +234,50 @@ async def test_mistakes_are_named(server: Server) -> None:
         with pytest.raises(ConfigurationError, match="no Subscriber 'sub9'"):
             async with topology.transaction("sub9"):
                 pass
+
+
+async def test_a_server_that_cannot_prepare_is_refused() -> None:
+    """Before anything is installed, with the line that mends it."""
+    with Server.start(settings={"max_prepared_transactions": "0"}) as useless:
+        with pytest.raises(ServerError, match="ALTER SYSTEM SET max_prepared_transactions"):
+            async with Topology(server=useless):
+                pass
+        assert "msrepl" not in "".join(catalog(useless.superuser_dsn("postgres")))
+
+
+async def test_it_opens_again_over_a_prepared_branch(existing: tuple[Server, Server]) -> None:
+    """What a dead process left prepared holds locks; opening must not wait for it, and recovers it."""
+    dsns = {}
+    for name in ("pub", "distribution"):
+        existing[0].create_database(f"again_{name}")
+        dsns[name] = existing[0].superuser_dsn(f"again_{name}")
+    existing[1].create_database("again_store")
+    dsns["store"] = existing[1].superuser_dsn("again_store")
+    shop_again = {"subscribers": ("store",), "dsns": dsns, "name": "again", "keep": True}
+    async with Topology(**shop_again) as topology:
+        await shop(topology)
+        await topology.run("store", "update account set balance = 99 where id = 3")  # epoch 1
+        application = topology.node("store").app_dsn
+    with psycopg.connect(application, autocommit=True) as connection:
+        connection.execute("begin; set local msrepl.gid = 'twopc:again:1:99'")
+        connection.execute("update account set balance = 0 where id = 2")
+        connection.execute("call msrepl.prepare_publisher('twopc:again:1:99', null)")
+        connection.execute("prepare transaction 'twopc:again:1:99:store'")
+
+    async with asyncio.timeout(20), Topology(**shop_again) as topology:
+        await topology.run("store", "update account set balance = 1 where id = 1")
+        assert await topology.in_doubt() == []
+        assert (2, 100) in await topology.execute("pub", BALANCES)
+
+
+async def test_a_change_in_the_replica_role_renews_the_version(server: Server) -> None:
+    """Else a Subscriber's stale copy would pass the check and overwrite it unseen."""
+    async with Topology(server=server, subscribers=("store_a",)) as topology:
+        await shop(topology)
+        await topology.execute("pub", "set session_replication_role = replica")
+        await topology.execute("pub", "update account set balance = 50 where id = 1")
+
+        with pytest.raises(ConflictError):
+            await topology.run("store_a", "update account set balance = balance + 1 where id = 1")
+
+        assert (1, 50) in await topology.execute("pub", BALANCES)
