@@ -209,6 +209,16 @@ async def test_statements_say_where(shops: Topology) -> None:
         await transaction.at("a").execute("select 1")
 
 
+async def test_a_part_that_was_ended_past_the_coordinator(shops: Topology) -> None:
+    """On its bare connection; the other part is rolled back."""
+    with pytest.raises(LocalProtocolError, match="ended"):
+        async with both(shops) as transaction:
+            await transaction.at("a").execute(TAKE, (1,))
+            await transaction.at("b").session.connection.execute("rollback")
+    for node in ("a", "b", "pub"):
+        assert await changed(shops, node) == {}
+
+
 @pytest.mark.parametrize(
     ("names", "options", "said"),
     [

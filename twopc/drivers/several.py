@@ -165,6 +165,12 @@ class SeveralTransaction(Transaction):
         if not self._sessions or self._ending:
             state = f"ended: {self.outcome}" if self.gid else "not begun"
             raise LocalProtocolError(f"transaction {self.gid} is {state}")
+        for part, session in zip(self._parts, self._sessions, strict=True):
+            if not session.lean.lost and not session.in_transaction:
+                # What the link has open at the Publisher goes with the session.
+                session.lean.abort("a statement ended the transaction")
+                await self.rollback()
+                raise part._past("a statement that was not its own")
         self._close()
         try:
             await self._coordinator.commit_several(self, self._sessions)
