@@ -6,7 +6,7 @@ import pytest
 
 pytest_plugins = ["tests.fix_golden", "tests.fix_server", "tests.fix_topology", "tests.fix_link"]
 
-_STARTS_SERVERS = {"server", "two_servers"}
+_STARTS_SERVERS = {"server", "two_servers", "rig", "on"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,9 +9,9 @@ import pytest
 from tests.crash.rig import Rig
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def rig() -> Iterator[Rig]:
-    """Three servers with everything installed; tests kill them as they like.
+    """Three servers with everything installed, for each worker process; tests kill them as they like.
 
     What a test has left down is up again for the next one.
     """

@@ -33,6 +33,7 @@ from tests.crash.faults import FAULTS, KILLED, SERVERS_KILLED
 from tests.crash.program import COMMIT, WORKED
 from tests.crash.rig import Rig
 
+_SAY_EVERY = 100
 #: Faults of single sessions are told apart by the driver, not by the variant: two are enough.
 _VARIANTS_OF = {"M5": ("presumed_abort", "last_agent"), "M6": ("presumed_abort", "last_agent")}
 
@@ -148,6 +149,9 @@ def main(arguments: list[str]) -> int:
             results.append(result)
             variant = next(kind.commit for kind in kinds if f"| {kind.commit}," in f"{entry.name},")
             tallies.setdefault((result.row, variant), Tally()).add(result)
+            if len(results) % _SAY_EVERY == 0:
+                minutes = (time.monotonic() - began) / 60
+                sys.stderr.write(f"{len(results)} cells in {minutes:.1f} min\n")
             if result.broken:
                 _say(f"BROKEN {result.cell}", *(f"    {what}" for what in result.broken))
                 _say(f"    again: python -m tests.crash.grid --cell '{result.cell}'")
