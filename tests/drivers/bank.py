@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
@@ -14,6 +15,7 @@ from twopc.drivers import ParticipantAddress, PostgresCoordinator
 from twopc.names import PREFIX
 
 PUB, SUB = "pub", "sub1"
+_salts = itertools.count()
 
 
 class Bank:
@@ -59,13 +61,16 @@ class Bank:
             await (await self.topology.admin(node)).close()
 
     async def reset(self) -> None:
-        """Every account at 0 and at the same version everywhere; nothing in the decision log."""
+        """Every account at 0 and at the same, new version everywhere; nothing in the decision log."""
         self.seen.clear()
+        salt = next(_salts)
         for node in (PUB, *self.topology.subscribers):
             await self.fetch(
                 node,
                 "set session_replication_role = replica; truncate msrepl.branch_marker;"
-                " update account set balance = 0, msrepl_tran_version = md5(id::text)::uuid",
+                # a version set to what it is already counts as not set, and would be renewed
+                " update account set msrepl_tran_version = gen_random_uuid();"
+                f" update account set balance = 0, msrepl_tran_version = md5('{salt} ' || id)::uuid",
             )
         await self.fetch(
             self.topology.distribution,
