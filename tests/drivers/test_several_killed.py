@@ -16,7 +16,6 @@ from sim import operate
 from tests.drivers.bank import PUB, Bank
 from tests.drivers.crashing import Crashing, Ended
 from tests.fix_link import until
-from twopc.drivers import keeper
 from twopc.drivers.points import Points
 from twopc.errors import RejectedError
 from twopc.names import BranchId
@@ -200,9 +199,7 @@ async def test_a_session_is_ended(
     assert await scene.effects() == expected
 
 
-async def test_markers_are_forgotten_at_every_node(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_markers_are_forgotten_at_every_node(scene: Scene) -> None:
     """Under the node of the branch, not under its name; at once, for want of a minute."""
     async with scene.bank.coordinator() as coordinator:
         async with coordinator.several(SUBSCRIBERS) as transaction:
@@ -213,8 +210,7 @@ async def test_markers_are_forgotten_at_every_node(
             f"{transaction.gid}:pub",
             f"{transaction.gid}:pub/sub2",
         }
-    monkeypatch.setattr(keeper, "_MARKERS_KEPT_S", 0.0)
-    async with scene.bank.coordinator(recovery_interval_s=0.02) as coordinator:
+    async with scene.bank.coordinator(recovery_interval_s=0.02, markers_kept_s=0.0) as coordinator:
         coordinator.keeper.over(transaction.gid, transaction.branches)
         for node in (PUB, *SUBSCRIBERS):
             await until(lambda node=node: not scene.markers(node), f"{node} to forget")
