@@ -18,6 +18,7 @@ from tests.crash.vote_doings import (
     far_away,
     gid_taken,
     here,
+    idle_too_long,
     lock_timeout,
     refused_by_the_publisher,
     server_ended,
@@ -27,6 +28,7 @@ from tests.crash.vote_doings import (
     swallowed_40001,
     swallowed_in_a_pipeline,
     taken_back,
+    transaction_timeout,
     write_skew,
 )
 from tests.crash.voting import CHANGE, Do
@@ -166,6 +168,12 @@ CASES: dict[str, dict[str, Case]] = {
         ),
         "statement_timeout, which does not count at PREPARE": Case(
             do=statement_timeout(), told="committed"
+        ),
+        "transaction_timeout": Case(
+            do=transaction_timeout(), votes=("yes", "unknown"), sqlstate="25P04"
+        ),
+        "idle_in_transaction_session_timeout, just before": Case(
+            do=idle_too_long, votes=("unknown", "no"), sqlstate="25P03"
         ),
         "lock_timeout": Case(
             do=lock_timeout(), votes=HERE, told="LockTimeoutError", sqlstate="55P03"

@@ -179,6 +179,25 @@ def statement_timeout() -> Do:
     return do
 
 
+async def idle_too_long(player: Player) -> None:
+    """The session is ended because its transaction lies idle."""
+    pid = await player.pid(SUBSCRIBER)
+    await player.execute("set local idle_in_transaction_session_timeout = '20ms'")
+    query = "select 1 where not exists (select from pg_stat_activity where pid = %s)"
+    await player.until(SUBSCRIBER, f"backend {pid} to end", query, (pid,))
+
+
+def transaction_timeout() -> Do:
+    """PREPARE takes longer than the whole transaction may; nobody opens the gate."""
+
+    async def do(player: Player) -> None:
+        await player.close_gate(SUBSCRIBER)
+        await player.execute(_GATED[SUBSCRIBER].format(player.row))
+        await player.execute("set local transaction_timeout = '300ms'")
+
+    return do
+
+
 def server_ended(how: str) -> Do:
     """The Subscriber's server is shut down, or killed, while PREPARE waits; it comes up again."""
 
