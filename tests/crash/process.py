@@ -19,6 +19,7 @@ from tests.crash.program import (
     RECOVER,
     Answered,
     Begun,
+    Done,
     Halted,
     Note,
     Reached,
@@ -94,6 +95,17 @@ class CoordinatorProcess:
             self._tell(END)
             note = self._hear(Halted)
         return note is not None
+
+    def answered(self, outcome: str, times: int) -> None:
+        """Wait until its workers have told this outcome so many times more."""
+        while times:
+            note = self._hear(Done)
+            assert isinstance(note, Done), f"it ended: {self.notes[-1:]}"
+            times -= note.outcome == outcome
+
+    def stop(self) -> None:
+        """Have its workers end what they are at, and no more."""
+        self._wire.send(END)
 
     def go_on(self) -> None:
         """Let it go on from where it stands."""

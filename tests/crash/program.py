@@ -80,6 +80,8 @@ class Task:
     halt_nth: int = 1
     cut: int = 0
     """It ends itself by SIGKILL when its machines have done so many things; 0: it does not."""
+    workers: int = 0
+    """So many do one transaction after the other at once, each on an account of its own from `row` on."""
     listen: bool = False
     """Tell every protocol point that is reached. Whoever does not listen takes the path of every day,
     where several commands travel in one message."""
@@ -135,7 +137,16 @@ class Waiting:
     """The gids that it has just settled because it was told to."""
 
 
-Note = Begun | Reached | Halted | Traced | Answered | Waiting
+@dataclass(frozen=True, slots=True)
+class Done:
+    """One of many transactions was answered."""
+
+    row: int
+    outcome: str
+    """As `Answered`."""
+
+
+Note = Begun | Reached | Halted | Traced | Answered | Waiting | Done
 
 
 class _Points(Points):
@@ -185,7 +196,8 @@ async def _run(task: Task, wire: Connection) -> None:
         if not is_warm:
             return
         done += 1
-        wire.send(Traced(gid, what))
+        if not task.workers:
+            wire.send(Traced(gid, what))
         if done == task.cut:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -207,7 +219,9 @@ async def _run(task: Task, wire: Connection) -> None:
                 await _warm_up(coordinator, task)
                 points.wake()
             is_warm = True
-            if task.row:
+            if task.workers:
+                await _work(coordinator, task, wire)
+            elif task.row:
                 await transact(coordinator, task, wire.send)
             wire.send(Waiting())
             while await asyncio.to_thread(wire.recv) == RECOVER:
@@ -215,6 +229,29 @@ async def _run(task: Task, wire: Connection) -> None:
                 wire.send(Waiting(tuple(branch.gid for branch in settled)))
     except TwopcError as error:
         wire.send(Answered("aborted", type(error).__name__, str(error)))
+
+
+async def _work(coordinator: PostgresCoordinator, task: Task, wire: Connection) -> None:
+    """Until told to end."""
+    told = asyncio.create_task(asyncio.to_thread(wire.recv))
+
+    async def work(row: int) -> None:
+        statement = "update account set balance = balance + 1 where id = $1"
+        while not told.done():
+            try:
+                # In one message, and in several.
+                await coordinator.run(task.subscriber.name, statement, (row,), commit=task.commit)
+                wire.send(Done(row, "committed"))
+                async with coordinator.transaction(task.subscriber.name, commit=task.commit) as tx:
+                    await tx.execute(CHANGE.format(row))
+                wire.send(Done(row, "committed"))
+            except InDoubtError:
+                wire.send(Done(row, "in_doubt"))
+            except (RejectedError, psycopg.Error):
+                wire.send(Done(row, "aborted"))
+                await asyncio.sleep(0.01)  # servers that are down are not hammered
+
+    await asyncio.gather(*(work(task.row + place) for place in range(task.workers)))
 
 
 async def _warm_up(coordinator: PostgresCoordinator, task: Task) -> None:
