@@ -187,3 +187,39 @@ async def test_idle_sessions_that_the_server_ended_are_replaced(bank: Bank) -> N
         await end(bank, SUB, "twopc %")
         assert (await coordinator.run(SUB, UPDATE)).rowcount == 1
     assert await bank.balances() == (4, 4)
+
+
+async def test_closing_waits_for_a_commit_that_is_under_way(bank: Bank) -> None:
+    points, arrived, go = Points(), asyncio.Event(), asyncio.Event()
+
+    async def hold(_: str) -> None:
+        arrived.set()
+        await go.wait()
+
+    async with bank.coordinator(points=points) as coordinator:
+        points.arm("coordinator.decision_logged", hold)
+        working = asyncio.create_task(attempt(bank, coordinator, "presumed_abort"))
+        await arrived.wait()
+        asyncio.get_running_loop().call_soon(go.set)
+    assert await working == "committed"
+    await bank.assert_atomic()
+    assert await bank.balances() == (1, 1)
+
+
+async def test_closing_does_not_wait_for_ever(bank: Bank) -> None:
+    """A commit that hangs is left to the next process's recovery, and its caller is told so."""
+    points, arrived, go = Points(), asyncio.Event(), asyncio.Event()
+
+    async def hold(_: str) -> None:
+        arrived.set()
+        await go.wait()
+
+    async with bank.coordinator(points=points, in_doubt_after_s=0.05) as coordinator:
+        points.arm("coordinator.decision_logged", hold)
+        working = asyncio.create_task(attempt(bank, coordinator, "presumed_abort"))
+        await arrived.wait()
+    go.set()
+    assert await working == "committed"
+    async with bank.coordinator():
+        await bank.assert_atomic()
+    assert await bank.balances() == (1, 1)

@@ -32,11 +32,13 @@ from twopc.drivers.sessions import Finishers, Session, Sessions
 from twopc.drivers.several import SeveralTransaction, check
 from twopc.drivers.transaction import Transaction
 from twopc.errors import ConfigurationError, RejectedError
+from twopc.log import get_logger
 from twopc.names import PREFIX, session_name
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import Outcome
 
+_log = get_logger(__name__)
 _READS = re.compile(r"\s*(?:select|show|values|table|explain)\b", re.IGNORECASE)
 
 
@@ -99,6 +101,8 @@ class PostgresCoordinator:
         self._pools: dict[tuple[str, str], Sessions] = {}
         self._sequence = itertools.count(1)
         self._active: dict[int, Transaction] = {}
+        self._over = asyncio.Event()
+        """Set when the last active transaction has ended."""
         self._home = 0
         self.keeper = Keeper(
             coordinator,
@@ -136,14 +140,25 @@ class PostgresCoordinator:
             raise
 
     async def close(self) -> None:
-        """Stop; transactions that are still open are rolled back. Harmless twice."""
+        """Stop; transactions that are still open are rolled back, those that are being committed are
+        waited for. Harmless twice."""
         for transaction in [*self._active.values()]:
             await transaction.rollback()
+        await self._wait_for_ends()
         await self.keeper.close()
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
         await self._hub.finishers.close()
         await self._log.close()
         await asyncio.gather(*(one.close() for one in self._hub.participants.values()))
+
+    async def _wait_for_ends(self) -> None:
+        """As long as a commit may take to find out how it ended; then recovery goes on with it."""
+        if self._active:
+            self._over.clear()
+            try:
+                await asyncio.wait_for(self._over.wait(), self._hub.in_doubt_after_s)
+            except TimeoutError:
+                _log.warning("closed with transactions under way", count=len(self._active))
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -355,6 +370,8 @@ class PostgresCoordinator:
         self, transaction: Transaction, sessions: Sequence[Session], *, settled: bool
     ) -> None:
         self._active.pop(transaction.sequence, None)
+        if not self._active:
+            self._over.set()
         if not settled:
             self.keeper.take_over((transaction.ids.epoch, transaction.sequence))
         elif transaction.outcome is Outcome.COMMITTED:

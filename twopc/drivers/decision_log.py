@@ -96,6 +96,7 @@ class DecisionLog:
         """For reading and forgetting, beside the session that writes."""
         self._branches = tuple(branches)
         self._lean: Lean | None = None
+        self._closed = False
         self._me: tuple[int, Any] | None = None
         self._opening = asyncio.Lock()
         self._queue: list[Entry] = []
@@ -119,7 +120,8 @@ class DecisionLog:
             await self._connect()
 
     async def close(self) -> None:
-        """Let the epochs go; what is under way becomes unknown."""
+        """Let the epochs go; what is under way becomes unknown. There is no way back."""
+        self._closed = True
         lean, self._lean = self._lean, None
         if lean is not None:
             with suppress(psycopg.Error):  # recovery forgets what is left
@@ -265,6 +267,8 @@ class DecisionLog:
         return self._lean
 
     async def _connect(self) -> None:
+        if self._closed:
+            raise psycopg.OperationalError("the decision log was closed")
         if self._lean is not None and not self._lean.lost:
             return
         if self._lean is not None:

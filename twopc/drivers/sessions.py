@@ -92,6 +92,7 @@ class Sessions:
         self._lock_timeout_ms = lock_timeout_ms
         self._busy = busy
         self._idle: list[Session] = []
+        self._closed = False
 
     async def take(self, begin: bytes) -> Session:
         """A session in which `begin` has succeeded.
@@ -125,13 +126,15 @@ class Sessions:
         if session.dirty and not lean.lost:
             await lean.run(b"reset all; " + self._settings())
             session.dirty = False
-        if not lean.lost and not session.in_transaction and len(self._idle) < _IDLE_MAX:
+        keep = not self._closed and len(self._idle) < _IDLE_MAX
+        if keep and not lean.lost and not session.in_transaction:
             self._idle.append(session)
         else:
             await lean.close()
 
     async def close(self) -> None:
-        """Close the idle sessions."""
+        """Close the idle sessions, and those in use when they come back."""
+        self._closed = True
         idle, self._idle = self._idle, []
         await asyncio.gather(*(session.lean.close() for session in idle))
 
