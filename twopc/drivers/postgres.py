@@ -47,7 +47,7 @@ class Driver:
 
     __slots__ = (
         "_ballot", "_hub", "_machine", "_names", "_queue", "_resent", "_sequence", "_session",
-        "_settings", "_time", "_votes", "_work", "answer", "damage", "failure", "gid", "good",
+        "_settings", "_time", "_told", "_votes", "_work", "answer", "damage", "failure", "gid", "good",
         "ids", "reason", "results",
     )  # fmt: skip
 
@@ -80,6 +80,7 @@ class Driver:
         self._queue: deque[x.Effect] = deque()
         self._time = asyncio.get_running_loop().time
         self._resent = False
+        self._told = False
         self.ids = ids
         self.gid = ids.text(sequence)
         self.answer: Outcome | None = None
@@ -253,10 +254,13 @@ class Driver:
         if name != session.subscriber:
             owner = self._hub.owners.get(session.subscriber)
             done = owner is not None and await self._hub.finishers.finish(
-                command, b"COMMIT PREPARED", owner
+                command, b"COMMIT PREPARED", owner, self._tell_subscriber
             )
         else:
-            results = await session.lean.run(command)
+            if not self._told:
+                session.lean.send(command)
+            self._told = False
+            results = await session.lean.answer()
             done = (
                 len(results) == 1
                 and results[0].command_status == b"COMMIT PREPARED"
@@ -266,6 +270,22 @@ class Driver:
         if points.armed:
             await points.reach(f"coordinator.after_commit({node_of(name)})")
         return event
+
+    def _tell_subscriber(self) -> None:
+        """The Publisher has been told; if it is the Subscriber's turn next, do not wait for the answer.
+
+        Not while points are armed: there each step is on its own.
+        """
+        follows = self._queue[0] if self._queue else None
+        if (
+            type(follows) is x.Send
+            and follows.message is Message.COMMIT
+            and follows.to == self._session.subscriber
+            and not self._hub.points.armed
+        ):
+            gid = branch_gid(self.gid, follows.to)
+            self._session.lean.send(f"commit prepared '{gid}'".encode())
+            self._told = True
 
     async def _abort(self, name: str) -> e.Event:
         points, session = self._hub.points, self._session_of(name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -191,8 +192,12 @@ class Finishers:
         self._turns: dict[str, deque[asyncio.Future[None]]] = {}
         self._closed = False
 
-    async def finish(self, command: bytes, tag: bytes, owner: str) -> bool:
+    async def finish(
+        self, command: bytes, tag: bytes, owner: str, meanwhile: Callable[[], None]
+    ) -> bool:
         """Run COMMIT PREPARED or ROLLBACK PREPARED; True if the answer was exactly `tag`.
+
+        `meanwhile` is called once the command is sent.
 
         False says nothing: look at the branch. So does True after a synchronous standby was not
         waited for, which is therefore never given.
@@ -202,7 +207,9 @@ class Finishers:
             lean = idle.pop() if idle else await unbroken(self._take(owner))
         except psycopg.Error:
             return False
-        results = await lean.run(command)
+        lean.send(command)
+        meanwhile()
+        results = await lean.answer()
         done = len(results) == 1 and results[0].command_status == tag and not lean.unsynced
         if lean.lost or self._closed:
             self._open[owner] -= 1
