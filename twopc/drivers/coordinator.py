@@ -97,7 +97,7 @@ class PostgresCoordinator:
             in_doubt_after_s=in_doubt_after_s,
             observe=observe,
         )
-        self._plans: dict[Options, Plan] = {}
+        self._plans: dict[tuple[str | None, ...], Plan] = {}
         self._pools: dict[tuple[str, str], Sessions] = {}
         self._sequence = itertools.count(1)
         self._active: dict[int, Transaction] = {}
@@ -400,17 +400,18 @@ class PostgresCoordinator:
     def _plan(
         self, subscriber: str, isolation: str | None, shipping: str, commit: str, role: str | None
     ) -> Plan:
-        options = Options(
-            subscriber=subscriber,
-            isolation=isolation,
-            shipping=shipping,
-            commit=commit,
-            role=role or "",
-        )
-        plan = self._plans.get(options)
+        key = (subscriber, isolation, shipping, commit, role)
+        plan = self._plans.get(key)
         if plan is None:
+            options = Options(
+                subscriber=subscriber,
+                isolation=isolation,
+                shipping=shipping,
+                commit=commit,
+                role=role or "",
+            )
             options.check()
-            plan = self._plans[options] = plan_of(options, self._pool(subscriber, options.role))
+            plan = self._plans[key] = plan_of(options, self._pool(subscriber, options.role))
         return plan
 
     def _pool(self, subscriber: str, role: str) -> Sessions:

@@ -70,11 +70,8 @@ class Driver:
         self._machine = Coordinator(settings)
         self._names = names
         self._work = work
-        self._ballot = votes.Ballot(
-            publisher=hub.publisher,
-            subscriber=session.subscriber,
-            agent=settings.variant.last_agent,
-            work_results=work_results,
+        self._ballot = votes.ballot(
+            hub.publisher, session.subscriber, settings.variant.last_agent, work_results
         )
         self._votes: dict[str, e.Event] = {}
         self._queue: deque[x.Effect] = deque()

@@ -39,6 +39,14 @@ class Ballot:
     """How many results came before the votes."""
 
 
+@lru_cache(maxsize=1024)
+def ballot(publisher: str, subscriber: str, agent: bool, work_results: int) -> Ballot:
+    """That ballot, built once."""
+    return Ballot(
+        publisher=publisher, subscriber=subscriber, agent=agent, work_results=work_results
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Votes:
     """The votes of both, and the error report behind a refusal."""
