@@ -20,6 +20,7 @@ from tests.fix_link import until
 from twopc import errors
 from twopc.drivers import PostgresCoordinator, Transaction
 from twopc.protocol import VARIANTS
+from twopc.protocol.effects import Log
 from twopc.waits import link_name
 
 AT_SUBSCRIBER = """
@@ -408,4 +409,37 @@ async def test_a_local_change_only_is_committed_too(stand: Stand, commit: str) -
         await tx.execute("insert into local_plain values (1)")
     assert await stand.at(SUB, "select k from local_plain") == [(1,)]
     assert await stand.bank.markers(PUB) == {}
+    await stand.bank.assert_atomic()
+
+
+@pytest.mark.parametrize("commit", [*VARIANTS])
+async def test_a_statement_that_changed_nothing_needs_no_decision(
+    stand: Stand, commit: str
+) -> None:
+    """Sent in one message it is prepared all the same, with no marker that could be asked later."""
+    done = await stand.coordinator.run(
+        SUB, "update account set balance = 1 where id = $1", (-1,), commit=commit
+    )
+    assert done.rowcount == 0
+    await stand.bank.assert_atomic()
+    assert await stand.bank.markers(SUB) == await stand.bank.markers(PUB) == {}
+    assert not any(
+        isinstance(seen, Log) and seen.record.kind == "commit" and seen.forced
+        for _, seen in stand.bank.seen
+    )
+    await stand.coordinator.recover()
+    assert await stand.coordinator.heuristics() == []
+
+
+@pytest.mark.parametrize("commit", [*VARIANTS])
+async def test_a_query_that_changes_rows_here_only_is_committed(stand: Stand, commit: str) -> None:
+    """Its tag does not say that it changes anything."""
+    done = await stand.coordinator.run(
+        SUB,
+        "with noted as (insert into local_plain values ($1) returning k) select k from noted",
+        (5,),
+        commit=commit,
+    )
+    assert (done.tag, done.rows) == ("SELECT 1", ((5,),))
+    assert await stand.at(SUB, "select k from local_plain") == [(5,)]
     await stand.bank.assert_atomic()

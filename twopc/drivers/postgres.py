@@ -19,6 +19,7 @@ from twopc.drivers import heuristics, votes
 from twopc.drivers.hub import Hub, settle
 from twopc.drivers.lean import Lean, Report, unbroken
 from twopc.drivers.sessions import Session
+from twopc.drivers.statements import surely_wrote
 from twopc.names import EpochIds, branch_gid, node_of
 from twopc.protocol import Coordinator, CoordinatorState, Settings
 from twopc.protocol import effects as x
@@ -211,9 +212,27 @@ class Driver:
         self.results = results
         read = votes.read(ballot, results, lost=lean.lost, unsynced=lean.unsynced)
         self.failure, self.good = read.failure, read.good
-        self._votes = {ballot.publisher: read.publisher, ballot.subscriber: read.subscriber}
+        mine = read.subscriber
         if read.failure is not None:
             await self._session.roll_back()
+        elif read.is_alone and self._work and not self._surely_wrote():
+            mine = await self._commit_alone(ballot.subscriber)
+        self._votes = {ballot.publisher: read.publisher, ballot.subscriber: mine}
+
+    def _surely_wrote(self) -> bool:
+        tag = self.results[self._ballot.work_results - 1].command_status
+        return surely_wrote((tag or b"").decode())
+
+    async def _commit_alone(self, name: str) -> e.Event:
+        """Commit a branch that is prepared, and is the only one: nothing was sent to the Publisher.
+
+        If the statement changed nothing the branch has no marker, and could not be asked later how it
+        ended. There is no need to: with one branch there is nothing to agree on.
+        """
+        event = await self._commit(name)
+        if isinstance(event, e.AckLost):
+            return e.VoteUnknown(participant=name, reason=self._session.lean.lost)
+        return votes.read_only(name)
 
     async def _ask_in_steps(
         self, lean: Lean, ballot: votes.Ballot, first: bytes, last: bytes

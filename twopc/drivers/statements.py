@@ -1,4 +1,4 @@
-"""Which statement of an application would end its transaction past the coordinator.
+"""What a statement of an application does to its transaction: end it past the coordinator, change rows.
 
 Looks at words, not at grammar: what cannot be seen here is noticed when the statement is done, by then at
 the price of the transaction. Pure.
@@ -26,6 +26,12 @@ _QUIET = re.compile(
 )
 #: The body of such a function is made of statements, and ends with END.
 _ATOMIC = re.compile(r"\bbegin\s+atomic\b", re.IGNORECASE)
+_WROTE = re.compile(r"(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) [1-9]")
+
+
+def surely_wrote(tag: str) -> bool:
+    """Whether a command's tag says that it changed rows; if it does not, it may have all the same."""
+    return _WROTE.match(tag) is not None
 
 
 def ending_word(query: object) -> str:

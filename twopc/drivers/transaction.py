@@ -17,7 +17,7 @@ from twopc.drivers.lean import Report, report_of
 from twopc.drivers.outcome import rejection
 from twopc.drivers.plan import Plan
 from twopc.drivers.sessions import Session
-from twopc.drivers.statements import ending_word
+from twopc.drivers.statements import ending_word, surely_wrote
 from twopc.errors import (
     ConfigurationError,
     DeadlockError,
@@ -31,7 +31,6 @@ from twopc.protocol.effects import Outcome
 if TYPE_CHECKING:
     from twopc.drivers.coordinator import PostgresCoordinator
 
-_WROTE = re.compile(r"(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) [1-9]")
 _SET_LOCAL = re.compile(r"\s*set\s+(?:local|constraints|transaction)\b", re.IGNORECASE)
 _TRANSLATED = frozenset(("40001", "40P01", "55P03"))
 
@@ -237,7 +236,7 @@ class Transaction:
             LocalProtocolError: it has ended the transaction by itself.
         """
         session = self.session
-        if not self.wrote and _WROTE.match(tag):
+        if not self.wrote and surely_wrote(tag):
             self.wrote = True
         elif tag in ("SET", "RESET") and not _SET_LOCAL.match(str(query)):
             session.dirty = True

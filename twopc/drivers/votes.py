@@ -57,6 +57,11 @@ class Votes:
     good: int
     """How many results came before the failure."""
 
+    @property
+    def is_alone(self) -> bool:
+        """The Subscriber's branch is prepared, and the Publisher has none."""
+        return type(self.publisher) is e.VotedReadOnly and type(self.subscriber) is e.VotedYes
+
 
 def first_error(results: Sequence[pq.abc.PGresult], lost: str) -> tuple[int, Report | None]:
     """How many results are good, and the error that ended them."""
