@@ -12,6 +12,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -141,7 +142,7 @@ def main(arguments: list[str]) -> int:
     tallies: dict[tuple[str, str], Tally] = {}
     results: list[Result] = []
     began = time.monotonic()
-    with Rig() as rig:
+    with Rig() as rig, suppress(KeyboardInterrupt):  # what was played is reported
         for number, entry in enumerate(entries(rig, kinds)):
             if options.cell not in entry.name or number % options.every:
                 continue
