@@ -17,6 +17,7 @@ from twopc.drivers.install import install_participant
 from twopc.drivers.participant import Participant, ParticipantAddress
 from twopc.names import SCHEMA
 from twopc.protocol.effects import Outcome
+from twopc.server import Server
 from twopc.sql import render
 
 GID = "twopc:c:1:1:pub"
@@ -26,15 +27,18 @@ MARK = f"insert into msrepl.branch_marker (gid, xid, participants) values ('{GID
 @pytest.fixture
 async def place(fresh_database: Database) -> Database:
     """A participant's database with a table ``t``."""
-    async with await psycopg.AsyncConnection.connect(
-        fresh_database.dsn, autocommit=True
-    ) as connection:
+    await furnish(fresh_database)
+    return fresh_database
+
+
+async def furnish(database: Database) -> None:
+    """Put in what a participant needs, and a table."""
+    async with await psycopg.AsyncConnection.connect(database.dsn, autocommit=True) as connection:
         await connection.execute(f"create schema {SCHEMA}".encode())
         owner = sql.Identifier("postgres")
         await connection.execute(render("twopc", "branch_marker", owner=owner).encode())
         await install_participant(connection, "postgres", "postgres")
         await connection.execute("create table t (n integer)")
-    return fresh_database
 
 
 @pytest.fixture
@@ -242,3 +246,32 @@ async def test_markers_are_forgotten_by_gid_and_by_epoch(
     assert await participant.forget_epoch("twopc:c:1:", 3) == 2
     left = session.execute("select gid from msrepl.branch_marker").fetchall()
     assert left == [("twopc:c:11:1:pub",)]
+
+
+async def test_a_commit_that_no_standby_has_is_not_settled_yet() -> None:
+    """The wait for the synchronous standby was cut short: "committed locally" may be lost with this server."""
+    with Server.start() as server:
+        server.create_database("db")
+        place = Database(server=server, name="db")
+        await furnish(place)
+        participant = Participant(ParticipantAddress(name="pub", dsn=place.dsn), "c")
+        with closing(place.connect()) as admin:
+            prepare(admin)
+            admin.execute("alter system set synchronous_standby_names = 'nobody'")
+            admin.execute("select pg_reload_conf()")
+            waits = "select pid from pg_stat_activity where wait_event = 'SyncRep'"
+            named = "select 1 where current_setting('synchronous_standby_names') = 'nobody'"
+            await until(lambda: admin.execute(named).fetchall(), "the standby to be named")
+            settling = asyncio.create_task(participant.settle(GID, Outcome.COMMITTED, []))
+            ((pid,),) = await until(lambda: admin.execute(waits).fetchall(), "the commit to wait")
+            admin.execute("select pg_cancel_backend(%s)", (pid,))
+            with pytest.raises(psycopg.OperationalError, match="standby"):
+                await settling
+            asking = asyncio.create_task(participant.settle(GID, Outcome.COMMITTED, []))
+            await until(
+                lambda: admin.execute(waits).fetchall(), "the next answer to wait for it too"
+            )
+            admin.execute("alter system reset synchronous_standby_names")
+            admin.execute("select pg_reload_conf()")
+            assert await asking is Outcome.COMMITTED
+        await participant.close()

@@ -80,6 +80,12 @@ def report(result: pq.abc.PGresult, encoding: str = "utf-8") -> Report | None:
     )
 
 
+def is_unsynced(diagnostic: psycopg.errors.Diagnostic) -> bool:
+    """Whether a notice says that the wait for a synchronous standby was cut short."""
+    # Neither the text (it is translated) nor the SQLSTATE tells this warning from others.
+    return diagnostic.source_function == "SyncRepWaitForLSN"
+
+
 class Lean:
     """Sends command strings over one connection, one at a time.
 
@@ -240,8 +246,7 @@ class Lean:
             self.on_answer(self._results)
 
     def _noticed(self, diagnostic: psycopg.errors.Diagnostic) -> None:
-        # Neither the text (it is translated) nor the SQLSTATE tells this warning from others.
-        if diagnostic.source_function == "SyncRepWaitForLSN":
+        if is_unsynced(diagnostic):
             self.unsynced = True
 
     async def close(self) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+import psycopg
 from psycopg import errors as pg
 from psycopg import sql
 
 from twopc.drivers.database import Database
+from twopc.drivers.lean import is_unsynced
 from twopc.protocol.effects import Outcome
 from twopc.waits import link_name
 
@@ -153,13 +155,24 @@ class Participant:
                 raise pg.InsufficientPrivilege(
                     f"branch {gid} at {self.name} belongs to {owner}: GRANT {owner} TO {me}"
                 ) from error
+            unsynced: list[bool] = []
+
+            def notice(diagnostic: psycopg.errors.Diagnostic) -> None:
+                unsynced.append(is_unsynced(diagnostic))  # it lives as long as this call
+
+            connection.add_notice_handler(notice)
             try:
                 await connection.execute(sql.SQL(verb).format(sql.Literal(gid)))
             except (pg.UndefinedObject, pg.ObjectNotInPrerequisiteState):
                 return False  # finished or being finished by somebody else: look again
             finally:
+                connection.remove_notice_handler(notice)
                 if not connection.closed:
                     await connection.execute("reset role")
+        if any(unsynced):
+            raise pg.OperationalError(
+                f"branch {gid} is finished, but not on the synchronous standby"
+            )
         return True
 
 
