@@ -249,7 +249,6 @@ async def _work(coordinator: PostgresCoordinator, task: Task, wire: Connection) 
                 wire.send(Done(row, "in_doubt"))
             except (RejectedError, psycopg.Error):
                 wire.send(Done(row, "aborted"))
-                await asyncio.sleep(0.01)  # servers that are down are not hammered
 
     await asyncio.gather(*(work(task.row + place) for place in range(task.workers)))
 
