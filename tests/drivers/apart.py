@@ -62,14 +62,6 @@ class ApartBank(Bank):
         connection.close()
         await until(is_up, "the server to have recovered")
 
-    async def end_backends(self, node: str, name: str, how: str = "pg_terminate_backend") -> int:
-        """End, or cancel, the sessions at a node whose application_name is like `name`; how many."""
-        query = f"""
-            select {how}(pid) from pg_stat_activity
-            where application_name like %s and datname = current_database() and pid <> pg_backend_pid()
-        """
-        return len(await self.fetch(node, query, (name,)))
-
 
 @contextmanager
 def apart(**options: str) -> Iterator[ApartBank]:
