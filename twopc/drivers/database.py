@@ -43,6 +43,7 @@ class Database:
         self._dsn = dsn
         self._application_name = application_name
         self._connection: AsyncConnection[Any] | None = None
+        self._is_closed = False
         self._turn = asyncio.Lock()
 
     @asynccontextmanager
@@ -71,14 +72,20 @@ class Database:
             return await self._fetch(query, params)
 
     async def close(self) -> None:
-        """Close the connection; harmless twice."""
+        """Close the connection for good; who still asks is told that it is. Harmless twice."""
+        self._is_closed = True
+        await self._disconnect()
+
+    async def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
 
     async def _connected(self) -> AsyncConnection[Any]:
         if self._connection is not None and self._connection.closed:
-            await self.close()
+            await self._disconnect()
+        if self._is_closed:
+            raise psycopg.OperationalError(f"the connection to {self.node} was closed")
         if self._connection is None:
             self._connection = await AsyncConnection.connect(
                 self._dsn,
@@ -86,6 +93,9 @@ class Database:
                 application_name=self._application_name,
                 connect_timeout=_CONNECT_TIMEOUT_S,
             )
+            if self._is_closed:  # meanwhile
+                await self._disconnect()
+                raise psycopg.OperationalError(f"the connection to {self.node} was closed")
         return self._connection
 
     async def _fetch(self, query: LiteralString, params: Any) -> list[tuple[Any, ...]]:
