@@ -24,11 +24,11 @@ from twopc.drivers.lean import Lean, unbroken
 from twopc.drivers.oneshot import Done
 from twopc.drivers.outcome import raise_unless_committed, refusal_at_commit
 from twopc.drivers.participant import Participant, ParticipantAddress
-from twopc.drivers.plan import Options, Plan, plan_of
+from twopc.drivers.plan import Plans
 from twopc.drivers.points import Points
 from twopc.drivers.postgres import IS_READ_ONLY, Driver
 from twopc.drivers.recovery import Settled
-from twopc.drivers.sessions import Finishers, Session, Sessions
+from twopc.drivers.sessions import Finishers, Session
 from twopc.drivers.several import SeveralTransaction, check
 from twopc.drivers.transaction import Transaction
 from twopc.errors import ConfigurationError, RejectedError
@@ -80,7 +80,6 @@ class PostgresCoordinator:
         self.coordinator = coordinator
         self.publisher = publisher.name
         self._subscribers = dict(subscribers)
-        self._lock_timeout_ms = lock_timeout_ms
         self.points = points if points is not None else Points(os.environ)
         addresses = (publisher, *self._subscribers.values())
         busy: set[Lean] = set()
@@ -97,13 +96,15 @@ class PostgresCoordinator:
             in_doubt_after_s=in_doubt_after_s,
             observe=observe,
         )
-        self._plans: dict[tuple[str | None, ...], Plan] = {}
-        self._pools: dict[tuple[str, str], Sessions] = {}
+        self._plans = Plans(
+            {one.name: one.application_dsn for one in self._subscribers.values()},
+            lock_timeout_ms=lock_timeout_ms,
+            busy=busy,
+        )
         self._sequence = itertools.count(1)
         self._active: dict[int, Transaction] = {}
         self._over = asyncio.Event()
         """Set when the last active transaction has ended."""
-        self._home = 0
         self.keeper = Keeper(
             coordinator,
             distribution=distribution,
@@ -128,7 +129,8 @@ class PostgresCoordinator:
         """
         try:
             await self._log.open()
-            self._home = (await self._log.epoch("presumed_abort")).epoch
+            home = await self._log.epoch("presumed_abort")
+            self._plans.application_name = session_name(self.coordinator, home.epoch)
             await self.keeper.open()
         except psycopg.Error as error:
             await self.close()
@@ -146,7 +148,7 @@ class PostgresCoordinator:
             await transaction.rollback()
         await self._wait_for_ends()
         await self.keeper.close()
-        await asyncio.gather(*(pool.close() for pool in self._pools.values()))
+        await self._plans.close()
         await self._hub.finishers.close()
         await self._log.close()
         await asyncio.gather(*(one.close() for one in self._hub.participants.values()))
@@ -197,7 +199,7 @@ class PostgresCoordinator:
         Raises:
             ConfigurationError: there is no such Subscriber or option.
         """
-        return Transaction(self, self._plan(subscriber, isolation, shipping, commit, role))
+        return Transaction(self, self._plans.of(subscriber, isolation, shipping, commit, role))
 
     def several(
         self,
@@ -221,7 +223,7 @@ class PostgresCoordinator:
         """
         check(self.coordinator, self.publisher, subscribers, commit)
         return SeveralTransaction(
-            self, [self._plan(one, isolation, shipping, commit, role) for one in subscribers]
+            self, [self._plans.of(one, isolation, shipping, commit, role) for one in subscribers]
         )
 
     async def run(
@@ -250,7 +252,7 @@ class PostgresCoordinator:
         if _READS.match(statement):
             reading = self.transaction(subscriber, isolation=isolation, role=role)
             return await oneshot.read(reading, statement, params)
-        plan = self._plan(subscriber, isolation, shipping, commit, role)
+        plan = self._plans.of(subscriber, isolation, shipping, commit, role)
         transaction = Transaction(self, plan)
         await self._register(transaction)
         try:
@@ -396,41 +398,6 @@ class PostgresCoordinator:
             node = transaction.node_of(failure)
             raise refusal_at_commit(failure, "", gid=transaction.gid, node=node)
         return True
-
-    def _plan(
-        self, subscriber: str, isolation: str | None, shipping: str, commit: str, role: str | None
-    ) -> Plan:
-        key = (subscriber, isolation, shipping, commit, role)
-        plan = self._plans.get(key)
-        if plan is None:
-            options = Options(
-                subscriber=subscriber,
-                isolation=isolation,
-                shipping=shipping,
-                commit=commit,
-                role=role or "",
-            )
-            options.check()
-            plan = self._plans[key] = plan_of(options, self._pool(subscriber, options.role))
-        return plan
-
-    def _pool(self, subscriber: str, role: str) -> Sessions:
-        pool = self._pools.get((subscriber, role))
-        if pool is None:
-            address = self._subscribers.get(subscriber)
-            if address is None:
-                raise ConfigurationError(
-                    f"no Subscriber {subscriber!r}; there are: {', '.join(self._subscribers)}"
-                )
-            pool = self._pools[subscriber, role] = Sessions(
-                subscriber,
-                address.application_dsn,
-                role,
-                application_name=session_name(self.coordinator, self._home),
-                lock_timeout_ms=self._lock_timeout_ms,
-                busy=self._hub.busy,
-            )
-        return pool
 
     # -- recovery, and looking ---------------------------------------------------------------------
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from twopc.drivers.lean import Lean
 from twopc.drivers.sessions import Sessions
 from twopc.errors import ConfigurationError
 from twopc.protocol import VARIANTS, Settings
@@ -75,3 +78,68 @@ def plan_of(options: Options, pool: Sessions) -> Plan:
         tail="'; set local msrepl.shipping = 'lazy'" if lazy else "'",
         begin_results=3 if lazy else 2,
     )
+
+
+class Plans:
+    """The plans of a coordinator's transactions, and the sessions that they take.
+
+    Args:
+        applications: connection strings for applications, by Subscriber.
+        lock_timeout_ms: how long a statement may wait for a lock at a Subscriber.
+        busy: see `twopc.drivers.lean`.
+    """
+
+    def __init__(
+        self, applications: Mapping[str, str], *, lock_timeout_ms: int, busy: set[Lean]
+    ) -> None:
+        self._applications = applications
+        self._lock_timeout_ms = lock_timeout_ms
+        self._busy = busy
+        self._plans: dict[tuple[str | None, ...], Plan] = {}
+        self._pools: dict[tuple[str, str], Sessions] = {}
+        self.application_name = ""
+        """Of the sessions that are opened from now on."""
+
+    def of(
+        self, subscriber: str, isolation: str | None, shipping: str, commit: str, role: str | None
+    ) -> Plan:
+        """The plan for these options.
+
+        Raises:
+            ConfigurationError: there is no such Subscriber or option.
+        """
+        key = (subscriber, isolation, shipping, commit, role)
+        plan = self._plans.get(key)
+        if plan is None:
+            options = Options(
+                subscriber=subscriber,
+                isolation=isolation,
+                shipping=shipping,
+                commit=commit,
+                role=role or "",
+            )
+            options.check()
+            plan = self._plans[key] = plan_of(options, self._pool(subscriber, options.role))
+        return plan
+
+    async def close(self) -> None:
+        """Close the sessions that are not in use, and the others when they come back."""
+        await asyncio.gather(*(pool.close() for pool in self._pools.values()))
+
+    def _pool(self, subscriber: str, role: str) -> Sessions:
+        pool = self._pools.get((subscriber, role))
+        if pool is None:
+            dsn = self._applications.get(subscriber)
+            if dsn is None:
+                raise ConfigurationError(
+                    f"no Subscriber {subscriber!r}; there are: {', '.join(self._applications)}"
+                )
+            pool = self._pools[subscriber, role] = Sessions(
+                subscriber,
+                dsn,
+                role,
+                application_name=self.application_name,
+                lock_timeout_ms=self._lock_timeout_ms,
+                busy=self._busy,
+            )
+        return pool
