@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from statistics import quantiles
 
+import psycopg
+
 from tests.crash.cells import (
     KINDS,
     Cell,
@@ -146,7 +148,7 @@ def main(arguments: list[str]) -> int:
         for number, entry in enumerate(entries(rig, kinds)):
             if options.cell not in entry.name or number % options.every:
                 continue
-            result = entry.play()
+            result = _played(rig, entry)
             results.append(result)
             variant = next(kind.commit for kind in kinds if f"| {kind.commit}," in f"{entry.name},")
             tallies.setdefault((result.row, variant), Tally()).add(result)
@@ -160,6 +162,15 @@ def main(arguments: list[str]) -> int:
     if options.csv:
         _write(options.csv, results)
     return int(any(result.broken for result in results))
+
+
+def _played(rig: Rig, entry: Entry) -> Result:
+    """Play a cell; one that cannot be played to its end is broken, and the next one is not its victim."""
+    try:
+        return entry.play()
+    except (AssertionError, TimeoutError, psycopg.Error) as error:
+        rig.up()
+        return Result(cell=entry.name, row=entry.name.split()[0], broken=(f"{error!r}",))
 
 
 def _report(tallies: dict[tuple[str, str], Tally], results: list[Result], seconds: float) -> None:
