@@ -228,6 +228,9 @@ async def committed_locally(player: Player) -> None:
         "the setting to be there",
         "select name from pg_settings where name = 'synchronous_standby_names' and setting = 'nobody'",
     )
+    # It reads its settings anew between two checkpoints: after the second it surely has.
+    await admin.execute("checkpoint")
+    await admin.execute("checkpoint")
 
     async def interfere() -> None:
         pid = await player.waiting(SUBSCRIBER, "SyncRep")
