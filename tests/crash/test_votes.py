@@ -22,11 +22,6 @@ def on() -> Iterator[Stage]:
 
 @pytest.mark.parametrize("name", ALL)
 async def test_votes(on: Stage, name: str) -> None:
-    if name.startswith("“committed locally”"):
-        pytest.skip(
-            "about one run in three ends before the wait for the standby begins; the cause is not"
-            " found yet"
-        )
     assert await on.ours(name) == expected(ALL[name])
     assert on.rig.prepared() == []
 

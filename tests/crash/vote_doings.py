@@ -234,9 +234,15 @@ async def committed_locally(player: Player) -> None:
 
     async def interfere() -> None:
         pid = await player.waiting(SUBSCRIBER, "SyncRep")
-        # The next wait, for a rollback, must find the setting gone.
         await admin.execute("alter system reset synchronous_standby_names")
         await admin.execute(f"select pg_cancel_backend({pid})".encode())
+        # Only now may the setting go: a backend that is released before it has looked at its
+        # cancellation was not cut short. What waits next, to roll back or to commit, is let go by this.
+        query = (
+            "select 1 where not exists (select from pg_stat_activity where pid = %s"
+            " and state = 'active' and query ilike '%%prepare transaction%%')"
+        )
+        await player.until(SUBSCRIBER, f"backend {pid} to answer PREPARE", query, (pid,))
         await admin.execute("select pg_reload_conf()")
 
     player.meanwhile(interfere())
