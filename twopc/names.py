@@ -250,6 +250,19 @@ def truncate_trigger(schema: str, table: str) -> str:
     return bounded(f"trg_mssync_truncate_{table_part(schema, table)}")
 
 
+def propagation_procedure(operation: str, schema: str, table: str, *, apart: bool = False) -> str:
+    """``sp_msins_<schema><table>`` at a Subscriber, the schema left out for ``public`` (seed 000).
+
+    Args:
+        apart: another article has this name already (``public.salesorders`` and ``sales.orders``): a hash
+            keeps them apart.
+    """
+    plain = f"sp_ms{operation}_{table if schema == 'public' else schema + table}"
+    if not apart:
+        return bounded(plain)
+    return bounded(f"{plain}_{hashlib.sha256(f'{schema}{chr(0)}{table}'.encode()).hexdigest()[:8]}")
+
+
 def role(kind: str, *parts: str) -> str:
     """A role name: roles belong to the whole cluster, so the parts are hashed in."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
