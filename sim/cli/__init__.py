@@ -5,17 +5,38 @@ Commands import what they need when they run, so that ``--help`` and ``check`` s
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
 from sim.cli.check import check
-from sim.cli.exits import EXIT_HELP, exit_code
+from sim.cli.exits import EXIT_HELP, UNREAD, exit_code
 from sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
 from sim.cli.run import run
 
+
+class _Commands(TyperGroup):
+    """The commands, which end quietly once nobody reads them, as in ``twopc run … | head``."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            try:
+                result = super().invoke(ctx)
+            except typer.Exit:
+                sys.stdout.flush()  # what is held back must meet the closed pipe here, not at exit
+                raise
+            sys.stdout.flush()
+            return result
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(UNREAD) from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     name="twopc",
     help="Immediate-updating replication on PostgreSQL two-phase commit.\n\n" + EXIT_HELP,
     no_args_is_help=True,

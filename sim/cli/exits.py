@@ -9,11 +9,13 @@ from twopc.errors import ConfigurationError, InDoubtError, ScenarioError, Transa
 
 PASS, SAFETY, USAGE, UNKNOWN, ENVIRONMENT, NOTHING, LIVENESS = range(7)
 INTERNAL, INTERRUPTED = 70, 130
+#: What a shell reports of a program that a closed pipe ended: 128 and the number of SIGPIPE.
+UNREAD = 141
 
 EXIT_HELP = (
     "Exit codes: 0 passed; 1 an expectation or invariant failed; 2 wrong usage or scenario file; "
     "3 inconclusive: something is in doubt; 4 no usable server; 5 nothing selected; "
-    "6 no end: a hang or deadlock; 70 internal error; 130 interrupted."
+    "6 no end: a hang or deadlock; 70 internal error; 130 interrupted; 141 nobody reads what is printed."
 )
 
 #: Of several results the one that stands further left is reported.

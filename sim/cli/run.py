@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sim.cli.exits import ENVIRONMENT, INTERNAL, INTERRUPTED, NOTHING, USAGE, worst
+from sim.cli.exits import ENVIRONMENT, INTERNAL, INTERRUPTED, NOTHING, UNREAD, USAGE, worst
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -212,6 +212,8 @@ def _broken(loaded: Loaded, error: BaseException) -> dict[str, Any]:
         kind, code = "scenario", USAGE
     elif isinstance(error, asyncio.CancelledError):
         kind, code = "interrupted", INTERRUPTED
+    elif isinstance(error, BrokenPipeError):
+        kind, code = "unread", UNREAD
     return {
         "schema": 1,
         "scenario": loaded.scenario.name,

@@ -34,7 +34,11 @@ class _Trimmed(io.TextIOBase):
 
 def console(file: TextIO | None = None) -> Console:
     """A console for standard output: colours on a terminal, plain text elsewhere or by NO_COLOR."""
-    from rich.console import Console
+    from rich import console
+
+    class Console(console.Console):
+        def on_broken_pipe(self) -> None:
+            raise  # rich would end the process here, in the midst of a run
 
     stream = file or sys.stdout
     if stream.isatty():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import logging
 import os
@@ -256,6 +257,43 @@ def test_kept_for_a_look(tmp_path):
     assert process.returncode == 0
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(dsns["sub1"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "until_line"),
+    [(["check"], ""), (["run"], ""), (["run", "--timeline"], "  ✓ ")],
+    ids=["check", "run", "run, in the midst of it"],
+)
+def test_nobody_reads_to_the_end(tmp_path, arguments, until_line):
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)  # soon full: the command cannot get far ahead
+    with open(reading, encoding="utf-8") as reader:
+        if not until_line:
+            reader.close()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sim", "--log-level=debug", *arguments, LOST_UPDATE.parent],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""},
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        os.close(writing)
+        if until_line:
+            assert any(line.startswith(until_line) for line in reader)
+    try:
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == exits.UNREAD
+    assert not re.search("Traceback|Exception ignored|BrokenPipe|internal error", err)
+    if until_line:
+        postmaster = re.search(r"server started.*pid=(\d+)", ANSI.sub("", err))
+        assert not psutil.pid_exists(int(postmaster[1]))
+        verdicts = sorted((tmp_path / ".twopc/runs").glob("*/latest/verdict.json"))
+        kinds = [json.loads(path.read_text())["kind"] for path in verdicts]
+        assert kinds.count("unread") == 1
 
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
