@@ -6,20 +6,20 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from twopc.log import configure, get_logger
+from tests.fix_log import loggers_restored
+from twopc.log import OURS, configure, get_logger
 
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """Where the log goes; the root logger is afterwards as before."""
-    root = logging.getLogger()
-    handlers, level = root.handlers, root.level
-    yield io.StringIO()
-    root.handlers, root.level = handlers, level
+    """Where the log goes; the loggers are afterwards as before."""
+    with loggers_restored():
+        yield io.StringIO()
 
 
 def test_nothing_is_heard_unasked(capfd: pytest.CaptureFixture[str]) -> None:
@@ -59,6 +59,24 @@ def test_text_and_levels(
     get_logger("twopc.test").info("second", port=2)
     assert len(stream.getvalue().splitlines()) == lines
     assert ("port=2" in stream.getvalue()) == (lines > 0)
+
+
+def test_others_are_heard_only_when_they_warn(stream: io.StringIO) -> None:
+    configure(level="debug", layout="text", stream=stream)
+    logging.getLogger("elsewhere").info("idle talk")
+    logging.getLogger("elsewhere").warning("beware")
+    get_logger("sim.test").debug("ours")
+    assert "idle talk" not in stream.getvalue()
+    assert len(stream.getvalue().splitlines()) == 2
+    configure(level="error", layout="text", stream=stream)
+    logging.getLogger("elsewhere").warning("not now")
+    assert "not now" not in stream.getvalue()
+
+
+def test_every_package_of_ours_is_named() -> None:
+    root = Path(__file__).parents[1]
+    found = {path.parent.name for path in root.glob("*/__init__.py")} - {"tests", "benchmarks"}
+    assert found == set(OURS)
 
 
 def test_unknown_level(stream: io.StringIO) -> None:

@@ -12,6 +12,9 @@ from typing import Literal, TextIO
 
 import structlog
 
+#: Our packages: what goes on in other libraries is nobody's concern unless it is a warning.
+OURS = ("twopc", "publisher", "subscriber", "sim")
+
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
     """A logger of events with fields: ``logger.info("server started", port=5432)``.
@@ -35,7 +38,8 @@ def get_logger(name: str) -> structlog.stdlib.BoundLogger:
 def configure(*, level: str, layout: Literal["text", "json"], stream: TextIO | None = None) -> None:
     """Write the events of this process to `stream` (standard error): from `level` on.
 
-    As text, or as one line of JSON each.
+    As text, or as one line of JSON each. Those of other libraries are written if they are warnings at
+    least; who wants more sets the level of that library's logger.
 
     Raises ValueError for a level that the standard library does not know.
     """
@@ -60,4 +64,6 @@ def configure(*, level: str, layout: Literal["text", "json"], stream: TextIO | N
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(level.upper())
+    for name in OURS:
+        logging.getLogger(name).setLevel(level.upper())
+    root.setLevel(max(logging.WARNING, logging.getLogger(OURS[0]).level))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import logging
 
 import psycopg
 import pytest
@@ -12,6 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from sim.topology import Topology
 from tests.fix_link import MakeApart, TwoServers
+from tests.fix_log import loggers_restored
 from tests.fix_topology import MakePair, Pair
 from twopc.log import configure
 from twopc.server import Server
@@ -361,15 +361,11 @@ async def test_no_password_is_written_anywhere() -> None:
     """Not in the log of a server that logs everything, nor in its statistics, our own log events,
     reprs and errors."""
     heard = io.StringIO()
-    handlers, level = logging.getLogger().handlers, logging.getLogger().level
-    configure(level="debug", layout="json", stream=heard)
-    try:
+    with loggers_restored():
+        configure(level="debug", layout="json", stream=heard)
         with await asyncio.to_thread(Server.start, settings=TALKATIVE) as server:
             said = await use_everything(server)
             said.texts["the server's log"] = server.log_tail(1_000_000)
-    finally:
-        logging.getLogger().handlers = handlers
-        logging.getLogger().setLevel(level)
     said.texts["our log"] = heard.getvalue()
 
     assert "create server" in said.texts["the server's log"], "it does not log what it should"
