@@ -1,0 +1,53 @@
+"""Create the tables of a distribution database, and say which role may do what in them.
+
+The tables belong to the administrator who creates them. Nothing is granted to PUBLIC.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from twopc import names
+from twopc.sql.render import render
+
+Connection = AsyncConnection[Any]
+
+#: In the order of creation.
+TABLES = (
+    "mspublisher_databases",
+    "msrepl_originators",
+    "msarticles",
+    "mssubscriptions",
+    "msdistribution_agents",
+    "msrepl_transactions",
+    "msrepl_commands",
+    "msdistribution_history",
+    "mstracer_history",
+)
+
+
+def install_texts(logreader_role: str, *agent_roles: str) -> list[str]:
+    """What `install` executes."""
+    return [
+        *(render("publisher", table) for table in TABLES),
+        render("publisher", "logreader_grants", logreader=sql.Identifier(logreader_role)),
+        *(render("publisher", "agent_grants", agent=sql.Identifier(role)) for role in agent_roles),
+    ]
+
+
+async def install(connection: Connection, logreader_role: str, *agent_roles: str) -> None:
+    """Create the distribution tables, which may be in the Publisher's own database. Idempotent.
+
+    Args:
+        connection: an administrator's.
+        logreader_role: appends transactions and commands.
+        agent_roles: read them and say how far they have delivered them. Both kinds must exist.
+    """
+    async with connection.transaction():
+        await connection.execute(
+            sql.SQL("create schema if not exists {}").format(sql.Identifier(names.SCHEMA))
+        )
+        for text in install_texts(logreader_role, *agent_roles):
+            await connection.execute(text.encode())

@@ -1,0 +1,12 @@
+-- What a distribution agent's role may do in the distribution database: read, and say how far it is.
+-- called by: publisher.distribution
+-- tables:    those of the distribution database
+-- holes:     agent
+grant usage on schema msrepl to {agent};
+grant select on msrepl.mspublisher_databases, msrepl.msrepl_originators, msrepl.msarticles,
+    msrepl.mssubscriptions, msrepl.msdistribution_agents, msrepl.msrepl_transactions,
+    msrepl.msrepl_commands, msrepl.mstracer_tokens, msrepl.mstracer_history to {agent};
+grant update (delivered, delivered_at, runstatus, runstatus_at, last_error)
+    on msrepl.msdistribution_agents to {agent};
+grant insert on msrepl.msdistribution_history, msrepl.mstracer_history to {agent};
+grant update (subscriber_commit) on msrepl.mstracer_history to {agent};

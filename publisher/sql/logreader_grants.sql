@@ -1,0 +1,11 @@
+-- What the log reader's role may do in the distribution database: append, and move its own mark.
+-- called by: publisher.distribution
+-- tables:    those of the distribution database
+-- holes:     logreader
+grant usage on schema msrepl to {logreader};
+grant select on msrepl.mspublisher_databases, msrepl.msrepl_originators, msrepl.msarticles,
+    msrepl.mssubscriptions, msrepl.msrepl_transactions, msrepl.mstracer_tokens to {logreader};
+grant update (read_to, last_commit, read_at, last_error) on msrepl.mspublisher_databases to {logreader};
+grant insert on msrepl.msrepl_transactions, msrepl.msrepl_commands, msrepl.msdistribution_history,
+    msrepl.mstracer_tokens to {logreader};
+grant update (publisher_commit, distributor_commit) on msrepl.mstracer_tokens to {logreader};

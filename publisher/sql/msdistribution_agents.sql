@@ -1,0 +1,18 @@
+-- msrepl.msdistribution_agents: how far each Subscriber's agent has come, as it said last.
+-- called by: publisher.distribution; agents, which update their own row
+-- tables:    itself
+-- holes:     none
+--
+-- The position in the Subscriber's own database is the true one and may be ahead of delivered, never behind
+-- it: clean-up keeps what is after delivered.
+create table if not exists msrepl.msdistribution_agents (
+    publisher_database_id integer not null references msrepl.mspublisher_databases on delete cascade,
+    subscriber text not null,
+    delivered pg_lsn not null default '0/0',
+    delivered_at timestamptz,
+    runstatus text not null default 'never started',
+    runstatus_at timestamptz,
+    last_error text,
+    primary key (publisher_database_id, subscriber)
+);
+comment on table msrepl.msdistribution_agents is 'How far each Subscriber''s agent has come, as it said last';

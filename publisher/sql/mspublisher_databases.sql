@@ -1,0 +1,20 @@
+-- msrepl.mspublisher_databases: the Publisher databases whose changes this distribution database holds.
+-- called by: publisher.distribution; the log reader, which moves read_to with every store
+-- tables:    itself
+-- holes:     none
+--
+-- publisher    the Publisher's node name
+-- read_to      commit LSN of the last stored transaction: what is read again up to here is dropped
+-- last_commit  when that transaction was committed
+-- read_at      when the log reader last looked, whether it found something or not
+create table if not exists msrepl.mspublisher_databases (
+    id integer generated always as identity primary key,
+    publisher text not null unique,
+    publisher_db text not null,
+    slot text not null,
+    read_to pg_lsn not null default '0/0',
+    last_commit timestamptz,
+    read_at timestamptz,
+    last_error text
+);
+comment on table msrepl.mspublisher_databases is 'Publisher databases, and how far the log of each has been read';

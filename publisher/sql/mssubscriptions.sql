@@ -1,0 +1,24 @@
+-- msrepl.mssubscriptions: which article goes to which Subscriber, and from where on.
+-- called by: publisher.distribution; agents, which read their own
+-- tables:    itself
+-- holes:     none
+--
+-- status              0 inactive, 1 subscribed (not copied yet), 2 active
+-- subscription_seqno  commands of transactions up to here are not for this subscription; NULL: not known yet
+-- copy_snapshot       what the initial copy has seen, and copy_seqno where the log stood after it: of the
+-- copy_seqno          transactions between the two positions those that the snapshot sees are in the copy
+create table if not exists msrepl.mssubscriptions (
+    publisher_database_id integer not null,
+    article_id integer not null,
+    subscriber text not null,
+    originator_id integer references msrepl.msrepl_originators,
+    status smallint not null default 1 check (status in (0, 1, 2)),
+    sync_type text not null default 'automatic',
+    loopback_detection boolean not null default true,
+    subscription_seqno pg_lsn,
+    copy_snapshot pg_snapshot,
+    copy_seqno pg_lsn,
+    primary key (publisher_database_id, article_id, subscriber),
+    foreign key (publisher_database_id, article_id) references msrepl.msarticles
+);
+comment on table msrepl.mssubscriptions is 'Which article goes to which Subscriber, and from where on';
