@@ -22,6 +22,7 @@ from sim.scenario.model import (
 from sim.scenario.orders import check_order
 from sim.scenario.parts import EVERY_NODE, Row
 from sim.scenario.text import Document, suggestion
+from twopc.forbidden import Forbidden
 from twopc.names import VERSION_COLUMN
 
 Path = tuple[str | int, ...]
@@ -199,7 +200,7 @@ def _texts(at: Path, step: Step) -> list[tuple[str, Path]]:
 
 def _lint_prepare(document: Document, at: Path, session: Session) -> None:
     """A transaction that commits is prepared first, which PostgreSQL refuses for some statements."""
-    found: list[tuple[Path, tuple[str, str]]] = []
+    found: list[tuple[Path, Forbidden]] = []
     opened = False
     for place, each in enumerate(session.steps):
         for name, step in each.items():
@@ -207,17 +208,17 @@ def _lint_prepare(document: Document, at: Path, session: Session) -> None:
                 opened, found = True, []
             for text, where in _texts((*at, "steps", place, name), step):
                 reason = sqltext.forbidden_before_prepare(text)
-                if reason:
+                if reason is not None:
                     found.append((where, reason))
             if step.action == "rollback":
                 opened, found = False, []
             elif step.action == "commit" or (step.statements and not opened):
                 opened = opened and step.action != "commit"
-                for where, (what, remedy) in found:
+                for where, unfit in found:
                     document.error(
                         document.mark(where),
-                        f"{what} cannot be in a transaction that is prepared (0A000 at its "
-                        f"commit); {remedy}",
+                        f"{unfit.what} cannot be in a transaction that is prepared (0A000 at its "
+                        f"commit); {unfit.remedy}",
                     )
                 found = []
 

@@ -11,6 +11,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from twopc import forbidden
+from twopc.forbidden import Forbidden
+
 _TOKEN = re.compile(
     r"""
       (?P<space>\s+|--[^\n]*)
@@ -151,38 +154,31 @@ def copies(text: str) -> bool:
     return words[:1] == ["copy"] and not {"stdin", "stdout"}.isdisjoint(words)
 
 
-#: What PostgreSQL refuses to prepare, as (what it is, what to do instead).
-_FORBIDDEN = {
-    "listen": ("LISTEN", "listen on a session of its own"),
-    "unlisten": ("UNLISTEN", "listen on a session of its own"),
-    "notify": ("NOTIFY", "notify after the commit"),
-    "temporary": ("a temporary object", "use an ordinary table, or make it in another transaction"),
-    "hold": ("a cursor WITH HOLD", "declare it without HOLD"),
-    "snapshot": ("an exported snapshot", "export it from a session that does not write"),
+_FIRST_WORDS = {
+    "listen": forbidden.LISTEN,
+    "unlisten": forbidden.UNLISTEN,
+    "notify": forbidden.NOTIFY,
 }
+_CALLS = {"pg_notify": forbidden.NOTIFY, "pg_export_snapshot": forbidden.SNAPSHOT}
 _TEMPORARY = ("temp", "temporary")
 
 
-def forbidden_before_prepare(text: str) -> tuple[str, str] | None:
-    """Why a transaction with `text` in it cannot be prepared (0A000), and the remedy; else None."""
-    for statement in statements(text):
-        reason = _forbidden(statement)
-        if reason:
-            return _FORBIDDEN[reason]
-    return None
+def forbidden_before_prepare(text: str) -> Forbidden | None:
+    """Why a transaction with `text` in it cannot be prepared, and the remedy; else None."""
+    return next(filter(None, map(_forbidden, statements(text))), None)
 
 
-def _forbidden(statement: list[Token]) -> str:
+def _forbidden(statement: list[Token]) -> Forbidden | None:
     words = [token.word for token in statement]
     first = words[0]
-    if first in ("listen", "unlisten", "notify"):
-        return first
+    if first in _FIRST_WORDS:
+        return _FIRST_WORDS[first]
     if first == "create" and _creates_temporary(statement):
-        return "temporary"
+        return forbidden.TEMPORARY
     if first in ("select", "with") and any(_has(words, "into", each) for each in _TEMPORARY):
-        return "temporary"
+        return forbidden.TEMPORARY
     if first == "declare" and _has(words, "cursor", "with", "hold"):
-        return "hold"
+        return forbidden.HOLD
     return _forbidden_call(statement)
 
 
@@ -210,11 +206,8 @@ def _creates_temporary(statement: list[Token]) -> bool:
     )
 
 
-def _forbidden_call(statement: list[Token]) -> str:
+def _forbidden_call(statement: list[Token]) -> Forbidden | None:
     for token, after in itertools.pairwise(statement):
-        if after.text == "(":
-            if token.word == "pg_notify":
-                return "notify"
-            if token.word == "pg_export_snapshot":
-                return "snapshot"
-    return ""
+        if after.text == "(" and token.word in _CALLS:
+            return _CALLS[token.word]
+    return None

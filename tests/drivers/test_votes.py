@@ -17,7 +17,7 @@ import pytest
 
 from tests.drivers.bank import PUB, SUB, Bank
 from tests.fix_link import until
-from twopc import errors
+from twopc import errors, forbidden
 from twopc.drivers import PostgresCoordinator, Transaction
 from twopc.protocol import VARIANTS
 from twopc.protocol.effects import Log
@@ -52,6 +52,7 @@ create table number (n integer primary key);
 create function unlucky() returns trigger language plpgsql as
 $$ begin
     if new.n = 13 then raise exception 'unlucky' using errcode = 'P0001'; end if;
+    if new.n = 14 then notify somebody; end if;
     return null;
 end $$;
 create constraint trigger unlucky after insert on number deferrable initially deferred
@@ -256,6 +257,7 @@ REFUSED: dict[str, Case] = {
     "an advisory lock held twice over": Case(
         sql("select pg_advisory_lock(5), pg_advisory_xact_lock(5)"), V, "0A000"
     ),
+    "a notify of the publisher's": Case(sql("insert into number values (14)"), V, "0A000"),
     # gids
     "a gid taken at the subscriber": Case(taken_gid(SUB, PUB), V, "42710"),
     "a gid taken at the publisher": Case(taken_gid(PUB, SUB), V, "42710"),
@@ -286,7 +288,15 @@ REFUSED: dict[str, Case] = {
 """Everything that must be a no."""
 
 
-FORBIDDEN = tuple(name for name, case in REFUSED.items() if case.sqlstate == "0A000")
+FORBIDDEN = {
+    "a temporary table": forbidden.TEMPORARY,
+    "notify": forbidden.NOTIFY,
+    "listen": forbidden.LISTEN,
+    "a cursor with hold": forbidden.HOLD,
+    "an exported snapshot": forbidden.SNAPSHOT,
+    "an advisory lock held twice over": forbidden.BOTH_LOCKS,
+}
+"""What PREPARE forbids in a session at the Subscriber, and the remedy that is hinted at."""
 
 
 @pytest.mark.parametrize("commit", ["presumed_abort", "last_agent"])
@@ -306,6 +316,8 @@ async def test_it_is_refused_and_nothing_is_left(stand: Stand, name: str, commit
         assert error.definite
         assert case.sqlstate in ("", error.sqlstate)
         assert error.gid == tx.gid
+        if case.sqlstate == "0A000":
+            assert FORBIDDEN.get(name, forbidden.NOTIFY).remedy in error.hint
     if case.kind:
         assert isinstance(error, errors.RejectedError)
         assert error.kind == case.kind

@@ -99,7 +99,7 @@ def test_transaction_control(text, found):
 def test_forbidden(text, what):
     reason = sqltext.forbidden_before_prepare(text)
     assert reason is not None
-    assert reason[0] == what
+    assert reason.what == what
 
 
 @pytest.mark.parametrize(

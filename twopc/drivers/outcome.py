@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from twopc import forbidden
 from twopc.drivers.lean import Report
 from twopc.errors import HeuristicError, InDoubtError, RejectedError, VoteError, from_sqlstate
 from twopc.names import node_of
@@ -64,5 +65,5 @@ def refusal_at_commit(found: Report | None, reason: str, *, gid: str, node: str)
         node=node,
         sqlstate=found.sqlstate,
         detail=found.detail,
-        hint=found.hint,
+        hint=found.hint or forbidden.remedy(found.sqlstate, found.message),
     )
