@@ -28,6 +28,9 @@ AnyServer = Server | ExternalServer
 
 _count = itertools.count(1)
 
+#: Our login roles, the same on every server of a topology, with what each is besides.
+_ROLES = {"app": "", "coordinator": "", "logreader": "replication", "agent": ""}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
@@ -44,6 +47,12 @@ class Node:
     app_password: str = field(repr=False)
     coordinator_role: str
     coordinator_password: str = field(repr=False)
+    logreader_role: str
+    """The log reader's role: reads the Publisher's log, writes the distribution database."""
+    logreader_password: str = field(repr=False)
+    agent_role: str
+    """The distribution agents' role: reads the distribution database, writes at Subscribers."""
+    agent_password: str = field(repr=False)
     embedded: bool = True
 
     @property
@@ -61,6 +70,16 @@ class Node:
         """The connection string of the coordinator's role."""
         return self.server.dsn(self.database, self.coordinator_role, self.coordinator_password)
 
+    @property
+    def logreader_dsn(self) -> str:
+        """The connection string of the log reader's role."""
+        return self.server.dsn(self.database, self.logreader_role, self.logreader_password)
+
+    @property
+    def agent_dsn(self) -> str:
+        """The connection string of the agents' role."""
+        return self.server.dsn(self.database, self.agent_role, self.agent_password)
+
     async def connect(self) -> AsyncConnection[Any]:
         """An administrator's connection in autocommit mode."""
         return await AsyncConnection.connect(self.dsn, autocommit=True)
@@ -70,6 +89,13 @@ class Node:
         """How another server reaches this node: host, port and database."""
         parts = conninfo.conninfo_to_dict(self.dsn)
         return {k: str(parts[k]) for k in ("host", "hostaddr", "port", "dbname") if parts.get(k)}
+
+
+def _credentials(roles: Mapping[str, str], passwords: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a node that say who works there."""
+    return {f"{kind}_role": role for kind, role in roles.items()} | {
+        f"{kind}_password": password for kind, password in passwords.items()
+    }
 
 
 def fresh_name() -> str:
@@ -94,6 +120,7 @@ class Nodes:
         servers: str,
         server: Server | None,
         durable: bool,
+        distribute: bool,
     ) -> None:
         """`kinds` maps node names to kinds, the Publisher first; see `Topology` for the rest."""
         unknown = sorted(set(dsns) - set(kinds))
@@ -109,6 +136,7 @@ class Nodes:
         self._each = servers == "each"
         self._given = server
         self._durable = durable
+        self._distribute = distribute
         self._own: list[Server] = []
         self.nodes: dict[str, Node] = {}
 
@@ -119,8 +147,8 @@ class Nodes:
             ServerError: a server cannot be started or reached, or a right is missing.
         """
         servers = await self._servers()
-        app, coordinator = names.role("app", self.name), names.role("coordinator", self.name)
-        passwords = {role: self._password(role) for role in (app, coordinator)}
+        roles = {kind: names.role(kind, self.name) for kind in _ROLES}
+        passwords = {kind: self._password(role) for kind, role in roles.items()}
         for node, kind in self._kinds.items():
             server, embedded = servers[node]
             given = self._dsns.get(node)
@@ -134,15 +162,12 @@ class Nodes:
                 kind=kind,
                 server=server,
                 database=database,
-                app_role=app,
-                app_password=passwords[app],
-                coordinator_role=coordinator,
-                coordinator_password=passwords[coordinator],
                 embedded=embedded,
+                **_credentials(roles, passwords),
             )
         by_server = {id(node.server): node.server for node in self.nodes.values()}
         await asyncio.gather(
-            *(self._prepare_server(server, passwords) for server in by_server.values())
+            *(self._prepare_server(server, roles, passwords) for server in by_server.values())
         )
         return self.nodes
 
@@ -172,11 +197,8 @@ class Nodes:
                 kind=self._kinds[name],
                 server=ExternalServer.from_dsn(dsn),
                 database=str(parts.get("dbname") or role or "postgres"),
-                app_role=role,
-                app_password=password,
-                coordinator_role=role,
-                coordinator_password=password,
                 embedded=False,
+                **_credentials(dict.fromkeys(_ROLES, role), dict.fromkeys(_ROLES, password)),
             )
         return self.nodes
 
@@ -210,7 +232,9 @@ class Nodes:
                 found[node] = (by_name.get(node, shared), True)
         return found
 
-    async def _prepare_server(self, server: AnyServer, passwords: Mapping[str, str]) -> None:
+    async def _prepare_server(
+        self, server: AnyServer, roles: Mapping[str, str], passwords: Mapping[str, str]
+    ) -> None:
         """Roles and databases of one server."""
         mine = [node for node in self.nodes.values() if node.server is server]
         maintenance = mine[0].database if not mine[0].embedded else "postgres"
@@ -223,12 +247,22 @@ class Nodes:
             raise ServerError(f"node {where} cannot be reached: {error}") from None
         async with admin:
             await _check_fit(admin, mine)
-            for role, password in passwords.items():
+            kinds = {node.kind for node in mine}
+            wanted = [kind for kind in roles if self._distribute or kind in ("app", "coordinator")]
+            for kind in wanted:
+                role = roles[kind]
                 found = await admin.execute("select from pg_roles where rolname = %s", (role,))
                 verb = "alter" if found.rowcount else "create"
+                attribute = _ROLES[kind] if "publisher" in kinds else ""
                 await admin.execute(
-                    sql.SQL(verb + " role {} login password {}").format(
-                        sql.Identifier(role), verifier(admin, role, password)
+                    sql.SQL(f"{verb} role {{}} login {attribute} password {{}}").format(
+                        sql.Identifier(role), verifier(admin, role, passwords[kind])
+                    )
+                )
+            if self._distribute and "subscriber" in kinds:
+                await admin.execute(
+                    sql.SQL("grant set on parameter session_replication_role to {}").format(
+                        sql.Identifier(roles["agent"])
                     )
                 )
         for node in mine:
@@ -252,7 +286,7 @@ class Nodes:
     async def _drop_roles(self, server: AnyServer) -> None:
         mine = [node for node in self.nodes.values() if node.server is server]
         maintenance = mine[0].database if not mine[0].embedded else "postgres"
-        roles = {mine[0].app_role, mine[0].coordinator_role}
+        roles = {names.role(kind, self.name) for kind in _ROLES}
         roles |= {names.role("owner", node.database) for node in mine}
         for node in mine:
             if node.kind == "publisher":

@@ -49,6 +49,8 @@ class Topology(Replication):
         keep: leave databases and servers behind at the end.
         attach: everything is there already (see `sim.operate.attach`): install and drop nothing.
         distribution: name of the distribution database's node; None: ``distribution``.
+        distribute: False: leave distribution out, for a topology where changes shall reach no other
+            Subscriber.
         points: protocol points of the coordinator; None: those that the environment arms.
         observe: sees every effect and event of the coordinator's machines.
 
@@ -72,6 +74,7 @@ class Topology(Replication):
         keep: bool = False,
         attach: bool = False,
         distribution: str | None = None,
+        distribute: bool = True,
         points: Points | None = None,
         observe: Callable[[str, Effect | Event], None] | None = None,
     ) -> None:
@@ -87,6 +90,7 @@ class Topology(Replication):
             keep=keep,
             attach=attach,
             distribution=distribution,
+            distribute=distribute,
         )
         self.shipping = shipping
         self.commit = commit

@@ -13,6 +13,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from publisher import publication
+from publisher.distribution import install as install_distribution
 from sim.topology.nodes import Node, Nodes, fresh_name
 from twopc import names
 from twopc.drivers.install import install_decision_log, install_participant
@@ -41,6 +42,7 @@ class Wiring:
         keep: bool = False,
         attach: bool = False,
         distribution: str | None = None,
+        distribute: bool = True,
     ) -> None:
         distribution = distribution or "distribution"
         for node in (publisher, *subscribers, distribution, *((name,) if name else ())):
@@ -66,6 +68,7 @@ class Wiring:
         self.subscribers = tuple(subscribers)
         self.name = name or fresh_name()
         self.lock_timeout_ms = lock_timeout_ms
+        self.distribute = distribute
         self._keep = keep or attach
         self._attach = attach
         dsns = dict(dsns or {})
@@ -79,6 +82,7 @@ class Wiring:
             servers=servers,
             server=server,
             durable=durable,
+            distribute=distribute,
         )
         self._connections: dict[str, AsyncConnection[Any]] = {}
         self._brought: set[str] = set()
@@ -112,9 +116,10 @@ class Wiring:
         await install_participant(
             here, publication.owner_role(publisher.database), publisher.coordinator_role
         )
-        await install_decision_log(
-            await self.admin(self.distribution), distribution.coordinator_role
-        )
+        log = await self.admin(self.distribution)
+        await install_decision_log(log, distribution.coordinator_role)
+        if self.distribute:
+            await install_distribution(log, distribution.logreader_role, distribution.agent_role)
 
     async def __aexit__(
         self,
