@@ -1,0 +1,307 @@
+"""What PostgreSQL's output plugin `pgoutput` says, read: protocol 1, values as text.
+
+Sans-IO: bytes in, values out. It must not know where the bytes come from nor what becomes of them.
+Every change of every transaction passes here, so its values are plain tuples and bytes.
+
+Source: PostgreSQL's documentation, "Logical Replication Message Formats".
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from struct import Struct, error
+from typing import Final, NamedTuple, TypeVar
+
+from twopc.errors import RemoteProtocolError
+
+#: What a decoder understands; with it a global transaction appears once, at COMMIT PREPARED.
+PROTOCOL = 1
+
+#: Stands for a value that did not change and is too large to be in the log with its row
+#: (TOAST); known by identity. Never in a row whose table has REPLICA IDENTITY FULL.
+UNCHANGED: Final = bytes(bytearray(b"(unchanged)"))
+
+Values = list[bytes | None]
+"""The values of a row as text, in the order of `Relation.columns`; None is NULL."""
+
+
+class RelationColumn(NamedTuple):
+    """A column that a relation's rows have in the log."""
+
+    name: str
+    type_oid: int
+    typmod: int
+    is_key: bool
+    """It is part of the replica identity."""
+
+
+class Relation(NamedTuple):
+    """What the rows that follow look like; sent before the first of them, and after ALTER TABLE."""
+
+    oid: int
+    schema: str
+    name: str
+    replica_identity: str
+    """As in ``pg_class.relreplident``: ``d`` default, ``n`` nothing, ``f`` full, ``i`` index."""
+    columns: tuple[RelationColumn, ...]
+
+
+class Begin(NamedTuple):
+    """A transaction begins."""
+
+    lsn: int
+    """Of its commit record, as in its `Commit`."""
+    time_us: int
+    """When it was committed, in microseconds since 2000-01-01 00:00 UTC."""
+    xid: int
+    """The low 32 bits."""
+
+
+class Commit(NamedTuple):
+    """A transaction is complete."""
+
+    lsn: int
+    """Of its commit record."""
+    end_lsn: int
+    """Where the commit record ends: a slot that is advanced to here does not show it again."""
+    time_us: int
+
+
+class Change(NamedTuple):
+    """A row was changed."""
+
+    relation: Relation
+    operation: str
+    """``ins``, ``upd`` or ``del``."""
+    old: Values | None
+    """The row before; None for an insert, and for an update that left the replica identity alone."""
+    new: Values | None
+    """The row now; None for a delete. Unchanged large values are filled in from `old` if it has them,
+    else they are `UNCHANGED`."""
+    old_is_key: bool
+    """`old` holds the replica identity only: its other values are None."""
+
+
+class Truncate(NamedTuple):
+    """Tables were emptied."""
+
+    relations: tuple[Relation, ...]
+    cascade: bool
+    restart_identity: bool
+
+
+class Message(NamedTuple):
+    """What `pg_logical_emit_message` wrote."""
+
+    transactional: bool
+    """False: it stands outside of transactions, and does not roll back with its own."""
+    lsn: int
+    prefix: str
+    content: bytes
+
+
+class Origin(NamedTuple):
+    """The transaction was committed by a session that had a replication origin set."""
+
+    lsn: int
+    """Of the commit at the origin."""
+    name: str
+
+
+class Type(NamedTuple):
+    """A type of a relation that follows."""
+
+    oid: int
+    schema: str
+    name: str
+
+
+Decoded = Begin | Commit | Change | Truncate | Message | Origin | Type | Relation
+
+_begin = Struct("!xqqi").unpack
+_commit = Struct("!xBqqq").unpack
+_oid = Struct("!xI").unpack_from
+_oid_kind_count = Struct("!xIcH").unpack_from
+_kind_count = Struct("!cH").unpack_from
+_length = Struct("!I").unpack_from
+_kind_length = Struct("!BI").unpack_from
+_column = Struct("!Ii").unpack_from
+_count16 = Struct("!H").unpack_from
+_truncate = Struct("!xIB").unpack_from
+_message = Struct("!xBq").unpack_from
+_lsn = Struct("!xq").unpack_from
+
+#: A named tuple made without its `__new__`, which costs as much again.
+_change = partial(tuple.__new__, Change)
+
+_TEXT, _NULL, _TOAST = b"tnu"
+_T = TypeVar("_T")
+
+
+class Decoder:
+    """Decodes the messages of one session in their order: it keeps the relations announced.
+
+    A new session announces them again, so it gets a new decoder.
+    """
+
+    __slots__ = ("_relations",)
+
+    def __init__(self) -> None:
+        self._relations: dict[int, Relation] = {}
+
+    def decode(self, data: bytes) -> Decoded:
+        """The message in `data`, which holds one message and nothing else.
+
+        Raises:
+            RemoteProtocolError: it is none of protocol 1, is cut short, or has a relation that was not
+                announced.
+        """
+        try:
+            match data[0]:
+                case 73:  # I
+                    return self._insert(data)
+                case 85:  # U
+                    return self._update(data)
+                case 68:  # D
+                    return self._delete(data)
+                case 66:  # B
+                    lsn, time_us, xid = _begin(data)
+                    return Begin(lsn, time_us, xid & 0xFFFFFFFF)
+                case 67:  # C
+                    _, lsn, end_lsn, time_us = _commit(data)
+                    return Commit(lsn, end_lsn, time_us)
+                case 82:  # R
+                    return self._relation(data)
+                case 84:  # T
+                    return self._truncate(data)
+                case 77:  # M
+                    return _read_message(data)
+                case 79:  # O
+                    (lsn,) = _lsn(data)
+                    name, end = _string(data, 9)
+                    return _whole(Origin(lsn, name), data, end)
+                case 89:  # Y
+                    (oid,) = _oid(data)
+                    schema, at = _string(data, 5)
+                    name, at = _string(data, at)
+                    return _whole(Type(oid, schema, name), data, at)
+        except (error, IndexError, ValueError) as reason:
+            raise RemoteProtocolError(
+                f"pgoutput: a message of {len(data)} bytes that begins with {data[:32]!r} cannot be "
+                f"read: {reason}"
+            ) from None
+        except KeyError as reason:
+            raise RemoteProtocolError(
+                f"pgoutput: a change of relation {reason} came before its description"
+            ) from None
+        raise RemoteProtocolError(
+            f"pgoutput: message {data[:1]!r} is none of protocol {PROTOCOL}: is the slot two-phase, or "
+            "streaming on?"
+        )
+
+    def _insert(self, data: bytes) -> Change:
+        oid, kind, count = _oid_kind_count(data)
+        if kind != b"N":
+            raise ValueError(f"an insert with the row {kind!r}")
+        new, at = _row(data, 8, count)
+        if at != len(data):
+            raise ValueError(f"{len(data) - at} bytes too many")
+        return _change((self._relations[oid], "ins", None, new, False))
+
+    def _update(self, data: bytes) -> Change:
+        oid, kind, count = _oid_kind_count(data)
+        old: Values | None = None
+        at = 8
+        old_is_key = False
+        if kind != b"N":
+            if kind not in (b"K", b"O"):
+                raise ValueError(f"an update with the row {kind!r}")
+            old_is_key = kind == b"K"
+            old, at = _row(data, at, count)
+            kind, count = _kind_count(data, at)
+            at += 3
+            if kind != b"N":
+                raise ValueError(f"an update without its new row, but {kind!r}")
+        new, at = _row(data, at, count)
+        if at != len(data):
+            raise ValueError(f"{len(data) - at} bytes too many")
+        if UNCHANGED in new and old is not None and not old_is_key:
+            new = [o if n is UNCHANGED else n for o, n in zip(old, new, strict=True)]
+        return _change((self._relations[oid], "upd", old, new, old_is_key))
+
+    def _delete(self, data: bytes) -> Change:
+        oid, kind, count = _oid_kind_count(data)
+        if kind not in (b"K", b"O"):
+            raise ValueError(f"a delete with the row {kind!r}")
+        old, at = _row(data, 8, count)
+        if at != len(data):
+            raise ValueError(f"{len(data) - at} bytes too many")
+        return _change((self._relations[oid], "del", old, None, kind == b"K"))
+
+    def _relation(self, data: bytes) -> Relation:
+        (oid,) = _oid(data)
+        schema, at = _string(data, 5)
+        name, at = _string(data, at)
+        identity = chr(data[at])
+        (count,) = _count16(data, at + 1)
+        at += 3
+        columns = []
+        for _ in range(count):
+            flags = data[at]
+            column, at = _string(data, at + 1)
+            type_oid, typmod = _column(data, at)
+            at += 8
+            columns.append(RelationColumn(column, type_oid, typmod, bool(flags & 1)))
+        # PostgreSQL leaves its own schema's name out
+        found = Relation(oid, schema or "pg_catalog", name, identity, tuple(columns))
+        self._relations[oid] = _whole(found, data, at)
+        return found
+
+    def _truncate(self, data: bytes) -> Truncate:
+        count, options = _truncate(data)
+        oids = [_length(data, 6 + 4 * place)[0] for place in range(count)]
+        relations = tuple([self._relations[oid] for oid in oids])
+        found = Truncate(relations, bool(options & 1), bool(options & 2))
+        return _whole(found, data, 6 + 4 * count)
+
+
+def _row(data: bytes, at: int, count: int) -> tuple[Values, int]:
+    """The values of a row that begins at `at`, and where it ends."""
+    values: Values = []
+    append = values.append
+    for _ in range(count):
+        kind = data[at]
+        if kind == _TEXT:
+            start = at + 5
+            at = start + _length(data, at + 1)[0]
+            append(data[start:at])
+        elif kind == _NULL:
+            append(None)
+            at += 1
+        elif kind == _TOAST:
+            append(UNCHANGED)
+            at += 1
+        else:
+            raise ValueError(f"a value of the kind {chr(kind)!r}; the slot is to be read as text")
+    if at > len(data):
+        raise ValueError(f"{at - len(data)} bytes are missing")
+    return values, at
+
+
+def _string(data: bytes, at: int) -> tuple[str, int]:
+    end = data.index(0, at)
+    return data[at:end].decode(), end + 1
+
+
+def _read_message(data: bytes) -> Message:
+    flags, lsn = _message(data)
+    prefix, at = _string(data, 10)
+    (length,) = _length(data, at)
+    content = data[at + 4 : at + 4 + length]
+    return _whole(Message(bool(flags & 1), lsn, prefix, content), data, at + 4 + length)
+
+
+def _whole(found: _T, data: bytes, end: int) -> _T:
+    if end != len(data):
+        raise ValueError(f"{len(data)} bytes instead of {end}")
+    return found
