@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
+from subscriber import not_for_replication
 from subscriber.firing import Obstacle, obstacles
 from subscriber.objects import (
     SERVER,
@@ -263,6 +264,7 @@ async def unsubscribe(connection: Connection, schema: str, table: str) -> bool:
     """
     where = qualified(schema, table)
     async with connection.transaction():
+        await not_for_replication.restore(connection, schema, table)
         cursor = await connection.execute(
             """
             delete from msrepl.msreplication_objects as o
