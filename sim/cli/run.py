@@ -162,7 +162,7 @@ async def _run_one(
     from sim.report import terminal
     from sim.report.history import History
     from sim.report.run_files import RunFiles
-    from sim.scenario.run import EXIT_CODES
+    from sim.report.verdict import EXIT_CODES
     from sim.scenario.run import run as play
 
     scenario = loaded.scenario

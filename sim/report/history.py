@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TextIO
@@ -44,11 +44,15 @@ KINDS = {
     "deadlock": "sessions wait for each other: `data.cycle`",
     "stuck": "nothing that is left in the order can end a wait: `data.chain`",
     "info": "anything else worth reading",
+    "deliver": "an agent has applied a transaction at a node: `data` has origin, seqno, commands",
+    "suppress": "an agent has passed over a transaction: it was that node's own",
+    "skip": "an agent has left a transaction out because of an error that its Subscriber lists",
     "outcome": "how a session's last transaction ended",
-    "state": "a table's rows at a node at some moment",
+    "state": "a table's rows at a node at some moment; `part`: those that belong to `data.part`",
     "prepared": "the branches that are prepared at a node",
     "markers": "the branch markers of a node: which branches took effect there",
     "end": "the order is over",
+    "verdict": "how the order was judged: `data` as in verdict.json",
 }
 
 
@@ -160,7 +164,7 @@ def read(path: Path) -> list[Record]:
     return records
 
 
-def by_order(records: list[Record]) -> Iterator[tuple[str, list[Record]]]:
+def by_order(records: Sequence[Record]) -> Iterator[tuple[str, list[Record]]]:
     """The records of each order, in the order of playing; what belongs to none is left out."""
     names = dict.fromkeys(record.order for record in records if record.order)
     for name in names:

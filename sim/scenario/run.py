@@ -5,21 +5,19 @@ Which servers the stages stand on, and what is shown of it, others decide.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sim.checkers import CHECKERS
+from sim.report import verdict as report
 from sim.report.history import SCHEMA, History, Record
 from sim.scenario.check import Loaded
-from sim.scenario.expect import FAILURE_KINDS, Failure, OrderVerdict, judge
+from sim.scenario.expect import Failure, OrderVerdict, judge
 from sim.scenario.model import Order, Scenario
 from sim.scenario.runner import Runner
 from sim.scenario.stage import SetUpError, Theatre
 from twopc.errors import ScenarioError
-
-#: Exit code of a run by its kind of failure.
-EXIT_CODES: Mapping[str, int] = {"": 0, "safety": 1, "liveness": 6, "unknown": 3}
 
 #: Told after each order, with its records.
 Listener = Callable[[Order, OrderVerdict, Sequence[Record]], None]
@@ -35,53 +33,36 @@ class RunVerdict:
     @property
     def kind(self) -> str:
         """The worst kind of failure of any order; empty if all passed."""
-        kinds = {order.kind for order in self.orders}
-        return next((kind for kind in FAILURE_KINDS if kind in kinds), "")
-
-    @property
-    def word(self) -> str:
-        """``pass``, ``fail`` or ``unknown``."""
-        return {"": "pass", "unknown": "unknown"}.get(self.kind, "fail")
+        return report.worst([order.kind for order in self.orders])
 
     def as_json(self) -> dict[str, Any]:
         """What stands in ``verdict.json``."""
-        failed = [order for order in self.orders if order.kind]
-        return {
-            "schema": 1,
-            "scenario": self.loaded.scenario.name,
-            "file": self.loaded.document.path,
-            "verdict": self.word,
-            "kind": self.kind or None,
-            "exit_code": EXIT_CODES[self.kind],
-            "invariants": list(CHECKERS),
-            "counts": {
-                "orders": len(self.orders),
-                "passed": len(self.orders) - len(failed),
-                "failed": len(failed),
-            },
-            "orders": [self._order(order) for order in self.orders],
-            "first_failure": self._failure(failed[0].failures[0]) if failed else None,
-            "repro": reproduce(self.loaded, failed[0].name) if failed else None,
-        }
+        orders = [_order(self.loaded, order) for order in self.orders]
+        return report.assemble(_header(self.loaded), orders)
 
-    def _order(self, order: OrderVerdict) -> dict[str, Any]:
-        return {
-            "name": order.name,
-            "verdict": "fail" if order.kind else "pass",
-            "kind": order.kind or None,
-            "elapsed_ms": round(order.elapsed_us / 1000, 3),
-            "notes": list(order.notes),
-            "failures": [self._failure(failure) for failure in order.failures],
-        }
 
-    def _failure(self, failure: Failure) -> dict[str, Any]:
-        mark = self.loaded.document.mark(failure.path)
-        return {
-            "message": failure.message,
-            "kind": failure.kind,
-            "line": mark.line,
-            "column": mark.column,
-        }
+def _order(loaded: Loaded, order: OrderVerdict) -> dict[str, Any]:
+    """What the history keeps of an order's verdict."""
+    return {
+        "name": order.name,
+        "verdict": report.word(order.kind),
+        "kind": order.kind or None,
+        "elapsed_ms": round(order.elapsed_us / 1000, 3),
+        "notes": list(order.notes),
+        "failures": [_failure(loaded, failure) for failure in order.failures],
+        "repro": reproduce(loaded, order.name),
+    }
+
+
+def _failure(loaded: Loaded, failure: Failure) -> dict[str, Any]:
+    mark = loaded.document.mark(failure.path)
+    return {
+        "message": failure.message,
+        "kind": failure.kind,
+        "line": mark.line,
+        "column": mark.column,
+        "excerpt": loaded.document.excerpt(mark),
+    }
 
 
 def reproduce(loaded: Loaded, order: str) -> str:
@@ -123,9 +104,10 @@ async def run(
             raise ScenarioError(loaded.document.report(severity="error")) from error
         history.write("end")
         records = history.records[first:]
-        history.order = ""
         verdict = judge(scenario, order, records)
         verdicts.append(verdict)
+        history.write("verdict", data=_order(loaded, verdict))
+        history.order = ""
         if listener is not None:
             listener(order, verdict, records)
     return RunVerdict(loaded=loaded, orders=tuple(verdicts))
@@ -137,6 +119,8 @@ def _header(loaded: Loaded) -> dict[str, Any]:
         "schema": SCHEMA,
         "scenario": scenario.name,
         "file": loaded.document.path,
+        "about": " ".join(scenario.about.split()),
+        "invariants": list(CHECKERS),
         "publisher": scenario.topology.publisher,
         "subscribers": list(scenario.topology.subscribers),
         "shipping": scenario.topology.shipping,
