@@ -9,6 +9,7 @@
 -- originator_id  the Subscriber that it came from; NULL: the Publisher itself
 -- marks          how many different originators had marked it (the last one counts)
 -- commands       how many commands it has
+-- bytes          how long their texts are together: what an agent must hold of it at once
 create table if not exists msrepl.msrepl_transactions (
     publisher_database_id integer not null,
     xact_seqno pg_lsn not null,
@@ -17,6 +18,7 @@ create table if not exists msrepl.msrepl_transactions (
     originator_id integer,
     marks integer not null default 0,
     commands integer not null,
+    bytes bigint not null default 0,
     primary key (publisher_database_id, xact_seqno)
 );
 comment on table msrepl.msrepl_transactions is 'Transactions to distribute, in the order of their commits';
