@@ -3,8 +3,9 @@
 -- tables:    itself
 -- holes:     none
 --
--- columns      array of name and type: the columns that travel, in the order of a command's values
+-- columns      array of name, type, oid …: the columns that travel, in the order of a command's values
 -- key          names of the key's columns, in the key's order
+-- left_out     columns of the table that the log holds and that are not published
 -- propagation  formats and custom procedures by operation (twopc.propagation.Propagation.as_json)
 -- procedures   names of the default procedures at the Subscribers, by operation: ins, upd, del
 create table if not exists msrepl.msarticles (
@@ -14,6 +15,7 @@ create table if not exists msrepl.msarticles (
     source_object text not null,
     columns jsonb not null,
     key text[] not null,
+    left_out text[] not null default array[]::text[],
     filter_clause text,
     propagation jsonb not null,
     procedures jsonb not null,

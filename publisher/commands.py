@@ -1,0 +1,145 @@
+"""From a change in the log to the commands that travel, one per article that the changed row belongs to.
+
+Pure, and on the hot path: how a relation's changes become commands is worked out once per relation that the
+log announces, and kept as closures. Values come as PostgreSQL's text and stay bytes.
+
+Knows neither where changes come from nor where commands go. Which images of a row fulfil a row filter is
+said by the caller (`publisher.filters`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from publisher.formats import Command, Make, makers
+from publisher.pgoutput import Change, Relation
+from twopc.distributed import DistributedArticle
+from twopc.errors import ArticleError
+from twopc.propagation import OPERATIONS
+
+__all__ = ["Belonging", "Command", "CommandBuilder"]
+
+#: Per filtered article of a relation, in the order of their numbers: whether the old image and whether the
+#: new image belongs to it.
+Belonging = Sequence[tuple[bool, bool]]
+
+_NOTHING: tuple[Command, ...] = ()
+
+
+class _Plan:
+    """How one relation's changes become commands."""
+
+    __slots__ = ("all", "filtered", "relation")
+
+    def __init__(self, relation: Relation, articles: Sequence[DistributedArticle]) -> None:
+        for article in articles:
+            check_fit(relation, article)
+        self.relation = relation
+        #: of articles without a filter: by operation, a function per article that sends it
+        self.all: dict[str, tuple[Make, ...]] = dict.fromkeys(OPERATIONS, ())
+        #: of articles with one
+        self.filtered: list[dict[str, Make]] = []
+        for article in articles:
+            made = makers(relation, article)
+            if article.article.row_filter is not None:
+                self.filtered.append(made)
+                continue
+            for operation, make in made.items():
+                self.all[operation] += (make,)
+
+
+class CommandBuilder:
+    """Makes the commands of changes.
+
+    Args:
+        articles: every article; several may stand on one table.
+    """
+
+    def __init__(self, articles: Iterable[DistributedArticle]) -> None:
+        self._articles: dict[tuple[str, str], list[DistributedArticle]] = {}
+        for each in sorted(articles, key=lambda each: each.article_id):
+            self._articles.setdefault((each.article.schema, each.article.table), []).append(each)
+        self._plans: dict[int, _Plan] = {}
+
+    @property
+    def has_filters(self) -> bool:
+        """Some article has a row filter, so changes must be looked at in blocks first."""
+        return any(
+            a.article.row_filter is not None for each in self._articles.values() for a in each
+        )
+
+    def filtered(self, relation: Relation) -> tuple[DistributedArticle, ...]:
+        """The articles on this relation that have a row filter, in the order of a `Belonging`."""
+        found = self._articles.get((relation.schema, relation.name), ())
+        return tuple(each for each in found if each.article.row_filter is not None)
+
+    def commands(self, change: Change, belonging: Belonging = ()) -> Sequence[Command]:
+        """The commands of one change; none if its table is not published.
+
+        Args:
+            belonging: for the articles that `filtered` names.
+
+        Raises:
+            ArticleError: an article no longer fits what the log holds of its table.
+        """
+        relation = change.relation
+        plan = self._plans.get(id(relation))
+        if plan is None or plan.relation is not relation:
+            plan = self._plan(relation)
+        if not plan.filtered:
+            made = plan.all[change.operation]
+            if len(made) == 1:
+                return (made[0](change),)
+            return [make(change) for make in made]
+        commands = [make(change) for make in plan.all[change.operation]]
+        for made_by, (old, new) in zip(plan.filtered, belonging, strict=True):
+            make = made_by.get(_moved(change.operation, old, new))
+            if make is not None:
+                commands.append(make(change))
+        return commands
+
+    def _plan(self, relation: Relation) -> _Plan:
+        # kept with the relation itself, so that its id is not given to another
+        plan = _Plan(relation, self._articles.get((relation.schema, relation.name), ()))
+        self._plans[id(relation)] = plan
+        return plan
+
+
+def _moved(operation: str, old: bool, new: bool) -> str:
+    """What a change is to an article whose partition holds the images that are said to be in it."""
+    match operation, old, new:
+        case ("ins", _, True) | ("upd", False, True):
+            return "ins"
+        case ("del", True, _) | ("upd", True, False):
+            return "del"
+        case "upd", True, True:
+            return "upd"
+    return ""
+
+
+def check_fit(relation: Relation, distributed: DistributedArticle) -> None:
+    """What the log holds of a table is what the article was made for.
+
+    Raises:
+        ArticleError: it is not; names the difference and the remedy.
+    """
+    article = distributed.article
+    values = article.value_columns
+    held = {column.name: column.type_oid for column in relation.columns}
+    types = distributed.types or (0,) * len(values)
+    known = {column.name: oid for column, oid in zip(values, types, strict=True)}
+    gone = [name for name in (*known, *distributed.left_out) if name not in held]
+    fresh = [name for name in held if name not in known and name not in distributed.left_out]
+    other = [name for name, oid in known.items() if oid and held.get(name, oid) != oid]
+    for names, what in (
+        (gone, "is not there"),
+        (fresh, "was not there"),
+        (other, "had another type"),
+    ):
+        if names:
+            raise ArticleError(
+                f"article {article.name} does not fit the changes of its table in the log: column "
+                f"{names[0]!r} {what} when the article's procedures were made: `twopc regenerate` it at "
+                "the Publisher and its Subscribers. If that was done while older changes still waited to "
+                "be read, unsubscribe, unpublish it and publish it again"
+            )
