@@ -1,11 +1,11 @@
-"""What would end a transaction past its coordinator is recognised, and nothing else is taken for it."""
+"""What would end a transaction past its coordinator is recognised, and what stays in its session."""
 
 from __future__ import annotations
 
 import pytest
 from psycopg import sql
 
-from twopc.drivers.statements import ending_word
+from twopc.drivers.statements import Trace, ending_word, trace_of
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,42 @@ def test_it_is_recognised(query: object, word: str) -> None:
 )
 def test_nothing_else_is(query: object) -> None:
     assert ending_word(query) == ""
+
+
+@pytest.mark.parametrize(
+    ("query", "trace"),
+    [
+        ("set role alice", Trace.DIRT),
+        ("/* be her */ SET SESSION ROLE alice", Trace.DIRT),
+        ("set session authorization alice", Trace.DIRT),
+        ("set session session authorization alice", Trace.DIRT),
+        ("reset role", Trace.DIRT),
+        ('set "role" to alice', Trace.DIRT),
+        ("select set_config('role', 'alice', false)", Trace.DIRT),
+        (
+            "select set_config('app.user', 'a', true), set_config('ROLE', 'alice', false)",
+            Trace.DIRT,
+        ),
+        ("select set_config($1, 'the role', false)", Trace.DIRT),
+        ("select pg_advisory_lock(1)", Trace.DIRT),
+        ("select pg_try_advisory_lock_shared (1)", Trace.DIRT),
+        ("select 1; listen somebody", Trace.DIRT),
+        ("declare c cursor with hold for select 1", Trace.DIRT),
+        ("create or replace local temp view v as select 1", Trace.DIRT),
+        ("select 1 as n into temporary t", Trace.DIRT),
+        ("create table pg_temp.t (n int)", Trace.DIRT),
+        ("prepare p as select 1", Trace.STAIN),
+        ("select 1; prepare p as select 1", Trace.STAIN),
+        (b"load 'auto_explain'", Trace.STAIN),
+        # settings are taken back by every BEGIN
+        ("set search_path = elsewhere", Trace.NONE),
+        ("select set_config('app.user', 'the role', false)", Trace.NONE),
+        ("set local role alice", Trace.NONE),
+        ("select pg_advisory_xact_lock(1)", Trace.NONE),
+        ("update role set temperature = 1 where prepared and load > threshold", Trace.NONE),
+        ("select 'listen', '; prepare p' -- ; load", Trace.NONE),
+        (sql.SQL("insert into t values ({})").format(sql.Literal("; prepare p")), Trace.NONE),
+    ],
+)
+def test_what_is_left_in_the_session(query: object, trace: Trace) -> None:
+    assert trace_of(query) is trace

@@ -48,6 +48,7 @@ def message(
     session: Session, begin: bytes, begin_results: int, statement: str, params: Sequence[Any]
 ) -> Message:
     """Begin, and the statement by its prepared name."""
+    session.soil(statement)
     name = session.statements.get(statement)
     first = name is None
     if name is None:
@@ -56,7 +57,7 @@ def message(
     transformer = Transformer(session.connection)
     values = b",".join([transformer.as_literal(value) for value in params])
     execute = b"execute " + name.encode() + (b"(" + values + b")" if params else b"")
-    # After BEGIN, which must be first if it names an isolation level; it stays if the transaction fails.
+    # It stays if the transaction fails.
     # The line ends before the semicolon: the statement may end in a comment.
     prepare = f"prepare {name} as {statement}\n;".encode() if first else b""
     return Message(
@@ -92,6 +93,7 @@ def done(session: Session, gid: str, result: pq.abc.PGresult) -> Done:
 async def read(transaction: Transaction, statement: str, params: Sequence[Any]) -> Done:
     """A statement that most likely reads only: whether it did is asked before anything is prepared."""
     async with transaction:
+        transaction.session.soil(statement)
         cursor = AsyncRawCursor(transaction.session.connection)
         await cursor.execute(statement, params)
         rows = tuple(await cursor.fetchall()) if cursor.description else ()

@@ -74,9 +74,10 @@ def plan_of(options: Options, pool: Sessions) -> Plan:
         variant=options.commit,
         settings=SETTINGS[options.commit],
         pool=pool,
-        head=f"begin{level}; set local msrepl.gid = '",
+        # Settings that an earlier transaction has left, perhaps unseen, are taken back by the way.
+        head=f"reset all; begin{level}; set local msrepl.gid = '",
         tail="'; set local msrepl.shipping = 'lazy'" if lazy else "'",
-        begin_results=3 if lazy else 2,
+        begin_results=4 if lazy else 3,
     )
 
 

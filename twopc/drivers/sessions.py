@@ -7,20 +7,27 @@ second phase to the Publisher. It must not know how a transaction goes.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, pq, sql
+from psycopg import AsyncConnection, conninfo, pq, sql
 
 from twopc.drivers.lean import Lean, Report, report, report_of, unbroken
+from twopc.drivers.statements import Trace, trace_of
 from twopc.errors import RejectedError
 
 _IDLE = pq.TransactionStatus.IDLE
 _IDLE_MAX = 32
 _ROLL_BACK = b"rollback; select msrepl.reset_link()"
 _STARTED = b"select backend_start::text from pg_stat_activity where pid = pg_backend_pid(); "
+#: DISCARD ALL, but for prepared statements: those are ours.
+_CLEAN_UP = (
+    b"close all; unlisten *; select pg_advisory_unlock_all(); discard temp; discard sequences;"
+    b" set session authorization default; reset role; reset all; "
+)
 _CONNECT_TIMEOUT_S = 5
 
 
@@ -37,7 +44,7 @@ class Session:
     """An application's session at a Subscriber, with the link that hangs on it."""
 
     __slots__ = (
-        "connection", "dirty", "lean", "pid", "role", "started", "statements", "statements_made",
+        "connection", "dirt", "lean", "pid", "role", "started", "statements", "statements_made",
         "subscriber",
     )  # fmt: skip
 
@@ -54,13 +61,17 @@ class Session:
         self.statements: dict[str, str] = {}
         """Names of the statements that were prepared with PREPARE, by their text."""
         self.statements_made = 0
-        self.dirty = False
-        """Settings of the session were changed."""
+        self.dirt = Trace.NONE
+        """What its transaction has left in it; settings apart, which every BEGIN takes back."""
 
     @property
     def in_transaction(self) -> bool:
         """A transaction is open, or has failed and waits for its rollback."""
         return not self.lean.lost and self.connection.pgconn.transaction_status != _IDLE
+
+    def soil(self, query: object) -> None:
+        """Note what a statement leaves in the session."""
+        self.dirt = max(self.dirt, trace_of(query))
 
     async def roll_back(self) -> None:
         """Roll back what is open, here and over the link; a session that cannot is given up."""
@@ -124,10 +135,10 @@ class Sessions:
     async def give_back(self, session: Session) -> None:
         """Take a session back; one that is broken, or in a transaction, is closed."""
         lean = session.lean
-        if session.dirty and not lean.lost:
-            await lean.run(b"reset all; " + self._settings())
-            session.dirty = False
-        keep = not self._closed and len(self._idle) < _IDLE_MAX
+        if session.dirt is Trace.DIRT and not lean.lost and not session.in_transaction:
+            refused = refusal(await lean.run(_CLEAN_UP + self._take_role()), lean)
+            session.dirt = Trace.STAIN if refused is not None else Trace.NONE
+        keep = not session.dirt and not self._closed and len(self._idle) < _IDLE_MAX
         if keep and not lean.lost and not session.in_transaction:
             self._idle.append(session)
         else:
@@ -146,11 +157,12 @@ class Sessions:
                 autocommit=True,
                 application_name=self._application_name,
                 connect_timeout=_CONNECT_TIMEOUT_S,
+                options=self._options(),
             )
         except psycopg.OperationalError as error:
             raise self._rejected(report_of(error)) from error
         session = Session(self._subscriber, self._role, connection, self._busy)
-        results = await session.lean.run(_STARTED + self._settings())
+        results = await session.lean.run(_STARTED + self._take_role())
         found = refusal(results, session.lean)
         if found is not None:
             await session.lean.close()
@@ -158,11 +170,15 @@ class Sessions:
         session.started = (results[0].get_value(0, 0) or b"").decode()
         return session
 
-    def _settings(self) -> bytes:
-        text = sql.SQL("set lock_timeout = {}").format(sql.Literal(self._lock_timeout_ms))
-        if self._role:
-            text += sql.SQL("; set role {}").format(sql.Identifier(self._role))
-        return text.as_bytes(None)
+    def _options(self) -> str:
+        """What a session starts with, and RESET ALL therefore goes back to."""
+        given = conninfo.conninfo_to_dict(self._dsn).get("options", os.environ.get("PGOPTIONS"))
+        return f"{given or ''} -c lock_timeout={self._lock_timeout_ms}".lstrip()
+
+    def _take_role(self) -> bytes:
+        if not self._role:
+            return b""
+        return sql.SQL("set role {}").format(sql.Identifier(self._role)).as_bytes(None)
 
     def _rejected(self, found: Report) -> RejectedError:
         return RejectedError(

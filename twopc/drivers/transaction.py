@@ -6,7 +6,6 @@ extend to the Publisher. It must not know how a commit is agreed on.
 
 from __future__ import annotations
 
-import re
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -31,7 +30,6 @@ from twopc.protocol.effects import Outcome
 if TYPE_CHECKING:
     from twopc.drivers.coordinator import PostgresCoordinator
 
-_SET_LOCAL = re.compile(r"\s*set\s+(?:local|constraints|transaction)\b", re.IGNORECASE)
 _TRANSLATED = frozenset(("40001", "40P01", "55P03"))
 
 
@@ -238,8 +236,7 @@ class Transaction:
         session = self.session
         if not self.wrote and surely_wrote(tag):
             self.wrote = True
-        elif tag in ("SET", "RESET") and not _SET_LOCAL.match(str(query)):
-            session.dirty = True
+        session.soil(query)
         if not session.in_transaction:
             session.lean.abort("a statement ended the transaction")
             raise self._past(repr(tag))
