@@ -8,6 +8,7 @@
     │   ├── ArticleError              this table cannot be published so
     │   └── SubscriptionError         this subscription cannot be made, or is not active
     ├── ScenarioError                 the scenario file is wrong: file:line:column
+    ├── DeliveryError                 a change cannot be brought to a Subscriber
     ├── ProtocolError
     │   ├── LocalProtocolError        the caller used a machine against its table
     │   └── RemoteProtocolError       a participant broke the rules
@@ -72,6 +73,35 @@ class SubscriptionError(ConfigurationError):
 
 class ScenarioError(TwopcError):
     """A scenario file is wrong; the message holds file:line:column."""
+
+
+class DeliveryError(TwopcError):
+    """An agent, or the log reader, cannot go on: what comes next has reached nobody behind it.
+
+    What was delivered before stays; nothing of the transaction that failed is at the Subscriber.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        node: str = "",
+        sqlstate: str = "",
+        number: int = 0,
+        seqno: str = "",
+        command: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.node = node
+        """The Subscriber; empty if it concerns all of them."""
+        self.sqlstate = sqlstate
+        """SQLSTATE at the database that refused; empty if none answered."""
+        self.number = number
+        """The original's error number (20598, 2601, 2627 ...); 0 where it has none."""
+        self.seqno = seqno
+        """The transaction's place in the log, a pg_lsn; empty if it is not about one."""
+        self.command = command
+        """The command that failed, readable; empty if unknown."""
 
 
 class ProtocolError(TwopcError):
