@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sim.report.history import ENDS, Record
+from sim.report.played import took_effect_at
 from sim.report.words import because, holder, refusal, result_text, row_text
-from twopc.names import BranchId
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -28,6 +28,8 @@ class Entry:
 
     t_us: int
     """Since the order's first step; -1 for a further line of the entry before it."""
+    seq: int
+    """The record with which it begins."""
     session: str
     text: str
     style: str = ""
@@ -68,12 +70,7 @@ class _Drawing:
             for record in records
             if record.kind == "invoke"
         }
-        self._nodes_of: dict[str, list[str]] = {}
-        for record in records:
-            for marker in (record.data or {}).get("markers", ()):
-                branch = BranchId.parse(str(marker["gid"]))
-                if branch is not None and not marker.get("fence"):
-                    self._nodes_of.setdefault(str(branch.global_id), []).append(record.node)
+        self._nodes_of = took_effect_at(records)
 
     def entries(self) -> Iterator[Entry]:
         skip = -1
@@ -85,7 +82,7 @@ class _Drawing:
                 skip = at + 1
                 yield from self._whole(record, following)
             elif record.kind == "invoke":
-                yield self._entry(record, _call(record))
+                yield self._entry(record, call_text(record))
             elif record.kind in ENDS:
                 yield from self._end(record)
             else:
@@ -97,10 +94,10 @@ class _Drawing:
             yield self._entry(invoked, f"» {ended.message}", "note")
         elif ended.kind == "ok":
             yield self._entry(
-                invoked, f"{_call(invoked)} {self._done(ended)}".strip(), _style(ended)
+                invoked, f"{call_text(invoked)} {self._done(ended)}".strip(), _style(ended)
             )
         else:
-            yield self._entry(invoked, _call(invoked))
+            yield self._entry(invoked, call_text(invoked))
             yield self._more(ended, refusal(ended), _style(ended))
             yield from self._why(ended)
 
@@ -141,11 +138,15 @@ class _Drawing:
 
     def _entry(self, record: Record, text: str, style: str = "") -> Entry:
         return Entry(
-            t_us=record.t_us - self._start_us, session=record.session, text=text, style=style
+            t_us=record.t_us - self._start_us,
+            seq=record.seq,
+            session=record.session,
+            text=text,
+            style=style,
         )
 
     def _more(self, record: Record, text: str, style: str) -> Entry:
-        return Entry(t_us=-1, session=record.session, text=text, style=style)
+        return Entry(t_us=-1, seq=record.seq, session=record.session, text=text, style=style)
 
 
 def _ends(record: Record, invoked: Record) -> bool:
@@ -159,7 +160,8 @@ def _style(ended: Record) -> str:
     return "faint" if ended.kind == "skipped" else "bad"
 
 
-def _call(invoked: Record) -> str:
+def call_text(invoked: Record) -> str:
+    """A step as it is sent: its name and its SQL on one line."""
     sql = " ".join(invoked.sql.split())
     if not invoked.step or sql in _WORDS:
         return sql

@@ -1,0 +1,123 @@
+"""A run's orders as reports read them: the run's header, and the records of one order at a time.
+
+Pure functions of the records. Words are found elsewhere; here is only what belongs to what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sim.report.history import ENDS, Record, by_order
+from sim.report.verdict import Verdict, order_verdict
+from twopc.names import BranchId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """One order."""
+
+    name: str
+    header: Mapping[str, Any]
+    """What the history's first record says of the run."""
+    records: Sequence[Record]
+
+    @property
+    def publisher(self) -> str:
+        """The Publisher's node."""
+        return str(self.header.get("publisher", ""))
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes, the Publisher first."""
+        return (self.publisher, *self.header.get("subscribers", ()))
+
+    @property
+    def sessions(self) -> dict[str, str]:
+        """The sessions that act in this order, and their nodes."""
+        every = self._about.get("sessions", {})
+        acting = {record.session for record in self.records if record.session}
+        return {name: node for name, node in every.items() if name in acting}
+
+    @property
+    def about(self) -> str:
+        """What its author says of it."""
+        return next((record.message for record in self.records if record.kind == "order"), "")
+
+    @property
+    def isolation(self) -> Mapping[str, str]:
+        """The isolation level of each node."""
+        return dict(self._about.get("isolation", {}))
+
+    @property
+    def verdict(self) -> Verdict:
+        """How it was judged."""
+        return order_verdict(self.records)
+
+    @property
+    def _about(self) -> Mapping[str, Any]:
+        return next((record.data or {} for record in self.records if record.kind == "order"), {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step from the moment it was sent."""
+
+    invoked: Record
+    ended: Record | None
+    """None if the history ends, or the order was given up, before it did."""
+    waits: tuple[tuple[Record, int], ...]
+    """Each time it was blocked, and the `seq` of the record that says it no longer is."""
+
+
+def played(records: Sequence[Record]) -> Iterator[Played]:
+    """Each order of a run, in the order of playing."""
+    header = records[0].data or {} if records else {}
+    for name, of in by_order(records):
+        yield Played(name=name, header=header, records=of)
+
+
+def steps(records: Sequence[Record]) -> list[Step]:
+    """Every step that was sent, in the order of sending."""
+    return [
+        _step(record, records[at + 1 :])
+        for at, record in enumerate(records)
+        if record.kind == "invoke"
+    ]
+
+
+def _step(invoked: Record, following: Sequence[Record]) -> Step:
+    waits: list[tuple[Record, int]] = []
+    waiting: Record | None = None
+    ended: Record | None = None
+    last = invoked
+    for record in following:
+        if record.kind == "verdict":
+            break
+        last = record
+        if (record.session, record.step) != (invoked.session, invoked.step):
+            continue
+        over = record.kind in ENDS or record.kind in ("unblocked", "blocked")
+        if waiting is not None and over:
+            waits.append((waiting, record.seq))
+            waiting = None
+        if record.kind == "blocked":
+            waiting = record
+        elif record.kind in ENDS:
+            ended = record
+            break
+    if waiting is not None:
+        waits.append((waiting, last.seq))
+    return Step(invoked=invoked, ended=ended, waits=tuple(waits))
+
+
+def took_effect_at(records: Sequence[Record]) -> dict[str, list[str]]:
+    """The nodes at which each global transaction took effect, by the branch markers found there."""
+    found: dict[str, list[str]] = {}
+    for record in records:
+        for marker in (record.data or {}).get("markers", ()):
+            branch = BranchId.parse(str(marker["gid"]))
+            if branch is not None and not marker.get("fence"):
+                found.setdefault(str(branch.global_id), []).append(record.node)
+    return found
