@@ -268,6 +268,8 @@ class _Builder:
     def _scalar(self, node: Any) -> Any:
         tag = str(node.tag).removeprefix(_TAG)
         text = str(node.value)
+        if node.style == ">":
+            text = text.replace("\a", "")  # with it ruamel marks where lines were folded
         if tag == "null":
             return None
         if tag == "bool":

@@ -45,6 +45,11 @@ def test_marks(document, path, key, mark):
     assert document.mark(path, key=key) == mark
 
 
+def test_folded_text_holds_what_is_written_and_nothing_else():
+    document = parse("twopc: 1\nabout: >\n  one\n  two\n\n  three\n", "file")
+    assert document.root["about"] == "one two\nthree\n"
+
+
 def test_block_and_flow(document):
     assert isinstance(document.root["deep"][0], Map)
     assert document.root["deep"][0].flow
