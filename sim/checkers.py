@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sim.report.history import Record
-from twopc.names import VERSION_COLUMN, BranchId
+from twopc.names import VERSION_COLUMN, BranchId, further_branch, node_of
 
 _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "COPY"})
 
@@ -21,21 +21,23 @@ def atomic(records: Sequence[Record]) -> list[str]:
     """Every global transaction took effect at all its participants or at none, as its client heard.
 
     A branch's marker row is written by the branch itself, so it is there exactly where the branch
-    committed. A fence is not a branch.
+    committed. A fence is not a branch, and a part that has only read has none.
     """
-    committed: dict[str, dict[str, set[str]]] = {}  # global id → node → its other participants
+    committed: dict[str, dict[str, Mapping[str, Any]]] = {}  # global id → branch → its marker
     for record in _of_kind(records, "markers"):
         for marker in (record.data or {}).get("markers", ()):
             branch = BranchId.parse(str(marker["gid"]))
             if branch is None or marker.get("fence"):
                 continue
             sites = committed.setdefault(str(branch.global_id), {})
-            sites[branch.branch] = set(marker.get("participants") or ())
+            sites[branch.branch] = marker
     nodes = {record.node for record in _of_kind(records, "markers")}
+    wrote = _wrote(records)
     broken = []
     for gid, sites in committed.items():
-        wanted = (set(sites) | set[str]().union(*sites.values())) & nodes
-        missing = wanted - set(sites)
+        missing = {
+            each for each in _missing(sites, wrote.get(gid, set())) if node_of(each) in nodes
+        }
         if missing:
             broken.append(f"{gid} took effect at {_words(sites)} and not at {_words(missing)}")
     told = {record.gid for record in records if (record.data or {}).get("committed")}
@@ -44,16 +46,50 @@ def atomic(records: Sequence[Record]) -> list[str]:
         if record.kind in ("rejected", "rolled_back") and record.gid in set(committed) - told:
             at = _words(committed[record.gid])
             broken.append(f"{record.gid} was refused to {who} and yet took effect at {at}")
-        if (record.data or {}).get("committed") and record.gid in _wrote(records) - set(committed):
+        if (record.data or {}).get("committed") and record.gid in set(wrote) - set(committed):
             broken.append(f"{record.gid} was committed for {who} and took effect nowhere")
     return broken
 
 
-def _wrote(records: Sequence[Record]) -> set[str]:
-    """The global transactions in which rows were changed, and nothing was taken back."""
+def _missing(sites: Mapping[str, Mapping[str, Any]], wrote: set[str]) -> set[str]:
+    """The branches that must be there because others are, or because rows were changed at those nodes.
+
+    A marker names all branches, those that had nothing to do too; the first is the Publisher's branch of
+    the Subscriber that the marker belongs to.
+    """
+    wanted: set[str] = set()
+    for branch, marker in sites.items():
+        names: Sequence[str] = marker.get("participants") or (branch,)
+        wanted |= wrote & set(names)
+        if branch == names[0]:
+            wanted.add(_sender(branch, names))
+        elif marker.get("sent", True):
+            wanted.add(names[0])
+    return wanted - set(sites)
+
+
+def _sender(branch: str, names: Sequence[str]) -> str:
+    """The Subscriber whose changes are in a Publisher's branch; the branch itself if none can be told."""
+    _, slash, of = branch.partition("/")
+    alone = (
+        name
+        for name in names
+        if name != branch and "/" not in name and further_branch(branch, name) not in names
+    )
+    return of if slash else next(alone, branch)
+
+
+def _wrote(records: Sequence[Record]) -> dict[str, set[str]]:
+    """Where rows were changed, by global transaction; none in which anything was taken back."""
+    wrote: dict[str, set[str]] = {}
     done = [record for record in _of_kind(records, "ok") if record.gid]
-    wrote = {each.gid for each in done if each.rowcount and each.tag.split(" ")[0] in _WRITES}
-    return wrote - {each.gid for each in done if each.tag == "ROLLBACK"}
+    for each in done:
+        if each.rowcount and each.tag.split(" ")[0] in _WRITES:
+            wrote.setdefault(each.gid, set()).add(each.node)
+    for each in done:
+        if each.tag == "ROLLBACK":
+            wrote.pop(each.gid, None)
+    return wrote
 
 
 def prepared_left(records: Sequence[Record]) -> list[str]:

@@ -156,12 +156,12 @@ class PostgresStage:
         return tuple(str(gid) for (gid,) in rows)
 
     async def markers(self, node: str) -> list[dict[str, Any]]:
-        """The rows of the node's marker table."""
-        query = sql.SQL("select gid, participants, fence from {} order by gid").format(
-            sql.Identifier(SCHEMA, "branch_marker")
-        )
+        """The rows of the node's marker table; `sent`: a Subscriber's branch has one at the Publisher."""
+        query = sql.SQL(
+            "select gid, participants, fence, calls > 0 or pending is not null from {} order by gid"
+        ).format(sql.Identifier(SCHEMA, "branch_marker"))
         rows = await self._topology.execute(node, query.as_string(None))
         return [
-            {"gid": gid, "participants": list(participants), "fence": fence}
-            for gid, participants, fence in rows
+            {"gid": gid, "participants": list(participants), "fence": fence, "sent": sent}
+            for gid, participants, fence, sent in rows
         ]

@@ -25,8 +25,11 @@ class Story:
         self.records.append(Record(seq=seq, t_us=seq, kind=kind, **fields))
         return self
 
-    def markers(self, node, *branches, participants=("pub", "sub1"), fence=False):
-        rows = [{"gid": b, "participants": list(participants), "fence": fence} for b in branches]
+    def markers(self, node, *branches, participants=("pub", "sub1"), fence=False, sent=True):
+        rows = [
+            {"gid": b, "participants": list(participants), "fence": fence, "sent": sent}
+            for b in branches
+        ]
         return self.add("markers", node=node, data={"markers": rows})
 
     def state(self, node, *rows, moment="committed"):
@@ -43,6 +46,68 @@ def test_atomic_at_all_participants():
 def test_atomic_at_one_of_two():
     story = Story().markers("pub", f"{GID}:pub").markers("sub1")
     assert atomic(story.records) == [f"{GID} took effect at pub and not at sub1"]
+
+
+FIRST = ("pub", "pub/sub2", "sub1", "sub2")
+SECOND = ("pub/sub2", "pub", "sub1", "sub2")
+
+
+def of_two(*, pub=(), sub1=(), sub2=(), sent1=True, sent2=True):
+    """What a transaction at two Subscribers has left."""
+    story = Story().markers("pub")
+    for branch in pub:
+        story.markers("pub", f"{GID}:{branch}", participants=FIRST if branch == "pub" else SECOND)
+    story.markers("sub1", *(f"{GID}:{each}" for each in sub1), participants=FIRST, sent=sent1)
+    return story.markers("sub2", *(f"{GID}:{e}" for e in sub2), participants=SECOND, sent=sent2)
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        {"pub": ("pub", "pub/sub2"), "sub1": ("sub1",), "sub2": ("sub2",)},
+        {"pub": ("pub",), "sub1": ("sub1",)},
+        {"pub": ("pub/sub2",), "sub2": ("sub2",)},
+        {"pub": ("pub",), "sub1": ("sub1",), "sub2": ("sub2",), "sent2": False},
+        {"sub1": ("sub1",), "sub2": ("sub2",), "sent1": False, "sent2": False},
+    ],
+    ids=[
+        "both write",
+        "the second reads",
+        "the first reads",
+        "the second writes only here",
+        "both",
+    ],
+)
+def test_a_part_that_reads_is_not_missed(left):
+    assert atomic(of_two(**left).records) == []
+
+
+@pytest.mark.parametrize(
+    ("left", "missing"),
+    [
+        ({"pub": ("pub", "pub/sub2"), "sub1": ("sub1",)}, "sub2"),
+        ({"pub": ("pub", "pub/sub2"), "sub2": ("sub2",)}, "sub1"),
+        ({"pub": ("pub",), "sub1": ("sub1",), "sub2": ("sub2",)}, "pub/sub2"),
+        ({"pub": ("pub/sub2",), "sub1": ("sub1",), "sub2": ("sub2",)}, "pub"),
+        ({"sub1": ("sub1",), "sub2": ("sub2",), "sent1": False}, "pub/sub2"),
+    ],
+)
+def test_a_part_that_writes_is_missed(left, missing):
+    (broken,) = atomic(of_two(**left).records)
+    assert broken.endswith(f" and not at {missing}")
+
+
+def test_a_part_that_is_lost_at_both_ends_is_missed():
+    story = of_two(pub=("pub",), sub1=("sub1",))
+    story.add("ok", session="bob", node="sub2", gid=GID, tag="UPDATE 1", rowcount=1)
+    (broken,) = atomic(story.records)
+    assert broken.endswith(" and not at sub2")
+
+
+def test_a_change_of_what_is_not_published_is_at_one_node():
+    story = Story().markers("pub").markers("sub1", f"{GID}:sub1", participants=())
+    story.add("ok", session="bob", node="sub1", gid=GID, tag="INSERT 0 1", rowcount=1)
+    assert atomic(story.records) == []
 
 
 def test_a_fence_is_no_branch():
