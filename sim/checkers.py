@@ -15,6 +15,9 @@ from twopc.names import VERSION_COLUMN, BranchId, further_branch, node_of
 _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "COPY"})
 
 Checker = Callable[[Sequence[Record]], list[str]]
+_Content = dict[str, Any]
+#: How the agents' work after the last step is called in a history.
+LAST_SYNC = "last sync"
 
 
 def atomic(records: Sequence[Record]) -> list[str]:
@@ -107,8 +110,8 @@ def versions_move_forward(records: Sequence[Record]) -> list[str]:
     And one version names one content: a row that has the same version at two nodes is the same.
     """
     broken = []
-    past: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
-    contents: dict[tuple[str, str, str], tuple[str, str]] = {}
+    past: dict[tuple[str, str, str], list[tuple[str, _Content]]] = {}
+    contents: dict[tuple[str, str, str], tuple[str, _Content]] = {}
     for record in _of_kind(records, "state"):
         for table, key, version, content in _versions(record):
             history = past.setdefault((record.node, table, key), [])
@@ -120,7 +123,8 @@ def versions_move_forward(records: Sequence[Record]) -> list[str]:
                     broken.append(f"{at} came back to its earlier version {version}")
                 history.append((version, content))
             node, known = contents.setdefault((table, key, version), (record.node, content))
-            if known != content and node != record.node:
+            common = known.keys() & content.keys()  # not every column need be published
+            if node != record.node and any(known[name] != content[name] for name in common):
                 broken.append(
                     f"{table} {key} has version {version} at {node} and {record.node}, with "
                     f"different contents"
@@ -128,11 +132,71 @@ def versions_move_forward(records: Sequence[Record]) -> list[str]:
     return list(dict.fromkeys(broken))
 
 
+def converged(records: Sequence[Record]) -> list[str]:
+    """Once everything is delivered, each Subscriber holds the Publisher's rows, those that belong to it.
+
+    Row versions too: a Subscriber with another one would be refused at its next change.
+    """
+    final: dict[tuple[str, str], Record] = {}
+    parts: dict[tuple[str, str], Record] = {}
+    for record in _of_kind(records, "state"):
+        data = record.data or {}
+        if data["moment"] == "final":
+            final[data["table"], record.node] = record
+        elif data["moment"] == "part":
+            parts[data["table"], data["part"]] = record
+    broken = [
+        f"{record.node} did not get everything: {record.message}"
+        for record in records
+        if record.step == LAST_SYNC and record.kind in ("error", "timed_out", "stuck")
+    ]
+    publisher = next((node for _, node in final), "")
+    for (table, node), record in final.items():
+        if node != publisher:
+            wanted = parts.get((table, node)) or final[table, publisher]
+            broken += _differences(table, wanted, record)
+    return broken
+
+
+def _differences(table: str, wanted: Record, got: Record) -> Iterator[str]:
+    """What a table at a Subscriber lacks, has too much or has otherwise, by key."""
+    key = (wanted.data or {})["key"]
+    there, here = _by_key(wanted, key), _by_key(got, key)
+    for name in there.keys() | here.keys():
+        row, held = there.get(name), here.get(name)
+        where = f"{table} {name} at {got.node}"
+        if held is None:
+            yield f"{where} is missing"
+        elif row is None:
+            yield f"{where} is not at {wanted.node}"
+        else:
+            differ = [column for column in held if held[column] != row.get(column)]
+            if differ:
+                shown = ", ".join(differ).replace(VERSION_COLUMN, "row version")
+                yield f"{where} differs from {wanted.node} in {shown}"
+
+
+def _by_key(record: Record, key: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    return {", ".join(f"{name}={row.get(name)}" for name in key): row for row in record.rows or ()}
+
+
+def echoed(records: Sequence[Record]) -> list[str]:
+    """No transaction is delivered to the Subscriber that it came from."""
+    return [
+        f"{record.node} got its own transaction back: "
+        + ("; ".join((record.data or {}).get("commands", ())) or record.gid)
+        for record in _of_kind(records, "deliver")
+        if (record.data or {}).get("origin") == record.node
+    ]
+
+
 #: By the names under which scenarios speak of them.
 CHECKERS: Mapping[str, Checker] = {
     "atomic": atomic,
     "prepared_left": prepared_left,
     "versions_move_forward": versions_move_forward,
+    "converged": converged,
+    "echoed": echoed,
 }
 
 
@@ -140,13 +204,13 @@ def _of_kind(records: Sequence[Record], kind: str) -> Iterator[Record]:
     return (record for record in records if record.kind == kind)
 
 
-def _versions(record: Record) -> Iterator[tuple[str, str, str, str]]:
+def _versions(record: Record) -> Iterator[tuple[str, str, str, _Content]]:
     """Table, key, version and everything else of each row in a state record."""
     data: Mapping[str, Any] = record.data or {}
     for row in record.rows or ():
         key = ", ".join(f"{name}={row.get(name)}" for name in data["key"])
         rest = {name: value for name, value in row.items() if name != VERSION_COLUMN}
-        yield data["table"], key, str(row.get(VERSION_COLUMN)), repr(sorted(rest.items()))
+        yield data["table"], key, str(row.get(VERSION_COLUMN)), rest
 
 
 def _words(nodes: Sequence[str] | set[str] | Mapping[str, Any]) -> str:

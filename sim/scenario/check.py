@@ -117,7 +117,7 @@ def _note(document: Document, error: dict[str, Any]) -> None:
     missing = error["type"] == "missing"
     about = path[:-1] if missing else path
     said = [problem.message for problem in document.inside(about)]
-    if any("not supported yet" in message for message in said):
+    if any("not supported yet" in message or "is refused" in message for message in said):
         return  # that is why something else is missing
     if missing and not any(f"did you mean '{path[-1]}'?" in message for message in said):
         document.error(document.mark(about, key=True), f"key '{path[-1]}' is missing")

@@ -10,6 +10,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from sim.report.history import Record
+from sim.scenario.expectations import StepExpect
+from sim.scenario.meaning import sqlstate_of
 from sim.scenario.text import Number
 from twopc.names import VERSION_COLUMN
 
@@ -52,3 +54,25 @@ def only(row: Mapping[str, Any], columns: list[str] | None) -> Mapping[str, Any]
     if columns is None:
         return {name: value for name, value in row.items() if name != VERSION_COLUMN}
     return {name: row.get(name) for name in columns}
+
+
+def matches(expected: StepExpect, ended: Record) -> bool:
+    """Whether a step ended as it should."""
+    if expected.rejected is not None:
+        return ended.kind == "rejected" and (ended.conflict or {}).get("kind") == expected.rejected
+    if expected.error is not None:
+        failed = ended.kind in ("rejected", "error")
+        codes = {ended.sqlstate, str(ended.number)}
+        return failed and bool({expected.error, sqlstate_of(expected.error)} & codes)
+    if expected.outcome in ("in_doubt", "rolled back"):
+        return ended.kind == expected.outcome.replace(" ", "_")
+    return ended.kind == "ok"
+
+
+def wanted_text(expected: StepExpect) -> str:
+    """How a step should end, in the words of an expectation."""
+    if expected.rejected is not None:
+        return f"rejected: {expected.rejected}"
+    if expected.error is not None:
+        return f"error: {expected.error}"
+    return (expected.outcome or "ok").replace("_", " ")

@@ -12,9 +12,9 @@ from typing import Any
 from sim.checkers import CHECKERS
 from sim.report.history import ENDS, Record
 from sim.report.words import rows_text
-from sim.scenario.compare import only, row_equal, told
-from sim.scenario.meaning import sqlstate_of
-from sim.scenario.model import NodeRows, Order, Scenario, StepExpect
+from sim.scenario.compare import matches, only, row_equal, told, wanted_text
+from sim.scenario.expectations import EVERYWHERE, NodeRows, StepExpect
+from sim.scenario.model import Order, Scenario, sync_name
 
 Path = tuple[str | int, ...]
 #: What can be wrong with an order, the worst first.
@@ -79,6 +79,10 @@ def judge(scenario: Scenario, order: Order, records: Sequence[Record]) -> OrderV
     )
 
 
+#: Invariants whose expectation is a number, and what is said where there is none.
+_COUNTED = {"prepared_left": "nothing is prepared", "echoed": "nothing came back"}
+
+
 class _Judging:
     def __init__(self, scenario: Scenario, order: Order, records: Sequence[Record]) -> None:
         self._scenario = scenario
@@ -106,7 +110,11 @@ class _Judging:
 
     def steps(self) -> Iterator[Failure]:
         stuck = any(record.kind in ("stuck", "timed_out") for record in self._records)
+        syncs = 0
         for place, item in enumerate(self._order.steps):
+            if item.sync is not None:
+                syncs += 1
+                yield from self._sync(sync_name(syncs), place)
             if item.step is None:
                 continue
             run = self._runs.get(item.step, _StepRun())
@@ -116,6 +124,13 @@ class _Judging:
                     yield self._failure(path, f"{item.step} did not end", "liveness")
                 continue
             yield from self._step(item.step, run, path, expected)
+
+    def _sync(self, name: str, place: int) -> Iterator[Failure]:
+        """An order's own sync must go well; one that may fail is a session's step."""
+        ended = self._runs.get(name, _StepRun()).ended
+        if ended is not None and ended.kind != "ok":
+            message = f"sync: expected ok, got {told(ended)}"
+            yield self._failure((*self._at, "steps", place), message, _kind(ended))
 
     def _expected_of(self, step: str, place: int) -> tuple[Path, StepExpect | None]:
         if step in self._order.expect.steps:
@@ -137,16 +152,21 @@ class _Judging:
                 yield from self._blocked_by(name, run, path, expected.blocked_by)
             final = expected.final
             final_path = (*path, "then") if expected.then is not None else path
-            if not _matches(final, ended):
+            if not matches(final, ended):
                 yield self._failure(
                     final_path,
-                    f"{name}: expected {_wanted(final)}, got {told(ended)}",
+                    f"{name}: expected {wanted_text(final)}, got {told(ended)}",
                     _kind(ended),
                 )
             elif final.rowcount is not None and final.rowcount != ended.rowcount:
                 yield self._failure(
                     (*final_path, "rowcount"),
                     f"{name}: expected {final.rowcount} rows, got {ended.rowcount}",
+                )
+            elif final.delivered is not None and final.delivered != self._delivered(run):
+                yield self._failure(
+                    (*final_path, "delivered"),
+                    f"{name}: expected {final.delivered} transactions, got {self._delivered(run)}",
                 )
             elif final.rows is not None:
                 yield from self._rows(name, ended, (*final_path, "rows"), final.rows)
@@ -156,6 +176,14 @@ class _Judging:
             place = [each for each, _ in steps].index(name)
             at: Path = ("sessions", session, "steps", place, name, "rows")
             yield from self._rows(name, ended, at, step.rows)
+
+    def _delivered(self, run: _StepRun) -> int:
+        """How many transactions a sync has brought."""
+        assert run.ended is not None
+        return sum(
+            record.kind == "deliver" and run.invoked < record.seq < run.ended.seq
+            for record in self._records
+        )
 
     def _rows(
         self, name: str, ended: Record, path: Path, expected: Sequence[Mapping[str, Any]]
@@ -218,12 +246,22 @@ class _Judging:
             return  # the order did not get so far, which has been said
         for source, at in ((self._scenario.expect, ()), (self._order.expect, self._at)):
             for table, nodes in source.tables.items():
-                for node, expected in nodes.items():
-                    shadowed = node in self._order.expect.tables.get(table, {})
-                    if source is self._scenario.expect and shadowed:
+                for name, expected in nodes.items():
+                    own = self._order.expect.tables.get(table, {})
+                    if source is self._scenario.expect and (name in own or EVERYWHERE in own):
                         continue
-                    path: Path = (*at, "expect", "tables", table, node)
-                    yield from self._table(path, table, node, expected, final)
+                    path: Path = (*at, "expect", "tables", table, name)
+                    for node in self._meant(name, nodes, expected):
+                        yield from self._table(path, table, node, expected, final)
+
+    def _meant(self, name: str, nodes: Mapping[str, NodeRows], expected: NodeRows) -> Iterator[str]:
+        """The nodes that an expectation is about: of `everywhere` those that have no other."""
+        if name != EVERYWHERE:
+            yield name
+            return
+        for node in self._scenario.topology.nodes:
+            if node not in nodes and node != expected.same_as:
+                yield node
 
     def _table(
         self,
@@ -275,14 +313,16 @@ class _Judging:
 
     def invariants(self) -> Iterator[Failure]:
         for name, checker in CHECKERS.items():
+            if name in ("converged", "echoed") and not self._scenario.distributes:
+                continue
             path, wanted = self._invariant(name)
             if wanted is False:
                 continue
             broken = checker(self._records)
-            if name == "prepared_left":
+            if name in _COUNTED:
                 if len(broken) == (wanted or 0):
                     continue
-                broken = broken or [f"nothing is prepared, but {wanted} was expected"]
+                broken = broken or [f"{_COUNTED[name]}, but {wanted} was expected"]
             in_doubt = any(record.kind == "in_doubt" for record in self._records)
             for message in broken:
                 kind = "unknown" if in_doubt and name == "prepared_left" else "safety"
@@ -340,22 +380,3 @@ def _holder(blocked: Record) -> str:
     if wait.get("step"):
         return str(wait["step"])
     return str(wait.get("session") or wait.get("gid") or f"pid {wait.get('pid')}")
-
-
-def _matches(expected: StepExpect, ended: Record) -> bool:
-    if expected.rejected is not None:
-        return ended.kind == "rejected" and (ended.conflict or {}).get("kind") == expected.rejected
-    if expected.error is not None:
-        failed = ended.kind in ("rejected", "error")
-        return failed and ended.sqlstate == sqlstate_of(expected.error)
-    if expected.outcome in ("in_doubt", "rolled back"):
-        return ended.kind == expected.outcome.replace(" ", "_")
-    return ended.kind == "ok"
-
-
-def _wanted(expected: StepExpect) -> str:
-    if expected.rejected is not None:
-        return f"rejected: {expected.rejected}"
-    if expected.error is not None:
-        return f"error: {expected.error}"
-    return (expected.outcome or "ok").replace("_", " ")

@@ -15,11 +15,12 @@ from typing import Any
 from sim.report.history import ROWS_MAX, plain
 from sim.scenario import sqltext
 from sim.scenario.model import Step
-from sim.scenario.stage import Result, StageSession, Wait
+from sim.scenario.stage import Result, StageSession, SyncError, Wait
 from twopc.errors import ConflictError, DeadlockError, InDoubtError, TransactionError
 
-#: What an order's `{rollback: session}` plays.
+#: What an order's `{rollback: session}` and `{sync: node}` play.
 ROLLBACK = Step.model_construct(action="rollback")
+SYNC = Step.model_construct(action="sync")
 
 
 class _NotSavedError(Exception):
@@ -28,10 +29,12 @@ class _NotSavedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Play:
-    """A step to be played; `step` is empty for an order's own rollback."""
+    """A step to be played; `name` is empty for an order's own rollback."""
 
     name: str
     step: Step
+    subscribers: tuple[str, ...] = ()
+    """Whom a sync is for; none: its session's own node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +108,14 @@ class Lane:
     async def _work(self) -> None:
         while (play := await self._inbox.get()) is not None:
             try:
-                kind, fields = await self._play(play.step, play.name)
+                kind, fields = await self._play(play)
                 ended = Ended(lane=self, play=play, kind=kind, fields=fields)
             except Exception as failure:
                 ended = Ended(lane=self, play=play, kind="info", failure=failure)
             self._ends.put_nowait(ended)
 
-    async def _play(self, step: Step, name: str) -> tuple[str, dict[str, Any]]:
+    async def _play(self, play: Play) -> tuple[str, dict[str, Any]]:
+        step = play.step
         if step.explain is not None:
             return "explain", {"message": step.explain.strip()}
         try:
@@ -121,14 +125,20 @@ class Lane:
                 return await self._commit()
             if step.action == "rollback":
                 return await self._rollback()
+            if step.action == "sync":
+                await self.session.sync(play.subscribers)
+                return "ok", {"tag": "SYNC"}
             return await self._execute(step)
         except _NotSavedError as error:
             return "error", {"gid": self.session.gid, "message": str(error)}
+        except SyncError as error:
+            told = {"sqlstate": error.sqlstate, "number": error.number, "message": str(error)}
+            return "error", {"data": {"at": error.node}, **told}
         except InDoubtError as error:
             self._finished("in doubt")
             return "in_doubt", self._told(error)
         except TransactionError as error:
-            return self._refuse(name, error)
+            return self._refuse(play.name, error)
 
     async def _begin(self) -> tuple[str, dict[str, Any]]:
         await self.session.begin(self._level)

@@ -9,23 +9,19 @@ import re
 from collections.abc import Iterable, Mapping
 
 from sim.scenario import sqltext
-from sim.scenario.model import (
-    Expect,
-    NodeRows,
-    Order,
-    Scenario,
-    Session,
-    Step,
-    StepExpect,
-    Table,
-)
+from sim.scenario.expectations import EVERYWHERE, Expect, NodeRows, StepExpect
+from sim.scenario.model import Order, Scenario, Session, Step
 from sim.scenario.orders import check_order
 from sim.scenario.parts import EVERY_NODE, Row
+from sim.scenario.reach import check_reach, refuse_without
+from sim.scenario.tables import Table
 from sim.scenario.text import Document, suggestion
 from twopc.forbidden import Forbidden
 from twopc.names import VERSION_COLUMN
 
 Path = tuple[str | int, ...]
+
+_RESERVED = {"distribution": "the distribution database", EVERYWHERE: "all nodes together"}
 
 
 def check_meaning(document: Document, scenario: Scenario) -> None:
@@ -33,6 +29,7 @@ def check_meaning(document: Document, scenario: Scenario) -> None:
     _topology(document, scenario)
     for name, table in scenario.tables.items():
         _table(document, ("tables", name), name, table)
+    check_reach(document, scenario)
     _step_names(document, scenario)
     for name, session in scenario.sessions.items():
         _session(document, scenario, name, session)
@@ -60,12 +57,11 @@ def _topology(document: Document, scenario: Scenario) -> None:
             )
         seen.add(name)
     for name in topology.nodes:
-        if name == "distribution":
+        if name in _RESERVED:
             at = topology.nodes.index(name) - 1
             place: Path = ("topology", "publisher") if at < 0 else ("topology", "subscribers", at)
             document.error(
-                document.mark(place),
-                "'distribution' is the distribution database; name the node otherwise",
+                document.mark(place), f"'{name}' is {_RESERVED[name]}; name the node otherwise"
             )
     _isolation(document, scenario, ("topology", "isolation"), topology.isolation)
 
@@ -146,7 +142,7 @@ def _session(document: Document, scenario: Scenario, name: str, session: Session
     saved: dict[str, str] = {}
     for place, each in enumerate(session.steps):
         for step_name, step in each.items():
-            _step(document, (*at, "steps", place, step_name), step, saved)
+            _step(document, scenario, (*at, "steps", place, step_name), step, saved)
             saved |= dict.fromkeys(step.save, step_name)
     prepares = (
         session.node in scenario.topology.subscribers and scenario.topology.commit != "last_agent"
@@ -155,7 +151,9 @@ def _session(document: Document, scenario: Scenario, name: str, session: Session
         _lint_prepare(document, at, session)
 
 
-def _step(document: Document, at: Path, step: Step, saved: dict[str, str]) -> None:
+def _step(
+    document: Document, scenario: Scenario, at: Path, step: Step, saved: dict[str, str]
+) -> None:
     if step.hole:
         return
     known = [*step.params, *saved]
@@ -185,6 +183,8 @@ def _step(document: Document, at: Path, step: Step, saved: dict[str, str]) -> No
             document.error(
                 document.mark(place), "one statement to a text; several go under 'lines'"
             )
+    if step.action == "sync":
+        refuse_without(document, scenario, at)
     if not step.statements:
         for word in ("params", "save", "rows"):
             if getattr(step, word):
@@ -263,6 +263,9 @@ def _expect(
 ) -> None:
     for name, step in expect.steps.items():
         _step_expect(document, scenario, (*at, "steps", name), name, step, order)
+    for word, wanted in (("converged", expect.converged), ("echoed", expect.echoed)):
+        if wanted:
+            refuse_without(document, scenario, (*at, word))
     for name in expect.sessions:
         if name not in scenario.sessions:
             _unknown(
@@ -281,13 +284,8 @@ def _node_rows(
     document: Document, scenario: Scenario, at: Path, node: str, table: Table, expected: NodeRows
 ) -> None:
     nodes = scenario.topology.nodes
-    if node not in nodes:
-        if node in Expect.later:
-            document.error(
-                document.mark(at, key=True), f"'{node}' is not supported yet: {Expect.later[node]}"
-            )
-        else:
-            _unknown(document, at, "node", node, nodes, key=True)
+    if node not in (*nodes, EVERYWHERE):
+        _unknown(document, at, "node", node, (*nodes, EVERYWHERE), key=True)
     if expected.same_as is not None and (expected.same_as not in nodes or expected.same_as == node):
         _unknown(document, (*at, "same_as"), "other node", expected.same_as, set(nodes) - {node})
     rows = expected.rows or ()
@@ -324,6 +322,8 @@ def _step_expect(
         step.statements or step.hole
     ):
         document.error(document.mark(at), f"step '{name}' returns no rows")
+    if final.delivered is not None and step.action != "sync" and not step.hole:
+        document.error(document.mark(at), f"step '{name}' delivers nothing: it is no sync")
     if final.error is not None and not _error_known(final.error):
         document.error(document.mark(at), f"'{final.error}' is neither a SQLSTATE nor an error's name as in psycopg.errors")  # fmt: skip
     if expected.blocked_by is not None:

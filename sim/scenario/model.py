@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from sim.scenario import sqltext
+from sim.scenario.expectations import GENERATE, Expect
 from sim.scenario.parts import (
     EVERY_NODE,
     DurationMs,
@@ -30,15 +30,12 @@ from sim.scenario.parts import (
     kind_of,
     refuse,
 )
+from sim.scenario.tables import REPUBLISHING, Subscriber, Table
 from sim.scenario.text import Map, listed, suggestion
-from twopc.errors import KINDS
 
-Outcome = Literal["committed", "rolled back", "in doubt"]
-
-_DISTRIBUTION = "it needs distribution from the Publisher to the other Subscribers"
+_PAUSE = "agents work at 'sync' only, so leave a Subscriber out: {sync: sub1}"
 _FAULTS = "it needs faults at protocol points"
 _MODEL = "it needs the model in virtual time"
-_GENERATE = "it needs generated orders; list them under 'orders'"
 
 
 class Timeouts(Part):
@@ -58,7 +55,8 @@ class Topology(Part):
     """The nodes and how they work."""
 
     what = "a topology"
-    later = {"policy": "the Publisher's row always wins", "distribution": _DISTRIBUTION}
+    later = {"policy": "the Publisher's row always wins"}
+    refused = {"republishers": REPUBLISHING}
     publisher: NodeName
     subscribers: tuple[NodeName, ...]
     isolation: Isolation = {}
@@ -67,39 +65,13 @@ class Topology(Part):
     commit: Literal["presumed_abort", "presumed_commit", "presumed_nothing", "last_agent"] = (
         "presumed_abort"
     )
+    distribution: Literal["on request", "none"] = "none"
+    """Changes go to the other Subscribers at each `sync` and after the last step; or never."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """Every node's name, the Publisher's first."""
         return (self.publisher, *self.subscribers)
-
-
-class Table(Part):
-    """A published table and its first rows."""
-
-    what = "a table"
-    blank = {"columns": {}}
-    later = {
-        "filter": "tables are published whole in a scenario",
-        "count": "it needs generated rows; list them under 'rows'",
-    }
-    columns: dict[str, str]
-    """Each column's type and constraints, as SQL."""
-    key: tuple[str, ...] = ()
-    """The primary key, where it has several columns."""
-    sql: Texts = ()
-    """More SQL for the Publisher after its tables are made: indexes, foreign keys, triggers."""
-    rows: tuple[Row, ...] = ()
-
-    @property
-    def own_keys(self) -> list[str]:
-        """The columns that are called the primary key in their own text."""
-        return [name for name, text in self.columns.items() if sqltext.has(text, "primary", "key")]
-
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """The columns of the primary key."""
-        return self.key or tuple(self.own_keys)
 
 
 class Step(Part):
@@ -111,13 +83,12 @@ class Step(Part):
     later = {
         "call": 'write {sql: "call …"}',
         "args": 'write {sql: "call …"}',
-        "pause": _DISTRIBUTION,
-        "resume": _DISTRIBUTION,
-        "sync": _DISTRIBUTION,
+        "pause": _PAUSE,
+        "resume": _PAUSE,
         "fault": _FAULTS,
         "as": "every session works as the application role",
     }
-    action: Literal["begin", "commit", "rollback"] | None = None
+    action: Literal["begin", "commit", "rollback", "sync"] | None = None
     sql: str | None = None
     lines: tuple[str, ...] | None = None
     check: str | None = None
@@ -129,16 +100,14 @@ class Step(Part):
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
-        """`begin`, `commit` or `rollback`."""
-        if value in ("begin", "commit", "rollback"):
+        """`begin`, `commit`, `rollback` or `sync`."""
+        words = ("begin", "commit", "rollback", "sync")
+        if value in words:
             return {"action": value}
-        if value in ("sync",):
-            raise refuse(f"'{value}' is not supported yet: {_DISTRIBUTION}")
-        near = suggestion(str(value), ("begin", "commit", "rollback"))
         said = f"not '{value}'" if isinstance(value, str) else f"not {kind_of(value)}"
         raise refuse(
-            "a step is begin, commit, rollback or a mapping with sql, lines, check or explain, "
-            f"{said}{near}"
+            "a step is begin, commit, rollback, sync or a mapping with sql, lines, check or explain, "
+            f"{said}{suggestion(str(value), words)}"
         )
 
     @model_validator(mode="after")
@@ -190,115 +159,18 @@ class Session(Part):
             yield from each.items()
 
 
-class StepExpect(Part):
-    """What a step must come to."""
-
-    what = "an expectation"
-    blank = {}
-    hidden = frozenset({"outcome"})
-    outcome: Literal["ok", "in_doubt", "rolled back"] | None = None
-    rejected: str | None = None
-    error: str | None = None
-    blocked_by: str | None = None
-    then: StepExpect | None = None
-    rows: tuple[Row, ...] | None = None
-    rowcount: int | None = None
-
-    @classmethod
-    def spell_out(cls, value: Any) -> Any:
-        """`ok`, `in_doubt` or `rolled back`."""
-        if value in ("ok", "in_doubt", "rolled back"):
-            return {"outcome": value}
-        longer = {
-            "rejected": "{rejected: version_mismatch}",
-            "error": "{error: 23505}",
-            "blocked_by": "{blocked_by: a_write, then: ok}",
-        }
-        if isinstance(value, str) and value in longer:
-            raise refuse(f"'{value}' needs more: {longer[value]}")
-        said = f"'{value}'" if isinstance(value, str) else kind_of(value)
-        raise refuse(
-            "an expectation is ok, in_doubt, rolled back or a mapping with rejected, error, "
-            f"blocked_by, rows or rowcount, not {said}"
-            + suggestion(str(value), ("ok", "in_doubt", "rolled back"))
-        )
-
-    @model_validator(mode="after")
-    def _one_outcome(self) -> StepExpect:
-        if self.then is not None and self.blocked_by is None:
-            raise refuse("'then' follows 'blocked_by': {blocked_by: a_write, then: ok}")
-        if self.then is not None and self.then.blocked_by is not None:
-            raise refuse("'then' says how the step ends; 'blocked_by' stands outside it")
-        said = [word for word in ("rejected", "error", "then") if getattr(self, word) is not None]
-        if len(said) > 1:
-            raise refuse(f"a step ends in one way, not in {listed(said)}")
-        if self.rejected is not None and self.rejected not in KINDS:
-            hint = suggestion(self.rejected, KINDS) or f"; there are {listed(KINDS)}"
-            raise refuse(f"no kind of rejection is called '{self.rejected}'{hint}")
-        return self
-
-    @property
-    def final(self) -> StepExpect:
-        """How the step ends, after any wait."""
-        return self.then if self.then is not None else self
-
-
-class NodeRows(Part):
-    """What a table holds at one node."""
-
-    what = "a table's expectation"
-    blank = {}
-    hidden = frozenset({"rows"})
-    later = {
-        "ignore": "only the columns that the rows name are compared",
-        "order_by": "rows are compared by key",
-    }
-    rows: tuple[Row, ...] | None = None
-    same_as: str | None = None
-
-    @classmethod
-    def spell_out(cls, value: Any) -> Any:
-        """A list of rows."""
-        if isinstance(value, list):
-            return {"rows": value}
-        raise refuse(f"write a list of rows, or {{same_as: node}}, not {kind_of(value)}")
-
-
-class Expect(Part):
-    """What must hold when an order is over."""
-
-    what = "expectations"
-    blank = {}
-    later = {
-        "converged": _DISTRIBUTION,
-        "echoed": _DISTRIBUTION,
-        "everywhere": _DISTRIBUTION + "; name nodes under 'tables'",
-        "committed": _GENERATE,
-        "rejected": _GENERATE,
-        "sum": "compare the rows under 'tables'",
-        "no_lost_update": "compare the rows under 'tables'",
-        "isolation": "it needs an external checker of histories",
-        "each_change_applied_once": _DISTRIBUTION,
-        "sql": "use a step {check: …, rows: […]}",
-    }
-    steps: dict[str, StepExpect] = {}
-    sessions: dict[str, Outcome] = {}
-    tables: dict[str, dict[str, NodeRows]] = {}
-    atomic: bool | None = None
-    prepared_left: int | None = None
-    versions_move_forward: bool | None = None
-
-
 class OrderItem(Part):
     """One entry of an order."""
 
     what = "an order's item"
     blank = {}
     hidden = frozenset({"step"})
-    later = {"sync": _DISTRIBUTION, "fault": _FAULTS}
+    later = {"fault": _FAULTS}
     step: str | None = None
     rollback: str | None = None
     wait: str | None = None
+    sync: Texts | None = None
+    """The Subscribers that are brought up to date."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
@@ -306,16 +178,19 @@ class OrderItem(Part):
         if isinstance(value, str):
             return {"step": value}
         raise refuse(
-            "an order's item is a step's name, {rollback: session} or {wait: step blocked}, "
-            f"not {kind_of(value)}"
+            "an order's item is a step's name, {rollback: session}, {sync: node} or "
+            f"{{wait: step blocked}}, not {kind_of(value)}"
         )
 
     @model_validator(mode="after")
     def _one_thing(self) -> OrderItem:
         if self.hole:
             return self
-        if sum(each is not None for each in (self.step, self.rollback, self.wait)) != 1:
-            raise refuse("an order's item is {rollback: session} or {wait: step blocked}")
+        given = (self.step, self.rollback, self.wait, self.sync)
+        if sum(each is not None for each in given) != 1:
+            raise refuse(
+                "an order's item is {rollback: session}, {sync: node} or {wait: step blocked}"
+            )
         if self.wait is not None and not re.fullmatch(r"\S+ (blocked|done)", self.wait):
             raise refuse(
                 f"a wait is written {{wait: step blocked}} or {{wait: step done}}, not {{wait: {self.wait}}}"
@@ -338,7 +213,7 @@ class Order(Part):
 
     what = "an order"
     blank = {"name": "", "steps": ()}
-    later = {"generate": _GENERATE, "faults": _FAULTS}
+    later = {"generate": GENERATE, "faults": _FAULTS}
     name: str
     about: str = ""
     isolation: Isolation = {}
@@ -370,6 +245,8 @@ class Scenario(Part):
     tags: tuple[str, ...] = ()
     topology: Topology
     tables: dict[str, Table]
+    subscribers: dict[str, Subscriber] = {}
+    """What is said of single Subscribers."""
     sessions: dict[Name, Session]
     orders: tuple[Order, ...]
     expect: Expect = Expect()
@@ -383,6 +260,15 @@ class Scenario(Part):
             for name, step in session.named_steps
         }
 
+    def subscriber(self, name: str) -> Subscriber:
+        """What is said of a Subscriber, or what holds where nothing is."""
+        return self.subscribers.get(name, Subscriber())
+
+    @property
+    def distributes(self) -> bool:
+        """Changes reach the other Subscribers."""
+        return self.topology.distribution != "none"
+
     def level(self, order: Order, node: str) -> str:
         """The isolation level of sessions at `node`.
 
@@ -394,3 +280,8 @@ class Scenario(Part):
                 if name in levels:
                     return levels[name]
         return "read committed"
+
+
+def sync_name(number: int) -> str:
+    """How an order's sync is called in its history: it has no name of its own."""
+    return f"sync #{number}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sim.scenario.model import Order, OrderItem, Scenario
+from sim.scenario.reach import check_sync
 from sim.scenario.text import Document, suggestion
 
 Path = tuple[str | int, ...]
@@ -47,6 +48,8 @@ class _Walk:
             self._step(at, item.step)
         elif item.rollback is not None:
             self._rollback((*at, "rollback"), item.rollback)
+        elif item.sync is not None:
+            check_sync(self._document, self._scenario, at, item)
         elif item.waited not in self._scenario.steps:
             near = suggestion(item.waited, self._scenario.steps)
             self._error((*at, "wait"), f"no step '{item.waited}'{near}")
@@ -83,6 +86,13 @@ class _Walk:
             if session in self._open - self._unknown:
                 self._error(at, f"'{name}' begins a transaction, but '{session}' has one open")
             self._open.add(session)
+        elif step.action == "sync":
+            if session in self._open - self._unknown:
+                self._error(
+                    at,
+                    f"'{name}' syncs while '{session}' has a transaction open, whose rows the agent "
+                    "would wait for: end it first",
+                )
         elif step.action is not None:
             if session not in self._open | self._unknown:
                 self._error(at, f"'{name}': session '{session}' has no transaction open here")

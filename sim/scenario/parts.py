@@ -120,6 +120,8 @@ class Part(BaseModel):
     what: ClassVar[str] = "this"
     later: ClassVar[Mapping[str, str]] = {}
     """Keys of the full language that are not supported yet, each with what it needs."""
+    refused: ClassVar[Mapping[str, str]] = {}
+    """Keys for what cannot be, each with the reason."""
     hidden: ClassVar[frozenset[str]] = frozenset()
     """Fields that only a short form sets."""
     blank: ClassVar[Mapping[str, Any] | None] = None
@@ -163,6 +165,8 @@ class Part(BaseModel):
     def _unknown(cls, key: str, inner: Any, flow: bool) -> str:
         if key in cls.later:
             return f"'{key}' is not supported yet: {cls.later[key]}"
+        if key in cls.refused:
+            return f"'{key}' is refused: {cls.refused[key]}"
         if flow and inner is None and " " in key:
             return f"unknown key '{key}': inside {{ }} a comma ends a value, so put SQL in quotes"
         return f"unknown key '{key}'{suggestion(key, cls.keys())}"

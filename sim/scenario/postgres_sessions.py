@@ -5,17 +5,17 @@ See `sim.scenario.stage.StageSession` for what each method does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from sim.scenario import sqltext
-from sim.scenario.stage import Result
+from sim.scenario.stage import Result, SyncError
 from sim.scenario.waits import Observer
 from sim.topology import Topology
-from twopc.errors import ConfigurationError, TransactionError, from_sqlstate
+from twopc.errors import ConfigurationError, DeliveryError, TransactionError, from_sqlstate
 
 
 class _Session:
@@ -27,11 +27,31 @@ class _Session:
         self._observer = observer
         self.pid = 0
         self.gid = ""
+        self._synced: tuple[str, ...] = ()
 
     async def cancel(self) -> None:
         """Cancel the running statement at this session's own node."""
+        for node, pid in self.syncing:
+            await self._observer.cancel(node, pid)
         if self.pid:
             await self._observer.cancel(self.node, self.pid)
+
+    @property
+    def syncing(self) -> Sequence[tuple[str, int]]:
+        """Node and process of the agents at work for this session."""
+        return [each for name in self._synced for each in self._topology.agent_processes(name)]
+
+    async def sync(self, subscribers: Sequence[str]) -> None:
+        own = () if self.node == self._topology.publisher else (self.node,)
+        self._synced = tuple(subscribers or own or self._topology.subscribers)
+        try:
+            await self._topology.sync(*self._synced)
+        except DeliveryError as error:
+            raise SyncError(
+                str(error), node=error.node, sqlstate=error.sqlstate, number=error.number
+            ) from error
+        finally:
+            self._synced = ()
 
     def _error(self, error: psycopg.Error) -> TransactionError:
         """A server's refusal, as one of our exceptions."""
@@ -95,6 +115,25 @@ class PublisherSession(_Session):
     async def close(self) -> None:
         if self._connection is not None:
             await self._connection.close()
+
+
+class AgentsSession(_Session):
+    """Nobody's: it syncs, and has no transactions."""
+
+    async def begin(self, level: str) -> None:
+        raise NotImplementedError
+
+    async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
+        raise NotImplementedError
+
+    async def commit(self) -> None:
+        raise NotImplementedError
+
+    async def rollback(self) -> None:
+        """Nothing is ever open."""
+
+    async def close(self) -> None:
+        """Nothing is ever open."""
 
 
 class SubscriberSession(_Session):

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import psycopg
 from psycopg import sql
 
-from sim.scenario.model import Scenario, Table
+from sim.scenario.model import Scenario
 from sim.scenario.stage import SetUpError
+from sim.scenario.tables import Table
 from sim.topology import Topology
 from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
 

@@ -18,9 +18,9 @@ import psycopg
 from psycopg import sql
 
 from sim.scenario.model import Order, Scenario
-from sim.scenario.postgres_sessions import PublisherSession, SubscriberSession
+from sim.scenario.postgres_sessions import AgentsSession, PublisherSession, SubscriberSession
 from sim.scenario.postgres_setup import clear, refuse_existing, set_up
-from sim.scenario.stage import StageSession, Waits
+from sim.scenario.stage import AGENTS, Delivery, StageSession, Waits
 from sim.scenario.waits import Client, Observer
 from sim.topology import Topology
 from sim.topology.nodes import fresh_name
@@ -81,6 +81,7 @@ class PostgresTheatre:
             lock_timeout_ms=scenario.topology.timeouts.lock_ms,
             shipping=scenario.topology.shipping,
             commit=scenario.topology.commit,
+            distribute=scenario.distributes,
             keep=self._keep,
         )
         try:
@@ -108,7 +109,7 @@ class PostgresStage:
         self._topology = topology
         self._scenario = scenario
         self._observer = observer
-        self._sessions: dict[str, PublisherSession | SubscriberSession] = {}
+        self._sessions: dict[str, PublisherSession | SubscriberSession | AgentsSession] = {}
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -125,25 +126,74 @@ class PostgresStage:
         self._sessions[session] = opened
         return opened
 
+    def agents(self) -> StageSession:
+        """A session that syncs for an order."""
+        opened = AgentsSession(self._topology, "", self._observer)
+        self._sessions[AGENTS] = opened
+        return opened
+
+    async def deliveries(self) -> list[Delivery]:
+        """What the agents have done."""
+        return [
+            Delivery(
+                node=each.subscriber,
+                seqno=each.seqno,
+                origin=each.origin or self._topology.publisher,
+                gid=each.gid,
+                commands=each.commands,
+                suppressed=each.suppressed,
+                skipped=each.skipped,
+            )
+            for each in await self._topology.take_deliveries()
+        ]
+
     async def waits(self) -> Waits:
         """Look at every node's locks."""
-        return await self._observer.look(
+        clients = [
             Client(name=name, node=session.node, pid=session.pid, gid=session.gid)
             for name, session in self._sessions.items()
-        )
+            if session.node
+        ]
+        clients += [
+            Client(name=name, node=node, pid=pid)
+            for name, session in self._sessions.items()
+            for node, pid in session.syncing
+        ]
+        return await self._observer.look(clients)
 
     async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
         """A table's rows by key."""
+        return await self._rows(node, table, columns, sql.SQL("true"))
+
+    async def _rows(
+        self, node: str, table: str, columns: Sequence[str], condition: sql.Composable
+    ) -> list[dict[str, Any]]:
         key = self._scenario.tables[table].key_columns
-        query = sql.SQL("select {} from {} order by {}").format(
+        query = sql.SQL("select {} from {} where {} order by {}").format(
             sql.SQL(", ").join(
                 sql.SQL("{}::text").format(sql.Identifier(each)) for each in columns
             ),
             sql.Identifier("public", table),
+            condition,
             sql.SQL(", ").join(map(sql.Identifier, key)),
         )
         rows = await self._topology.execute(node, query.as_string(None))
         return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    async def part(
+        self, subscriber: str, table: str, columns: Sequence[str]
+    ) -> list[dict[str, Any]] | None:
+        """The Publisher's rows that fulfil the filters of table and Subscriber."""
+        filters = [
+            self._scenario.tables[table].filter,
+            self._scenario.subscriber(subscriber).filter.get(table),
+        ]
+        conditions = [sql.SQL("(\n{}\n)").format(sql.SQL(text)) for text in filters if text]
+        if not conditions:
+            return None
+        return await self._rows(
+            self._topology.publisher, table, columns, sql.SQL(" and ").join(conditions)
+        )
 
     async def prepared(self, node: str) -> tuple[str, ...]:
         """Our gids in the node's database."""

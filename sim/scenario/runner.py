@@ -10,12 +10,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from sim.checkers import LAST_SYNC
 from sim.report.history import History
-from sim.scenario.lane import ROLLBACK, Ended, Lane, Play
+from sim.scenario.expectations import EVERYWHERE, StepExpect
+from sim.scenario.lane import ROLLBACK, SYNC, Ended, Lane, Play
 from sim.scenario.meaning import sqlstate_of
-from sim.scenario.model import Order, OrderItem, Scenario, StepExpect
-from sim.scenario.observe import final_states, initial_states, state_after
-from sim.scenario.stage import Stage, Wait, Waits
+from sim.scenario.model import Order, OrderItem, Scenario, sync_name
+from sim.scenario.observe import (
+    final_states,
+    initial_states,
+    settled,
+    state_after,
+    write_deliveries,
+)
+from sim.scenario.stage import AGENTS, Stage, Wait, Waits
 
 #: How long to wait for a step's end before looking whether it is blocked.
 LOOK_EVERY_S = 0.003
@@ -50,6 +58,7 @@ class Runner:
         self._ends: asyncio.Queue[Ended] = asyncio.Queue()
         self._lanes: dict[str, Lane] = {}
         self._launches = 0
+        self._syncs = 0
         self._seen: Mapping[str, Wait] | None = None
         """The last look at the wait graph, if nothing has ended since."""
 
@@ -65,7 +74,10 @@ class Runner:
             except StuckError:
                 pass  # it is in the history; what was open is ended below
             await self._wind_up()
-            await final_states(self._scenario, self._stage, self._history, self._settle_s)
+            await settled(self._scenario, self._stage, self._settle_s)
+            if self._scenario.distributes:
+                await self._last_sync()
+            await final_states(self._scenario, self._stage, self._history)
         finally:
             for lane in self._lanes.values():
                 await lane.close()
@@ -82,6 +94,9 @@ class Runner:
                     self._ends,
                 )
 
+        if self._scenario.distributes:
+            self._lanes[AGENTS] = Lane(AGENTS, "", "", self._stage.agents(), self._ends)
+
     # -- one item ----------------------------------------------------------------------------------
 
     async def _item(self, item: OrderItem) -> None:
@@ -90,6 +105,13 @@ class Runner:
             await self._wait_item(item)
         elif item.rollback is not None:
             self._launch(self._lanes[item.rollback], Play(name="", step=ROLLBACK))
+        elif item.sync is not None:
+            self._syncs += 1
+            subscribers = item.sync
+            if EVERYWHERE in subscribers:
+                subscribers = self._scenario.topology.subscribers
+            play = Play(name=sync_name(self._syncs), step=SYNC, subscribers=tuple(subscribers))
+            self._launch(self._lanes[AGENTS], play)
         else:
             name = item.step or ""
             session, step = self._scenario.steps[name]
@@ -164,10 +186,15 @@ class Runner:
             raise ended.failure
         if lane.wait is not None:
             self._write("unblocked", lane, ended.play)
+        if ended.play.step.action == "sync":
+            await write_deliveries(self._stage, self._history)
         self._write(ended.kind, lane, ended.play, **ended.fields)
         lane.running, lane.wait, lane.cycle = None, None, ()
         if ended.fields.get("data", {}).get("committed"):
-            await state_after(self._scenario, self._stage, self._history, lane.node)
+            await state_after(self._scenario, self._stage, self._history, (lane.node,))
+        if ended.play.step.action == "sync":
+            there = ended.play.subscribers or (lane.node,)
+            await state_after(self._scenario, self._stage, self._history, there)
         if lane.queue:
             self._start(lane, lane.queue.popleft())
         return True
@@ -312,9 +339,25 @@ class Runner:
                 lane.start(Play(name="", step=ROLLBACK))
         await self._drain("rolled back")
         for lane in self._lanes.values():
+            if lane.name == AGENTS:
+                continue
             self._history.write(
                 "outcome", session=lane.name, node=lane.node, message=lane.outcome or "none"
             )
+
+    async def _last_sync(self) -> None:
+        """Have every Subscriber get everything; who cannot does not keep the others from it."""
+        lane = self._lanes[AGENTS]
+        for subscriber in self._scenario.topology.subscribers:
+            if lane.running is not None:
+                return  # an earlier one cannot be ended: nothing works any more
+            self._start(lane, Play(name=LAST_SYNC, step=SYNC, subscribers=(subscriber,)))
+            lane.deadline = _now() + self._settle_s
+            try:
+                await self._until_done({AGENTS: lane})
+            except StuckError:
+                await lane.session.cancel()
+                await self._drain("cancelled")
 
     async def _drain(self, why: str) -> None:
         """Wait, for a bounded time, until nothing runs any more."""
@@ -331,7 +374,8 @@ class Runner:
             ended.lane.running = None
 
     def _write(self, kind: str, lane: Lane, play: Play, **fields: object) -> None:
-        self._history.write(kind, session=lane.name, node=lane.node, step=play.name, **fields)
+        node = lane.node or " ".join(play.subscribers)
+        self._history.write(kind, session=lane.name, node=node, step=play.name, **fields)
 
 
 def _now() -> float:

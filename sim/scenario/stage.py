@@ -13,6 +13,9 @@ from typing import Any, Protocol
 from sim.scenario.model import Order, Scenario
 from twopc.errors import ScenarioError
 
+#: The session in which an order's own syncs are played.
+AGENTS = "agents"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
@@ -54,6 +57,36 @@ class Waits:
     """Cycles that no server can see: the sessions, and each wait in words."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What an agent did with one of the Publisher's transactions."""
+
+    node: str
+    """The Subscriber."""
+    seqno: str
+    """The transaction's place among the Publisher's."""
+    origin: str
+    """The Subscriber that it came from; the Publisher's name if from none."""
+    gid: str = ""
+    """The global transaction, without a branch; empty for a plain one."""
+    commands: tuple[str, ...] = ()
+    """What was done, in words."""
+    suppressed: bool = False
+    """It was the Subscriber's own, and was not delivered."""
+    skipped: str = ""
+    """The error for which it was left out."""
+
+
+class SyncError(Exception):
+    """An agent could not deliver a transaction: it is left, and all that come after it."""
+
+    def __init__(self, message: str, *, node: str, sqlstate: str = "", number: int = 0) -> None:
+        super().__init__(message)
+        self.node = node
+        self.sqlstate = sqlstate
+        self.number = number
+
+
 class SetUpError(ScenarioError):
     """The server does not take what the scenario sets up."""
 
@@ -87,6 +120,13 @@ class StageSession(Protocol):
         """Roll back everywhere."""
         ...
 
+    async def sync(self, subscribers: Sequence[str]) -> None:
+        """Have these Subscribers (none: those of this session's node) get all that is committed.
+
+        Raises SyncError.
+        """
+        ...
+
     async def cancel(self) -> None:
         """Ask the server to cancel what this session is running; called while it runs."""
         ...
@@ -108,12 +148,26 @@ class Stage(Protocol):
         """Connect a session."""
         ...
 
+    def agents(self) -> StageSession:
+        """A session of nobody's, to sync for an order."""
+        ...
+
+    async def deliveries(self) -> Sequence[Delivery]:
+        """What agents have done since this was asked last, in their order."""
+        ...
+
     async def waits(self) -> Waits:
         """Look who waits, on every node."""
         ...
 
     async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
         """A table's rows by key, every value as text."""
+        ...
+
+    async def part(
+        self, subscriber: str, table: str, columns: Sequence[str]
+    ) -> list[dict[str, Any]] | None:
+        """The Publisher's rows that belong to a Subscriber; None: all of them do."""
         ...
 
     async def prepared(self, node: str) -> tuple[str, ...]:

@@ -1,0 +1,97 @@
+"""How a scenario's changes reach the Subscribers: is what it says of that possible?
+
+Part of `sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sim.scenario import sqltext
+from sim.scenario.expectations import EVERYWHERE
+from sim.scenario.model import OrderItem, Scenario
+from sim.scenario.tables import Subscriber, Table
+from sim.scenario.text import Document, listed, suggestion
+
+Path = tuple[str | int, ...]
+
+#: Errors by which the original's agent may pass over a transaction; ours takes SQLSTATEs as well.
+NUMBERS = ("20598", "2601", "2627")
+STREAMS_MAX = 64
+BATCH_MAX = 10_000
+
+
+def check_reach(document: Document, scenario: Scenario) -> None:
+    """Note what cannot be in `tables` and `subscribers`."""
+    for name, table in scenario.tables.items():
+        _published(document, ("tables", name), name, table)
+        if table.filter is not None:
+            _condition(document, ("tables", name, "filter"), table.filter)
+    for name, subscriber in scenario.subscribers.items():
+        at: Path = ("subscribers", name)
+        if name not in scenario.topology.subscribers:
+            near = suggestion(name, scenario.topology.subscribers)
+            document.error(document.mark(at, key=True), f"no Subscriber '{name}'{near}")
+        if not subscriber.hole:
+            _subscriber(document, at, subscriber, scenario)
+
+
+def _published(document: Document, at: Path, name: str, table: Table) -> None:
+    for place, column in enumerate(table.published):
+        if column not in table.columns:
+            near = suggestion(column, table.columns)
+            document.error(document.mark((*at, "published", place)), f"no column '{column}'{near}")
+    missing = [column for column in table.key_columns if column not in table.published]
+    if table.published and missing:
+        document.error(
+            document.mark((*at, "published"), key=True),
+            f"table '{name}': its key must be published too: {listed(missing)}",
+        )
+
+
+def _condition(document: Document, at: Path, text: str) -> None:
+    if len(list(sqltext.statements(text))) != 1 or sqltext.parameters(text):
+        document.error(document.mark(at), "a filter is one condition over the table's columns")
+
+
+def _subscriber(document: Document, at: Path, subscriber: Subscriber, scenario: Scenario) -> None:
+    if not scenario.distributes and subscriber.model_fields_set - {"sql"}:
+        document.error(
+            document.mark(at, key=True), "nothing is distributed here: 'distribution' is none"
+        )
+    if not 1 <= subscriber.streams <= STREAMS_MAX:
+        document.error(document.mark((*at, "streams")), f"an agent has 1 to {STREAMS_MAX} streams")
+    if not 1 <= subscriber.batch <= BATCH_MAX:
+        document.error(document.mark((*at, "batch")), f"a batch has 1 to {BATCH_MAX} transactions")
+    for place, error in enumerate(subscriber.skip_errors):
+        if error not in NUMBERS and not re.fullmatch(r"[0-9A-Z]{5}", error):
+            document.error(
+                document.mark((*at, "skip_errors", place)),
+                f"'{error}' is neither one of {listed(NUMBERS)} nor a SQLSTATE",
+            )
+    for table, condition in subscriber.filter.items():
+        if table not in scenario.tables:
+            near = suggestion(table, scenario.tables)
+            document.error(
+                document.mark((*at, "filter", table), key=True), f"no table '{table}'{near}"
+            )
+        _condition(document, (*at, "filter", table), condition)
+
+
+def check_sync(document: Document, scenario: Scenario, at: Path, item: OrderItem) -> None:
+    """Note what cannot be in an order's `sync`."""
+    for place, name in enumerate(item.sync or ()):
+        if name not in (*scenario.topology.subscribers, EVERYWHERE):
+            near = suggestion(name, (*scenario.topology.subscribers, EVERYWHERE))
+            document.error(document.mark((*at, "sync", place)), f"no Subscriber '{name}'{near}")
+    if not item.sync:
+        document.error(document.mark((*at, "sync")), "say which Subscriber: {sync: sub1}")
+    refuse_without(document, scenario, (*at, "sync"))
+
+
+def refuse_without(document: Document, scenario: Scenario, at: Path) -> None:
+    """Note that something at `at` needs the distribution that the scenario goes without."""
+    if not scenario.distributes:
+        document.error(
+            document.mark(at, key=True), "nothing can be delivered: 'distribution' is none"
+        )

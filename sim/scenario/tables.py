@@ -1,0 +1,114 @@
+"""What a scenario file may say of its tables, and of single Subscribers: how changes reach them.
+
+Shapes only, as in `sim.scenario.model`.
+"""
+
+# ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from sim.scenario import sqltext
+from sim.scenario.parts import Part, Row, Texts, kind_of, refuse
+from twopc.errors import ArticleError
+from twopc.propagation import parse_method
+
+#: Why a Subscriber cannot be a Publisher too.
+REPUBLISHING = (
+    "a Subscriber cannot publish what it receives: the mark of a transaction names one Publisher's "
+    "Subscriber, and would be lost on the way to the next; let every Subscriber subscribe at the Publisher"
+)
+
+
+def _method(operation: str) -> BeforeValidator:
+    def known(value: Any) -> Any:
+        try:
+            parse_method(operation, str(value))
+        except ArticleError as error:
+            raise refuse(str(error)) from None
+        return value
+
+    return BeforeValidator(known)
+
+
+_Ins = Annotated[str, _method("ins")]
+_Upd = Annotated[str, _method("upd")]
+_Del = Annotated[str, _method("del")]
+
+
+class Propagate(Part):
+    """How each operation on a table reaches the Subscribers."""
+
+    what = "a table's propagation"
+    blank = {}
+    ins: _Ins | None = None
+    upd: _Upd | None = None
+    dele: _Del | None = Field(default=None, alias="del")
+
+    @classmethod
+    def spell_out(cls, value: Any) -> Any:
+        """Refused: one format does not suit all three."""
+        raise refuse(
+            f"write {{ins: CALL, upd: SCALL, del: CALL}}, those that differ, not {kind_of(value)}"
+        )
+
+    @property
+    def methods(self) -> dict[str, str]:
+        """Format and procedure by operation, of those that are given."""
+        given = {"ins": self.ins, "upd": self.upd, "del": self.dele}
+        return {operation: text for operation, text in given.items() if text is not None}
+
+
+class Table(Part):
+    """A published table and its first rows."""
+
+    what = "a table"
+    blank = {"columns": {}}
+    later = {"count": "it needs generated rows; list them under 'rows'"}
+    columns: dict[str, str]
+    """Each column's type and constraints, as SQL."""
+    key: tuple[str, ...] = ()
+    """The primary key, where it has several columns."""
+    sql: Texts = ()
+    """More SQL for the Publisher after its tables are made: indexes, foreign keys, triggers."""
+    rows: tuple[Row, ...] = ()
+    published: tuple[str, ...] = ()
+    """The columns that are published, the key among them; empty: all."""
+    filter: str | None = None
+    """Only rows that fulfil it are published."""
+    propagate: Propagate = Propagate()
+    procedures: Texts = ()
+    """SQL for every Subscriber before it subscribes: what `propagate` names."""
+
+    @property
+    def own_keys(self) -> list[str]:
+        """The columns that are called the primary key in their own text."""
+        return [name for name, text in self.columns.items() if sqltext.has(text, "primary", "key")]
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the primary key."""
+        return self.key or tuple(self.own_keys)
+
+
+class Subscriber(Part):
+    """How one Subscriber gets what is published."""
+
+    what = "a Subscriber"
+    blank = {}
+    refused = {"publishes": REPUBLISHING}
+    sync: Literal["automatic", "replication support only", "none"] = "automatic"
+    """Who brings the first rows; where nobody does, the tables are there already."""
+    streams: int = 1
+    """Connections over which its agent spreads commands."""
+    batch: int = 100
+    """Transactions that its agent commits at once."""
+    skip_errors: Texts = ()
+    """Errors for which its agent leaves a transaction out and goes on."""
+    filter: dict[str, str] = {}
+    """By table: only rows that fulfil it come here."""
+    sql: Texts = ()
+    """More SQL for it after it has subscribed: triggers, procedures, rows of its own."""
