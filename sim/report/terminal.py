@@ -32,8 +32,12 @@ class _Trimmed(io.TextIOBase):
         self._stream.flush()
 
 
-def console(file: TextIO | None = None) -> Console:
-    """A console for standard output: colours on a terminal, plain text elsewhere or by NO_COLOR."""
+def console(file: TextIO | None = None, *, width: int | None = None) -> Console:
+    """A console for standard output: colours on a terminal, plain text elsewhere or by NO_COLOR.
+
+    Args:
+        width: columns; without it those of the terminal, or `WIDTH` where there is none.
+    """
     from rich import console
 
     class Console(console.Console):
@@ -42,8 +46,9 @@ def console(file: TextIO | None = None) -> Console:
 
     stream = file or sys.stdout
     if stream.isatty():
-        return Console(file=stream, highlight=False)
-    width = None if "COLUMNS" in os.environ else WIDTH
+        return Console(file=stream, width=width, highlight=False)
+    if width is None and "COLUMNS" not in os.environ:
+        width = WIDTH
     trimmed = cast("TextIO", _Trimmed(stream))
     return Console(file=trimmed, width=width, highlight=False, color_system=None)
 

@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING
 
 from sim.report.history import ENDS, Record
 from sim.report.played import took_effect_at
-from sim.report.words import because, holder, refusal, result_text, row_text
+from sim.report.words import (
+    WORDS,
+    because,
+    call_text,
+    done_text,
+    holder,
+    refusal,
+    row_text,
+    style_of,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-_WORDS = ("begin", "commit", "rollback")
 #: Rows of a table that are shown after the last step.
 _ROWS_SHOWN = 4
 
@@ -66,7 +74,7 @@ class _Drawing:
         started = (record.t_us for record in self._records if record.kind == "invoke")
         self._start_us = next(started, 0)
         self._names = {
-            (record.session, record.step): record.sql if record.sql in _WORDS else record.step
+            (record.session, record.step): record.sql if record.sql in WORDS else record.step
             for record in records
             if record.kind == "invoke"
         }
@@ -94,18 +102,20 @@ class _Drawing:
             yield self._entry(invoked, f"» {ended.message}", "note")
         elif ended.kind == "ok":
             yield self._entry(
-                invoked, f"{call_text(invoked)} {self._done(ended)}".strip(), _style(ended)
+                invoked,
+                f"{call_text(invoked)} {done_text(ended, self._nodes_of)}".strip(),
+                style_of(ended),
             )
         else:
             yield self._entry(invoked, call_text(invoked))
-            yield self._more(ended, refusal(ended), _style(ended))
+            yield self._more(ended, refusal(ended), style_of(ended))
             yield from self._why(ended)
 
     def _end(self, record: Record) -> Iterator[Entry]:
         """The end of a step that something else came in between."""
         name = self._names.get((record.session, record.step), record.step)
-        how = self._done(record) if record.kind == "ok" else refusal(record)
-        yield self._entry(record, f"{name} {how}".strip(), _style(record))
+        how = done_text(record, self._nodes_of) if record.kind == "ok" else refusal(record)
+        yield self._entry(record, f"{name} {how}".strip(), style_of(record))
         if record.kind != "ok":
             yield from self._why(record)
 
@@ -113,14 +123,6 @@ class _Drawing:
         why = because(record) if record.kind in ("rejected", "error") else record.message
         if why:
             yield self._more(record, why, "faint")
-
-    def _done(self, record: Record) -> str:
-        if record.tag == "BEGIN":
-            return ""
-        if record.tag == "COMMIT":
-            nodes = self._nodes_of.get(record.gid, [])
-            return f"✓ at {' and '.join(nodes)}" if nodes else "✓"
-        return "✓" if record.tag == "ROLLBACK" else result_text(record)
 
     def _other(self, record: Record) -> Iterator[Entry]:
         if record.kind == "blocked":
@@ -152,20 +154,6 @@ class _Drawing:
 def _ends(record: Record, invoked: Record) -> bool:
     same = record.session == invoked.session and record.step == invoked.step
     return same and record.kind in ENDS
-
-
-def _style(ended: Record) -> str:
-    if ended.kind == "ok":
-        return "good" if ended.tag == "COMMIT" else ""
-    return "faint" if ended.kind == "skipped" else "bad"
-
-
-def call_text(invoked: Record) -> str:
-    """A step as it is sent: its name and its SQL on one line."""
-    sql = " ".join(invoked.sql.split())
-    if not invoked.step or sql in _WORDS:
-        return sql
-    return f"{invoked.step}: {sql}" if sql else invoked.step
 
 
 def _after(records: Sequence[Record]) -> Iterator[tuple[str, str]]:

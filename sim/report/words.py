@@ -9,6 +9,8 @@ from sim.report.history import Record
 from twopc.names import VERSION_COLUMN
 
 _ROWS_SHOWN = 3
+#: Steps that are known by what they do rather than by their names.
+WORDS = ("begin", "commit", "rollback")
 
 
 def row_text(row: Mapping[str, Any]) -> str:
@@ -35,6 +37,31 @@ def result_text(record: Record) -> str:
     if record.rowcount is not None and record.rowcount >= 0:
         return f"✓ {_counted(record.rowcount, 'row')}"
     return "✓"
+
+
+def call_text(invoked: Record) -> str:
+    """A step as it is sent: its name and its SQL on one line."""
+    sql = " ".join(invoked.sql.split())
+    if not invoked.step or sql in WORDS:
+        return sql
+    return f"{invoked.step}: {sql}" if sql else invoked.step
+
+
+def done_text(ended: Record, nodes_of: Mapping[str, Sequence[str]]) -> str:
+    """What a step that went well came to; a commit says where, by `played.took_effect_at`."""
+    if ended.tag == "BEGIN":
+        return ""
+    if ended.tag == "COMMIT":
+        nodes = nodes_of.get(ended.gid, ())
+        return f"✓ at {' and '.join(nodes)}" if nodes else "✓"
+    return "✓" if ended.tag == "ROLLBACK" else result_text(ended)
+
+
+def style_of(ended: Record) -> str:
+    """How the end of a step is to be read: good, bad, faint or plain."""
+    if ended.kind == "ok":
+        return "good" if ended.tag == "COMMIT" else ""
+    return "faint" if ended.kind == "skipped" else "bad"
 
 
 def refusal(record: Record) -> str:

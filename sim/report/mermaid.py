@@ -1,0 +1,67 @@
+"""An order as a Mermaid sequence diagram: text that GitHub, GitLab and editors draw."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+
+from sim.report.played import Played
+from sim.report.sequence import Diagram, Message, Note, sequence
+
+#: Where a label is broken.
+_COLUMNS = 44
+#: Marks of this project that say how a message is to be read; the colours of Mermaid cannot be told
+#: apart by everybody, nor in the dark.
+_ARROWS = {"call": "->>", "answer": "-->>", "refused": "--x", "lost": "-x"}
+
+
+def mermaid(order: Played) -> str:
+    """One ``sequenceDiagram``."""
+    return "\n".join(_lines(sequence(order))) + "\n"
+
+
+def markdown(orders: list[Played]) -> str:
+    """Every order under a heading, as Markdown with one diagram each."""
+    return "\n".join(
+        f"### {_heading(order.name)}\n\n```mermaid\n{mermaid(order)}```\n" for order in orders
+    )
+
+
+def _lines(diagram: Diagram) -> Iterator[str]:
+    yield "sequenceDiagram"
+    ids = {name: f"p{at}" for at, (name, _) in enumerate(diagram.participants)}
+    for name, label in diagram.participants:
+        yield f"    participant {ids[name]} as {_text(label)}"
+    everybody = ",".join(dict.fromkeys((*list(ids.values())[:1], *list(ids.values())[-1:])))
+    if diagram.before:
+        yield f"    Note over {everybody}: {diagram.before} earlier steps are left out"
+    for item in diagram.items:
+        yield f"    {_item(item, ids)}"
+    if diagram.behind:
+        yield f"    Note over {everybody}: {diagram.behind} later steps are left out"
+
+
+def _item(item: Message | Note, ids: dict[str, str]) -> str:
+    if isinstance(item, Note):
+        return f"Note over {ids[item.over]}: {_text(item.text)}"
+    kind = "answer" if item.answer else "call"
+    if item.answer and item.style == "bad":
+        kind = "refused"
+    arrow = _ARROWS["lost" if item.lost else kind]
+    return f"{ids[item.source]}{arrow}{ids[item.target]}: {_text(item.text)}"
+
+
+def _text(text: str) -> str:
+    """`text` so that nothing in it means anything to Mermaid, broken into lines."""
+    lines = textwrap.wrap(text, _COLUMNS, break_on_hyphens=False) or [" "]
+    return "<br/>".join(_escaped(line) for line in lines)
+
+
+def _escaped(text: str) -> str:
+    """Everything but letters, digits and harmless punctuation as the number of its character."""
+    return re.sub(r"[^\w\s.,:=()*+/'✓✗⧗→«»?–-]", lambda found: f"#{ord(found[0])};", text)
+
+
+def _heading(text: str) -> str:
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(text.split()))

@@ -1,0 +1,238 @@
+"""Who told whom what: one order as messages between sessions and the Publisher.
+
+A pure function of the records, and the one source of both sequence diagrams. The history says what each
+session was told to do and what came of it; that a step went on to the Publisher follows from what only
+the Publisher can have said or done: rows that were changed and shipped, a refusal, a wait there, a branch
+that took effect there. What a step did at its own node stands beside its lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sim.report.history import ENDS, Record
+from sim.report.played import Played, Step, steps, took_effect_at
+from sim.report.words import WORDS, because, call_text, done_text, holder, refusal, style_of
+
+#: Of more items than these only a window is drawn, around what went wrong.
+ITEMS_MAX = 60
+#: Command tags of statements that change rows.
+_WRITES = ("INSERT", "UPDATE", "DELETE", "MERGE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """From one participant to another."""
+
+    t_us: int
+    """Since the order's first step."""
+    source: str
+    target: str
+    text: str
+    style: str = ""
+    """As of a timeline's entry."""
+    answer: bool = False
+    """It answers an earlier one."""
+    lost: bool = False
+    """It did not arrive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Beside one participant's lane."""
+
+    t_us: int
+    over: str
+    text: str
+    style: str = ""
+
+
+Item = Message | Note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagram:
+    """Participants from left to right, and what passed between them."""
+
+    participants: tuple[tuple[str, str], ...]
+    """The name by which items mean it, and what is written above its lane."""
+    items: tuple[Item, ...]
+    before: int = 0
+    """How many items before the first are left out."""
+    behind: int = 0
+    """How many after the last."""
+
+
+def sequence(order: Played, *, items_max: int = ITEMS_MAX) -> Diagram:
+    """The messages of one order."""
+    items = list(_Telling(order).items())
+    first = _window(items, items_max)
+    shown = items[first : first + items_max]
+    return Diagram(
+        participants=tuple(_participants(order)),
+        items=tuple(shown),
+        before=first,
+        behind=len(items) - first - len(shown),
+    )
+
+
+def _participants(order: Played) -> Iterator[tuple[str, str]]:
+    """The sessions in the order of the file, with the Publisher in their midst."""
+    sessions = [(name, f"{name} at {node}") for name, node in order.sessions.items()]
+    middle = (len(sessions) + 1) // 2
+    yield from sessions[:middle]
+    yield _lane(order.publisher), f"{order.publisher} (Publisher)"
+    yield from sessions[middle:]
+
+
+def _lane(node: str) -> str:
+    """A node's name among the participants, where sessions have theirs."""
+    return f"node {node}"
+
+
+def _window(items: Sequence[Item], items_max: int) -> int:
+    """Where to begin so that the first thing that went wrong is in the middle."""
+    if len(items) <= items_max:
+        return 0
+    wrong = next((at for at, item in enumerate(items) if item.style == "bad"), len(items))
+    return max(0, min(wrong - items_max // 2, len(items) - items_max))
+
+
+class _Telling:
+    def __init__(self, order: Played) -> None:
+        self._order = order
+        self._publisher = _lane(order.publisher)
+        self._nodes_of = took_effect_at(order.records)
+        self._steps = {step.invoked.seq: step for step in steps(order.records)}
+        self._running: dict[str, Step] = {}
+        self._held: set[str] = set()
+        """Sessions whose step will go to the Publisher, but waits at its own node first."""
+        self._start_us = next((step.invoked.t_us for step in self._steps.values()), 0)
+
+    def items(self) -> Iterator[Item]:
+        for record in self._order.records:
+            if not record.session:
+                continue
+            if record.kind == "invoke":
+                self._running[record.session] = self._steps[record.seq]
+                yield from self._sent(self._steps[record.seq])
+            elif record.kind in ENDS:
+                yield from self._ended(record)
+            else:
+                yield from self._other(record)
+
+    def _sent(self, step: Step) -> Iterator[Item]:
+        """What is sent; a step that stays at its node and ends at once is one note, by its end."""
+        invoked = step.invoked
+        if self._reaches(step) and self._waits_here_first(step):
+            self._held.add(invoked.session)
+            yield self._note(invoked, call_text(invoked))
+        elif self._reaches(step):
+            yield self._call(step, invoked, call_text(invoked))
+        elif not _at_once(step):
+            yield self._note(invoked, call_text(invoked))
+
+    def _call(self, step: Step, moment: Record, text: str) -> Message:
+        return Message(
+            t_us=self._at(moment),
+            source=step.invoked.session,
+            target=self._publisher,
+            text=text,
+            lost=_unreachable(step.ended),
+        )
+
+    def _ended(self, ended: Record) -> Iterator[Item]:
+        step = self._running.pop(ended.session, None)
+        if ended.kind == "explain":
+            yield self._note(ended, f"» {ended.message}", "note")
+            return
+        said = done_text(ended, self._nodes_of) if ended.kind == "ok" else refusal(ended)
+        style, name = style_of(ended), _name(step, ended)
+        if step is not None and ended.session in self._held:
+            self._held.discard(ended.session)
+            yield self._call(step, ended, name)
+        if step is not None and self._reaches(step) and not _unreachable(ended):
+            yield Message(
+                t_us=self._at(ended),
+                source=self._publisher,
+                target=ended.session,
+                text=f"{name} {said}".strip(),
+                style=style,
+                answer=True,
+            )
+        else:
+            local = step is not None and _at_once(step) and not self._reaches(step)
+            call = call_text(step.invoked) if step is not None and local else name
+            yield self._note(ended, f"{call} {said}".strip(), style)
+        why = because(ended) if ended.kind in ("rejected", "error") else ended.message
+        if ended.kind != "ok" and why:
+            yield self._note(ended, why, "faint")
+
+    def _other(self, record: Record) -> Iterator[Item]:
+        if record.kind == "blocked":
+            step, wait = self._running.get(record.session), record.wait or {}
+            if step and record.session in self._held and self._at_publisher(wait):
+                self._held.discard(record.session)
+                yield self._call(step, record, _name(step, record))
+            yield self._note(record, f"⧗ waits for {holder(wait)}", "wait")
+        elif record.kind == "queued":
+            yield self._note(record, f"({record.step} queued: {record.message})", "faint")
+        elif record.kind == "deadlock":
+            yield self._note(record, "✗ deadlock across nodes; cancelled", "bad")
+            for edge in (record.data or {}).get("cycle", ()):
+                yield self._note(record, edge, "faint")
+        elif record.kind == "stuck":
+            yield self._note(record, f"✗ stuck: {record.message}", "bad")
+        elif record.kind == "info":
+            yield self._note(record, f"{record.step} {record.message}".strip(), "faint")
+
+    def _reaches(self, step: Step) -> bool:
+        """Whether the Publisher has had to do with it."""
+        invoked, ended, publisher = step.invoked, step.ended, self._order.publisher
+        waits_there = any(self._at_publisher(wait.wait or {}) for wait, _ in step.waits)
+        if ended is None:
+            return waits_there
+        if ended.kind in ("explain", "skipped") or ended.tag == "BEGIN":
+            return False
+        if invoked.node == publisher:
+            return True
+        if ended.tag == "COMMIT":
+            return publisher in self._nodes_of.get(ended.gid, ())
+        if waits_there:
+            return True
+        if ended.kind == "rejected" and _kind(ended) not in ("deadlock", "lock_timeout"):
+            return True
+        eager = self._order.header.get("shipping", "eager") == "eager"
+        return eager and ended.tag.startswith(_WRITES) and bool(ended.rowcount)
+
+    def _waits_here_first(self, step: Step) -> bool:
+        return bool(step.waits) and not self._at_publisher(step.waits[0][0].wait or {})
+
+    def _at_publisher(self, wait: Mapping[str, Any]) -> bool:
+        return wait.get("node") == self._order.publisher
+
+    def _note(self, record: Record, text: str, style: str = "") -> Note:
+        return Note(t_us=self._at(record), over=record.session, text=text, style=style)
+
+    def _at(self, record: Record) -> int:
+        return record.t_us - self._start_us
+
+
+def _at_once(step: Step) -> bool:
+    """Whether nothing else was recorded between its sending and its end."""
+    return step.ended is not None and step.ended.seq == step.invoked.seq + 1
+
+
+def _name(step: Step | None, record: Record) -> str:
+    """How a step is called once it has been sent."""
+    return step.invoked.sql if step is not None and step.invoked.sql in WORDS else record.step
+
+
+def _unreachable(ended: Record | None) -> bool:
+    return ended is not None and _kind(ended) == "publisher_unreachable"
+
+
+def _kind(ended: Record) -> str:
+    return str((ended.conflict or {}).get("kind", ""))
