@@ -5,21 +5,21 @@ Knows nothing of transactions.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from psycopg import AsyncConnection, sql
+from psycopg import sql
 
 from publisher import publication, subscriptions
 from sim.script import SyncScript, script_synctran_commands
-from sim.topology.nodes import Node, grant_tables, revoke_tables
+from sim.topology import initial
+from sim.topology.nodes import grant_tables, revoke_tables
 from sim.topology.wiring import Wiring
 from subscriber import subscription, tables
 from subscriber.triggers import Sites
 from twopc.articles import Article
 from twopc.drivers.install import install_participant
 from twopc.errors import ConfigurationError, SubscriptionError
-from twopc.sql import fragments as f
 from twopc.sql.describe import describe
 
 
@@ -92,7 +92,10 @@ class Replication(Wiring):
         try:
             async with here.transaction():
                 await subscription.install(here, sites, link)
-                copies = await self._copy(publisher, here, articles, node)
+                async with initial.reading(publisher):
+                    copies = await initial.bring(
+                        publisher, here, articles, node.app_role, rows=True
+                    )
                 found = [
                     obstacle
                     for article, copy in zip(articles, copies, strict=True)
@@ -172,42 +175,6 @@ class Replication(Wiring):
             await grant_tables(here, article.schema, article.table, role)
         self._subscribed.append(subscriber)
 
-    async def _copy(
-        self,
-        publisher: AsyncConnection[Any],
-        here: AsyncConnection[Any],
-        articles: Sequence[Article],
-        node: Node,
-    ) -> list[dict[str, Any]]:
-        """Tables and rows, all as of one moment at the Publisher; returns what was added to each."""
-        copies: list[dict[str, Any]] = []
-        async with publisher.transaction():
-            await publisher.execute("set transaction isolation level repeatable read, read only")
-            # what an agent brings is not for replication: no trigger of the user's sees it
-            await here.execute("set local session_replication_role = replica")
-            for article in articles:
-                exists, added = await _exists(here, article), False
-                if exists:
-                    held = await describe(here, article.schema, article.table)
-                    added = await tables.adopt_table(here, article, held)
-                else:
-                    await tables.create_table(here, article)
-                copies.append({"created_table": not exists, "added_version": added})
-                held = await describe(here, article.schema, article.table)
-                columns = tables.copied_columns(article, held)
-                await tables.fill(here, article, columns, _rows_of(publisher, article, columns))
-                await grant_tables(here, article.schema, article.table, node.app_role)
-            await here.execute("set local session_replication_role to default")
-        for article, copy in zip(articles, copies, strict=True):
-            held = await describe(here, article.schema, article.table)
-            known = {key.name for key in held.references}
-            missing = [key for key in article.references if key.name not in known]
-            for key in missing:
-                await here.execute(tables.foreign_key_text(key).encode())
-            if not copy["created_table"]:
-                copy["added_keys"] = [key.name for key in missing]
-        return copies
-
     async def regenerate(self, table: str, *, schema: str = "public") -> Article:
         """Make the objects of an article fit its table again, at the Publisher and every Subscriber.
 
@@ -254,25 +221,3 @@ class Replication(Wiring):
         await subscriptions.drop_subscription(await self.admin(self.publisher), subscriber)
         if subscriber in self._subscribed:
             self._subscribed.remove(subscriber)
-
-
-async def _exists(connection: AsyncConnection[Any], article: Article) -> bool:
-    found = await connection.execute(
-        "select to_regclass(%s) is not null",
-        (f.table_of(article).as_string(connection),),
-    )
-    row = await found.fetchone()
-    return row is not None and bool(row[0])
-
-
-async def _rows_of(
-    connection: AsyncConnection[Any], article: Article, columns: Sequence[str]
-) -> AsyncIterator[bytes]:
-    """COPY text of the rows that belong to an article."""
-    condition = f.raw(article.row_filter) if article.row_filter else sql.SQL("true")
-    command = sql.SQL("copy (select {} from {} where {}) to stdout").format(
-        f.identifiers(columns), f.table_of(article), condition
-    )
-    async with connection.cursor() as cursor, cursor.copy(command) as copy:
-        async for block in copy:
-            yield bytes(block)
