@@ -7,8 +7,9 @@ import pytest
 
 from sim.report.history import History
 from sim.scenario.check import parse
-from sim.scenario.postgres_stage import PostgresTheatre
+from sim.scenario.postgres_stage import PostgresStage, PostgresTheatre
 from sim.scenario.run import run
+from sim.scenario.runner import LOOK_EVERY_S
 from tests.scenario.conftest import HEAD
 from twopc.errors import ScenarioError, ServerError
 from twopc.server import Server
@@ -58,6 +59,39 @@ orders:
     order = [(r.kind, r.step) for r in played.records if r.kind in ("invoke", "ok", "unblocked")]
     assert order.index(("invoke", "a_end")) < order.index(("unblocked", "b_one"))
     assert order.index(("ok", "b_one")) < order.index(("invoke", "b_end"))
+
+
+class Looks(History):
+    """A history that knows when was looked at the wait graph, and who was seen waiting."""
+
+    def __init__(self):
+        super().__init__()
+        self.happened = []
+
+    def write(self, kind, **fields):
+        self.happened.append((kind, fields.get("session", "")))
+        return super().write(kind, **fields)
+
+
+async def test_a_wait_is_told_at_the_second_look_that_shows_it(play, monkeypatch):
+    """And a look is every few milliseconds: blocked is blocked within 20 ms and two looks' own time."""
+    history = Looks()
+    look = PostgresStage.waits
+
+    async def noted(stage):
+        seen = await look(stage)
+        history.happened.append(("look", tuple(seen.waits)))
+        return seen
+
+    monkeypatch.setattr(PostgresStage, "waits", noted)
+    await play(
+        TWO + "orders: [{name: bob waits, steps: [a_begin, a_one, b_begin, b_one, a_end, b_end]}]",
+        history=history,
+    )
+    happened = history.happened
+    told = happened.index(("blocked", "bob"))
+    assert happened[:told].count(("look", ("bob",))) == 2
+    assert 2 * LOOK_EVERY_S <= 0.020
 
 
 async def test_nothing_left_can_end_a_wait(play):

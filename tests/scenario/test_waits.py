@@ -11,6 +11,7 @@ import pytest
 from sim.scenario.waits import Client, Observer
 from sim.topology import Topology
 from tests.fix_topology import Pair
+from twopc.waits import link_name
 
 TABLE = (
     "create table t (id int primary key, n int)",
@@ -137,6 +138,55 @@ async def test_a_wait_for_a_prepared_branch(make_pair):
         assert (waits.waits["office"].on, waits.waits["office"].gid) == ("", f"{gid}:pub")
         await pair.finish(calls)
         await waiting
+
+
+async def begun(pair, node, event, application):
+    """Wait until the server says that somebody waits, by other words than those of the wait graph."""
+    query = (
+        "select pid from pg_stat_activity where application_name = %s and wait_event_type = %s"
+        " and (wait_event_type <> 'Lock' or exists (select from pg_locks as l"
+        " where l.pid = pg_stat_activity.pid and not l.granted))"
+    )
+    for _ in range(LOOKS_MAX):
+        if await pair.topology.execute(node, query, (application, event)):
+            return
+    raise AssertionError(f"{application} does not wait at {node}")
+
+
+@pytest.mark.parametrize("kind", ["at home", "through the link", "for a prepared branch"])
+async def test_the_first_look_after_a_wait_began_names_it(make_pair, kind):
+    """Nothing is guessed from time: how soon a wait is known is how often one looks."""
+    pair = await make_pair(*TABLE, publish=["t"])
+    async with watching(pair.topology, "pub", "sub1") as watch, at_publisher(pair) as office:
+        await office.execute("set application_name = 'office'")
+        gid = await pair.begin()
+        clients = [client("office", "pub", office), client("app", "sub1", pair.app, gid)]
+        assert (await watch.observer.look(clients)).waits == {}
+        if kind == "through the link":
+            await office.execute("begin; update t set n = 1 where id = 1")
+            waiting = asyncio.create_task(pair.execute("update t set n = 2 where id = 1"))
+            link = link_name("sub1", pair.app.info.backend_pid)
+            await begun(pair, "pub", "Lock", link)
+            name = pair.app.info.parameter_status("application_name")
+            await begun(pair, "sub1", "Extension", name)
+        else:
+            await pair.execute("update t set n = 2 where id = 1")
+            calls = await pair.prepare() if kind == "for a prepared branch" else 0
+            waiting = asyncio.create_task(office.execute("update t set n = 1 where id = 1"))
+            await begun(pair, "pub", "Lock", "office")
+        who, whom = ("app", "office") if kind == "through the link" else ("office", "app")
+        looked = await watch.observer.look(clients)
+        assert {name: wait.on for name, wait in looked.waits.items()} == {who: whom}
+        if kind == "through the link":
+            await office.execute("rollback")
+            await waiting
+            await pair.rollback()
+        elif calls:
+            await pair.finish(calls)
+            await waiting
+        else:
+            await pair.rollback()
+            await waiting
 
 
 async def test_cancel_ends_a_wait(make_pair):
