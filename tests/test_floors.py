@@ -24,7 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("twopc.drivers", "twopc.doctor"),
     ("publisher", "subscriber"),
     ("sim.report", "sim.checkers"),
-    ("sim.script",),
+    ("sim.script", "sim.validation"),
     ("sim.topology",),
     ("sim.scenario", "sim.operate"),
     ("sim", "sim.cli", "sim.pytest_plugin"),

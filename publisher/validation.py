@@ -1,0 +1,157 @@
+"""The Publisher's part of a validation: its rows at one moment, and what was changed around that moment.
+
+A validation compares two snapshots that were not taken at the same moment. What lies between them is
+known to the transaction: the distribution database has every transaction with its id, and the Publisher's
+snapshot says which of them it sees. Rows that the others touch are left out, and looked at again later.
+
+Knows a Subscriber by its name only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+
+from publisher.posting import Posted, post_message, stored_message
+from twopc.distributed import DistributedArticle
+from twopc.names import PREFIX
+from twopc.sql.checksum import PINNED
+from twopc.validation import Key, Verdict, touched_keys
+
+Connection = AsyncConnection[Any]
+
+__all__ = [
+    "open_branches",
+    "post_request",
+    "reading",
+    "record",
+    "stored_message",
+    "subscribed_articles",
+    "touched",
+    "xids_of",
+]
+
+
+@asynccontextmanager
+async def reading(publisher: Connection) -> AsyncIterator[str]:
+    """See the Publisher as of one moment while inside; nobody waits for it. Yields the pg_snapshot."""
+    await publisher.execute(PINNED)
+    async with publisher.transaction():
+        await publisher.execute("set transaction isolation level repeatable read, read only")
+        cursor = await publisher.execute("select pg_current_snapshot()::text")
+        row = await cursor.fetchone()
+        assert row is not None
+        yield row[0]
+
+
+async def post_request(publisher: Connection, subscriber: str) -> Posted:
+    """Mark a place in the log: after everything that is visible at the Publisher now."""
+    return await post_message(publisher, "validation", {"subscriber": subscriber})
+
+
+async def open_branches(publisher: Connection) -> list[str]:
+    """The gids of ours that are prepared at the Publisher."""
+    cursor = await publisher.execute(
+        "select gid from pg_prepared_xacts "
+        "where database = current_database() and starts_with(gid, %s) order by gid",
+        (f"{PREFIX}:",),
+    )
+    return [gid for (gid,) in await cursor.fetchall()]
+
+
+async def xids_of(publisher: Connection, gids: Collection[str]) -> list[str]:
+    """The transaction ids of branches that have committed at the Publisher."""
+    cursor = await publisher.execute(
+        "select xid::text from msrepl.branch_marker where gid = any (%s) and not fence",
+        (list(gids),),
+    )
+    return [xid for (xid,) in await cursor.fetchall()]
+
+
+async def subscribed_articles(
+    distribution: Connection, publisher: str, subscriber: str
+) -> list[DistributedArticle]:
+    """The articles of a Subscriber's active subscriptions, in the order of their numbers."""
+    async with distribution.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(
+            """
+            select a.*
+            from msrepl.mspublisher_databases d
+            join msrepl.mssubscriptions s on s.publisher_database_id = d.id and s.status = 2
+            join msrepl.msarticles a on (a.publisher_database_id, a.article_id)
+                                      = (s.publisher_database_id, s.article_id)
+            where (d.publisher, s.subscriber) = (%s, %s)
+            order by a.article_id
+            """,
+            (publisher, subscriber),
+        )
+        return [DistributedArticle.from_row(row) for row in await cursor.fetchall()]
+
+
+async def touched(
+    distribution: Connection,
+    publisher: str,
+    articles: Sequence[DistributedArticle],
+    snapshot: str,
+    xids: Sequence[str] = (),
+) -> dict[int, set[Key]]:
+    """By article: the keys that stored transactions touch which the snapshot does not see.
+
+    Args:
+        xids: further transactions whose keys are wanted.
+    """
+    found: dict[int, set[Key]] = {article.article_id: set() for article in articles}
+    by_id = {article.article_id: article for article in articles}
+    cursor = await distribution.execute(
+        """
+        select c.article_id, c.type, c.command
+        from msrepl.mspublisher_databases d
+        join msrepl.msrepl_transactions t on t.publisher_database_id = d.id
+        join msrepl.msrepl_commands c on (c.publisher_database_id, c.xact_seqno)
+                                       = (t.publisher_database_id, t.xact_seqno)
+        where d.publisher = %(publisher)s and c.article_id = any (%(articles)s)
+          and (t.xact_id >= pg_snapshot_xmin(%(snapshot)s::pg_snapshot)
+               and not pg_visible_in_snapshot(t.xact_id, %(snapshot)s::pg_snapshot)
+               or t.xact_id = any (%(xids)s::xid8[]))
+        """,
+        {
+            "publisher": publisher,
+            "articles": list(by_id),
+            "snapshot": snapshot,
+            "xids": list(xids),
+        },
+    )
+    async for article_id, command_type, command in cursor:
+        found[article_id] |= touched_keys(by_id[article_id], command_type, command)
+    return found
+
+
+async def record(distribution: Connection, publisher: str, verdict: Verdict) -> None:
+    """Enter a verdict into the history."""
+    detail, result = verdict.messages()
+    rows: list[tuple[str | None, ...]] = [
+        ("validated", str(verdict.number), f"{result[1]} {detail[1]} ({detail[0]})", None)
+    ]
+    if verdict.repaired:
+        names = [str(list(key)) for key in verdict.repaired]
+        rows.append(
+            (
+                "repaired",
+                None,
+                f"article {verdict.article!r}: {len(names)} rows were given the Publisher's state",
+                ", ".join(names)[:10_000],
+            )
+        )
+    async with distribution.cursor() as cursor:
+        await cursor.executemany(
+            """
+            insert into msrepl.msdistribution_history
+                (publisher_database_id, subscriber, event, error, message, command)
+            select d.id, %s, %s, %s, %s, %s from msrepl.mspublisher_databases d where d.publisher = %s
+            """,
+            [(verdict.subscriber, *row, publisher) for row in rows],
+        )

@@ -1,0 +1,391 @@
+"""Validation of a subscription: both ends' rows compared while both go on, and repaired if that is wanted.
+
+Two snapshots are compared, the Publisher's and, once the agent has delivered everything that it sees, the
+Subscriber's. Nobody is locked and nobody waits. The transactions that one of them sees and the other does
+not are known by their ids; the rows that they touch are left out and compared at a later moment, and so is
+a row that differs, so that nothing is reported because of what was under way.
+
+Which transactions those are:
+
+* those that the agent delivers: of them the Subscriber sees all that the Publisher's snapshot does, since
+  it is read once a message posted after that snapshot was delivered. What was delivered beyond it is in the
+  distribution database, and the snapshot does not see it;
+* the Subscriber's own, which no agent delivers: seen at the Subscriber only, they end at the Publisher
+  before a second message is posted, whose arrival says that they are in the distribution database too;
+  seen at the Publisher only, they are prepared at the Subscriber just before it is read.
+
+Knows both ends; no agent and no topology.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from publisher import validation as publisher_end
+from publisher.posting import Posted
+from subscriber import validation as subscriber_end
+from subscriber.validation import Values, by_column
+from twopc.distributed import DistributedArticle
+from twopc.errors import SubscriptionError
+from twopc.names import BranchId, branch_gid, further_branch, node_of
+from twopc.propagation import record_values
+from twopc.sql.checksum import PINNED, ChecksumTexts
+from twopc.validation import Difference, Key, Total, Verdict, parse_key
+
+Connection = AsyncConnection[Any]
+#: Lets the log reader and the agent go on, where they do not run by themselves.
+Advance = Callable[[], Awaitable[object]]
+
+#: Rows that are named at most; further ones are counted.
+NAMED_MAX = 10_000
+#: Rows that are compared or repaired by key at once.
+_BLOCK = 1000
+#: How often the moments after the first are taken.
+LOOKS_MAX = 20
+_NOTICE_S = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Where a validation works: administrators' connection strings."""
+
+    publisher: str
+    """The Publisher's node name."""
+    subscriber: str
+    """The Subscriber's node name."""
+    publisher_dsn: str = field(repr=False)
+    distribution_dsn: str = field(repr=False)
+    subscriber_dsn: str = field(repr=False)
+
+
+async def validate(
+    ends: Ends,
+    *,
+    tables: Sequence[str] = (),
+    repair: bool = False,
+    advance: Advance | None = None,
+    timeout_s: float = 60.0,
+) -> list[Verdict]:
+    """Compare every article of a subscription, or those of some tables.
+
+    Args:
+        tables: as messages call them: ``orders``, ``sales.orders``.
+        repair: give rows that differ the Publisher's state.
+        advance: called while the agent is waited for; None: it runs by itself.
+        timeout_s: for one wait for the agent.
+
+    Raises:
+        SubscriptionError: no such subscription or table, or the agent does not deliver.
+    """
+    async with AsyncExitStack() as stack:
+
+        async def connect(dsn: str) -> Connection:
+            connection = await AsyncConnection.connect(dsn, autocommit=True)
+            await connection.execute(PINNED)
+            return await stack.enter_async_context(connection)
+
+        session = _Session(
+            ends,
+            reader=await connect(ends.publisher_dsn),
+            poster=await connect(ends.publisher_dsn),
+            distribution=await connect(ends.distribution_dsn),
+            subscriber=await connect(ends.subscriber_dsn),
+            advance=advance,
+            timeout_s=timeout_s,
+        )
+        return await session.run(tables, repair=repair)
+
+
+class _Comparison:
+    """What is known of one article so far."""
+
+    def __init__(self, article: DistributedArticle) -> None:
+        self.article = article
+        self.there = ChecksumTexts(article.article, row_filter=article.article.row_filter)
+        self.here = ChecksumTexts(article.article)
+        self.expected, self.actual = Total(), Total()
+        self.differences: list[Difference] = []
+        self.more = 0
+        #: Rows to look at again, and whether they differed already.
+        self.pending: dict[Key, bool] = {}
+
+    def take(self, key: Key, expected: int | None, actual: int | None) -> None:
+        """A row that nothing touches at the moment."""
+        if expected != actual and not self.pending.get(key, False):
+            self.pending[key] = True
+            return
+        if expected != actual:
+            self.differences.append(Difference(key=key, expected=expected, actual=actual))
+        self.expected.count(expected)
+        self.actual.count(actual)
+        self.pending.pop(key, None)
+
+    def verdict(self, subscriber: str, looks: int) -> Verdict:
+        """What came of it."""
+        return Verdict(
+            subscriber=subscriber,
+            article=self.article.article.name,
+            expected=self.expected,
+            actual=self.actual,
+            key=self.article.article.key,
+            differences=tuple(sorted(self.differences, key=lambda each: each.key)),
+            more=self.more,
+            undecided=tuple(sorted(self.pending)),
+            looks=looks,
+        )
+
+
+class _Session:
+    """One validation."""
+
+    def __init__(
+        self,
+        ends: Ends,
+        *,
+        reader: Connection,
+        poster: Connection,
+        distribution: Connection,
+        subscriber: Connection,
+        advance: Advance | None,
+        timeout_s: float,
+    ) -> None:
+        self.ends = ends
+        self.reader = reader
+        self.poster = poster
+        self.distribution = distribution
+        self.subscriber = subscriber
+        self.advance = advance or self._notice
+        self.timeout_s = timeout_s
+
+    async def run(self, tables: Sequence[str], *, repair: bool) -> list[Verdict]:
+        """Compare, look again, repair, and enter the verdicts into the history."""
+        await self.distribution.execute("listen msrepl_distribution")
+        found = [_Comparison(article) for article in await self._articles(tables)]
+        async with self._moment(found) as touched:
+            for each in found:
+                await self._compare(each, touched[each.article.article_id])
+        looks = 1
+        while any(each.pending for each in found) and looks < LOOKS_MAX:
+            looks += 1
+            async with self._moment(found) as touched:
+                for each in found:
+                    await self._look_again(each, touched[each.article.article_id])
+        verdicts = []
+        for each in found:
+            verdict = each.verdict(self.ends.subscriber, looks)
+            if repair and verdict.differences:
+                verdict = replace(verdict, repaired=tuple(await self._repair(each)))
+            await publisher_end.record(self.distribution, self.ends.publisher, verdict)
+            verdicts.append(verdict)
+        return verdicts
+
+    async def _articles(self, tables: Sequence[str]) -> list[DistributedArticle]:
+        ends = self.ends
+        found = await publisher_end.subscribed_articles(
+            self.distribution, ends.publisher, ends.subscriber
+        )
+        names = [each.article.name for each in found]
+        if not found:
+            raise SubscriptionError(
+                f"{ends.subscriber!r} has no active subscription that is distributed to: subscribe first"
+            )
+        for table in tables:
+            if table not in names:
+                raise SubscriptionError(
+                    f"{ends.subscriber!r} has no subscription to {table!r}; it has {', '.join(names)}"
+                )
+        return [each for each in found if not tables or each.article.name in tables]
+
+    # -- moments ----------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _moment(
+        self, comparisons: Sequence[_Comparison]
+    ) -> AsyncIterator[dict[int, set[Key]]]:
+        """See both ends, the Subscriber with everything that is seen at the Publisher.
+
+        Yields, by article, the keys that transactions touch which only one of them may see.
+        """
+        async with publisher_end.reading(self.reader) as snapshot:
+            request = await publisher_end.post_request(self.poster, self.ends.subscriber)
+            await self._until(lambda: self._delivered(request), "deliver a request for validation")
+            prepared = await subscriber_end.open_branches(self.subscriber)
+            async with subscriber_end.reading(self.subscriber):
+                await self._until(self._settled, "finish its branches at the Publisher")
+                request = await publisher_end.post_request(self.poster, self.ends.subscriber)
+                await self._until(lambda: self._stored(request), "have its transactions stored")
+                yield await publisher_end.touched(
+                    self.distribution,
+                    self.ends.publisher,
+                    [each.article for each in comparisons],
+                    snapshot,
+                    await publisher_end.xids_of(self.poster, self._publisher_gids(prepared)),
+                )
+
+    async def _stored(self, request: Posted) -> str | None:
+        return await publisher_end.stored_message(self.distribution, self.ends.publisher, request)
+
+    async def _delivered(self, request: Posted) -> bool:
+        stored = await self._stored(request)
+        reached = await subscriber_end.position(self.subscriber, self.ends.publisher)
+        return stored is not None and reached is not None and _lsn(reached) >= _lsn(stored)
+
+    async def _settled(self) -> bool:
+        """Nothing that the Subscriber sees of its own is still prepared at the Publisher."""
+        prepared = [BranchId.parse(gid) for gid in await publisher_end.open_branches(self.poster)]
+        there = [
+            branch_gid(str(branch.global_id), self.ends.subscriber)
+            for branch in prepared
+            if branch is not None and branch.node == self.ends.publisher
+        ]
+        return not await subscriber_end.committed(self.subscriber, there)
+
+    def _publisher_gids(self, prepared: Sequence[str]) -> list[str]:
+        """The Publisher's branches of transactions that have one prepared at the Subscriber."""
+        found: list[str] = []
+        for gid in prepared:
+            branch = BranchId.parse(gid)
+            if branch is None or node_of(branch.branch) != self.ends.subscriber:
+                continue
+            name = self.ends.publisher
+            either = (name, further_branch(name, self.ends.subscriber))
+            found += [branch_gid(str(branch.global_id), each) for each in either]
+        return found
+
+    async def _until(self, look: Callable[[], Awaitable[object]], what: str) -> None:
+        end = time.monotonic() + self.timeout_s
+        while not await look():
+            if time.monotonic() >= end:
+                raise SubscriptionError(
+                    f"waited {self.timeout_s:g} s for {self.ends.subscriber!r} to {what}: see `twopc "
+                    "status` whether the log reader and its agent run, and `twopc indoubt`"
+                )
+            await self.advance()
+
+    async def _notice(self) -> None:
+        """Wait for word of a store in the distribution database, for a moment."""
+        async for _ in self.distribution.notifies(timeout=_NOTICE_S, stop_after=1):
+            pass
+
+    # -- comparing --------------------------------------------------------------------------------
+
+    async def _compare(self, each: _Comparison, touched: set[Key]) -> None:
+        """Every row but those touched: by buckets, then the rows of buckets that differ."""
+        apart = by_column(each.article.article, sorted(touched))
+        each.pending.update(dict.fromkeys(touched, False))
+        there, here = await asyncio.gather(
+            _buckets(self.reader, each.there, apart), _buckets(self.subscriber, each.here, apart)
+        )
+        for total, found in ((each.expected, there), (each.actual, here)):
+            for rows, checksum in found.values():
+                total.count(checksum, rows)
+        differing = sorted(
+            bucket for bucket in there.keys() | here.keys() if there.get(bucket) != here.get(bucket)
+        )
+        if not differing:
+            return
+        parameters = [*apart, differing]
+        merged = _merged(
+            _rows(self.reader, each.there, parameters),
+            _rows(self.subscriber, each.here, parameters),
+        )
+        async for key, expected, actual in merged:
+            if expected == actual:
+                continue
+            if len(each.pending) - len(touched) >= NAMED_MAX:
+                each.more += 1
+                continue
+            each.take(key, expected, actual)
+            each.expected.count(expected, -1)
+            each.actual.count(actual, -1)
+
+    async def _look_again(self, each: _Comparison, touched: set[Key]) -> None:
+        """The rows that are not decided, by key."""
+        article = each.article.article
+        keys = sorted(each.pending.keys() - touched)
+        for at in range(0, len(keys), _BLOCK):
+            block = keys[at : at + _BLOCK]
+            parameters = by_column(article, block)
+            there, here = await asyncio.gather(
+                _by_key(self.reader, each.there, parameters),
+                _by_key(self.subscriber, each.here, parameters),
+            )
+            for key in block:
+                each.take(key, there.get(key), here.get(key))
+
+    async def _repair(self, each: _Comparison) -> list[Key]:
+        article = each.article.article
+
+        async def fetch(keys: Sequence[Key]) -> Mapping[Key, tuple[int, Values]]:
+            cursor = await self.poster.execute(
+                each.there.rows_by_key(values=True), by_column(article, keys)
+            )
+            return {
+                parse_key(key): (checksum, _values(row))
+                for key, checksum, row in await cursor.fetchall()
+            }
+
+        repaired: list[Key] = []
+        for at in range(0, len(each.differences), _BLOCK):
+            block = each.differences[at : at + _BLOCK]
+            repaired += await subscriber_end.repair(self.subscriber, article, block, fetch)
+        return repaired
+
+
+def _lsn(text: str) -> int:
+    high, low = text.split("/")
+    return int(high, 16) << 32 | int(low, 16)
+
+
+def _values(row: str) -> list[str | None]:
+    return [None if value is None else value.decode() for value in record_values(row.encode())]
+
+
+async def _buckets(
+    connection: Connection, texts: ChecksumTexts, parameters: Sequence[Any]
+) -> dict[int, tuple[int, int]]:
+    cursor = await connection.execute(texts.buckets(), parameters)
+    return {bucket: (rows, checksum) for bucket, rows, checksum in await cursor.fetchall()}
+
+
+async def _by_key(
+    connection: Connection, texts: ChecksumTexts, parameters: Sequence[Any]
+) -> dict[Key, int]:
+    cursor = await connection.execute(texts.rows_by_key(), parameters)
+    return {parse_key(key): checksum for key, checksum in await cursor.fetchall()}
+
+
+async def _rows(
+    connection: Connection, texts: ChecksumTexts, parameters: Sequence[Any]
+) -> AsyncIterator[tuple[int, int, str]]:
+    """Key's hash, row's hash and key, a block at a time."""
+    async with connection.cursor(name="msrepl_rows") as cursor:
+        cursor.itersize = 5000
+        await cursor.execute(texts.rows(), parameters)
+        async for row in cursor:
+            yield row
+
+
+async def _merged(
+    there: AsyncIterator[tuple[int, int, str]], here: AsyncIterator[tuple[int, int, str]]
+) -> AsyncIterator[tuple[Key, int | None, int | None]]:
+    """Every key of either, with the checksums of its rows; both come in the same order."""
+    left, right = await anext(there, None), await anext(here, None)
+    while left is not None or right is not None:
+        at_left = None if left is None else (left[0], left[2])
+        at_right = None if right is None else (right[0], right[2])
+        first = min(place for place in (at_left, at_right) if place is not None)
+        expected = left[1] if left is not None and at_left == first else None
+        actual = right[1] if right is not None and at_right == first else None
+        yield parse_key(first[1]), expected, actual
+        if at_left == first:
+            left = await anext(there, None)
+        if at_right == first:
+            right = await anext(here, None)

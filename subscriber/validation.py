@@ -1,0 +1,199 @@
+"""The Subscriber's part of a validation: its rows once a position is reached, and their repair.
+
+A repair gives a row what the Publisher has, the row version included, in the replica role: no trigger of
+ours takes it for a change of the application's, so nothing travels back.
+
+Knows nothing of logs and of distribution; the Publisher's rows are handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from twopc.articles import Article, Table
+from twopc.names import PREFIX
+from twopc.sql import fragments as f
+from twopc.sql.checksum import PINNED, ChecksumTexts
+from twopc.sql.describe import describe
+from twopc.validation import Difference, Key, parse_key
+
+Connection = AsyncConnection[Any]
+Values = Sequence[str | None]
+#: From keys to the Publisher's rows: checksum and values, as they are now.
+Fetch = Callable[[Sequence[Key]], Awaitable[Mapping[Key, tuple[int, Values]]]]
+
+#: How long a repair waits for a row that somebody is changing.
+LOCK_TIMEOUT = "2s"
+
+
+async def position(subscriber: Connection, publisher: str) -> str | None:
+    """Commit LSN of the last transaction that the agent has delivered; None: none yet."""
+    cursor = await subscriber.execute(
+        "select p.transaction_timestamp::text from msrepl.msreplication_subscriptions p "
+        "where (p.publisher, p.stream) = (%s, 0)",
+        (publisher,),
+    )
+    row = await cursor.fetchone()
+    return row[0] if row is not None else None
+
+
+async def open_branches(subscriber: Connection) -> list[str]:
+    """The gids of ours that are prepared at the Subscriber."""
+    cursor = await subscriber.execute(
+        "select gid from pg_prepared_xacts "
+        "where database = current_database() and starts_with(gid, %s) order by gid",
+        (f"{PREFIX}:",),
+    )
+    return [gid for (gid,) in await cursor.fetchall()]
+
+
+@asynccontextmanager
+async def reading(subscriber: Connection) -> AsyncIterator[None]:
+    """See the Subscriber as of one moment while inside; nobody waits for it."""
+    await subscriber.execute(PINNED)
+    async with subscriber.transaction():
+        await subscriber.execute("set transaction isolation level repeatable read, read only")
+        await subscriber.execute("select pg_current_snapshot()")
+        yield
+
+
+async def committed(subscriber: Connection, gids: Collection[str]) -> set[str]:
+    """Which of these branches are visible here: their markers are."""
+    cursor = await subscriber.execute(
+        "select gid from msrepl.branch_marker where gid = any (%s) and not fence", (list(gids),)
+    )
+    return {gid for (gid,) in await cursor.fetchall()}
+
+
+# -- repair ---------------------------------------------------------------------------------------
+
+
+async def repair(
+    subscriber: Connection, article: Article, differences: Sequence[Difference], fetch: Fetch
+) -> list[Key]:
+    """Give rows the Publisher's state; returns the keys of those that were.
+
+    Only rows that are at both ends still what they were found to be: every change of a row gives it
+    another version, so a row that is still the same has nothing on its way to it. The others are left
+    for the next validation.
+
+    Args:
+        subscriber: an administrator's connection, in autocommit mode.
+        fetch: reads the Publisher's rows of an article by key.
+    """
+    local = await describe(subscriber, article.schema, article.table)
+    await subscriber.execute(PINNED)
+    try:
+        async with subscriber.transaction():
+            await subscriber.execute("set local session_replication_role = replica")
+            await subscriber.execute(
+                sql.SQL("set local lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT))
+            )
+            return await _Repair(subscriber, article, local).run(differences, fetch)
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+        return []  # somebody is changing one of them
+
+
+class _Repair:
+    """One transaction that repairs rows of an article."""
+
+    def __init__(self, connection: Connection, article: Article, local: Table) -> None:
+        self._connection = connection
+        self._article = article
+        self._table = f.table_of(article)
+        self._texts = ChecksumTexts(article)
+        held = {column.name: column for column in local.columns}
+        self._columns = [c for c in article.value_columns if not held[c.name].generated]
+        #: Identity columns outside the key take a value with the row only.
+        self._as_a_whole = any(
+            held[c.name].identity == "a" for c in self._columns if c.name not in article.key
+        )
+
+    async def run(self, differences: Sequence[Difference], fetch: Fetch) -> list[Key]:
+        """Repair what is still as it was found."""
+        held = await self._held([each.key for each in differences])
+        same = [each for each in differences if held.get(each.key) == each.actual]
+        there = await fetch([each.key for each in same])
+        same = [each for each in same if there.get(each.key, (None,))[0] == each.expected]
+        by_kind = {
+            kind: [each.key for each in same if each.kind == kind]
+            for kind in ("extra", "changed", "missing")
+        }
+        await self._delete(by_kind["extra"])
+        await self._change(by_kind["changed"], there)
+        await self._insert([there[key][1] for key in by_kind["missing"]])
+        # what was missing here could not be locked: what became of it there meanwhile was not delivered
+        again = await fetch(by_kind["missing"]) if by_kind["missing"] else {}
+        gone = [k for k in by_kind["missing"] if again.get(k, (None,))[0] != there[k][0]]
+        await self._delete(gone)
+        return [each.key for each in same if each.key not in gone]
+
+    async def _held(self, keys: Sequence[Key]) -> dict[Key, int]:
+        """The rows that are here, locked, with their checksums."""
+        cursor = await self._connection.execute(
+            self._texts.rows_by_key(lock=True), by_column(self._article, keys)
+        )
+        return {parse_key(key): checksum for key, checksum in await cursor.fetchall()}
+
+    def _same_key(self) -> sql.Composed:
+        return f.AND.join(
+            [
+                f.equal(sql.Identifier(column.name), sql.Placeholder(), column.equality)
+                for column in self._article.key_columns
+            ]
+        )
+
+    async def _delete(self, keys: Sequence[Key]) -> None:
+        command = sql.SQL("delete from {} where {}").format(self._table, self._same_key())
+        async with self._connection.cursor() as cursor:
+            await cursor.executemany(command, keys)
+
+    async def _change(self, keys: Sequence[Key], there: Mapping[Key, tuple[int, Values]]) -> None:
+        if self._as_a_whole:
+            await self._replace(keys, there)
+            return
+        columns = [c for c in self._columns if c.name not in self._article.key]
+        command = sql.SQL("update {} set {} where {}").format(
+            self._table,
+            f.COMMA.join([sql.SQL("{} = %s").format(sql.Identifier(c.name)) for c in columns]),
+            self._same_key(),
+        )
+        try:
+            async with self._connection.transaction(), self._connection.cursor() as cursor:
+                await cursor.executemany(
+                    command, [(*self._values(there[key][1], columns), *key) for key in keys]
+                )
+        except psycopg.errors.UniqueViolation:
+            # unique values that have changed places
+            await self._replace(keys, there)
+
+    async def _replace(self, keys: Sequence[Key], there: Mapping[Key, tuple[int, Values]]) -> None:
+        await self._delete(keys)
+        await self._insert([there[key][1] for key in keys])
+
+    async def _insert(self, rows: Sequence[Values]) -> None:
+        command = sql.SQL("insert into {} ({}) overriding system value values ({})").format(
+            self._table,
+            f.identifiers(column.name for column in self._columns),
+            f.COMMA.join([sql.Placeholder()] * len(self._columns)),
+        )
+        async with self._connection.cursor() as cursor:
+            await cursor.executemany(command, [self._values(row, self._columns) for row in rows])
+
+    def _values(self, row: Values, columns: Sequence[Any]) -> list[str | None]:
+        wanted = {column.name for column in columns}
+        return [
+            value
+            for column, value in zip(self._article.value_columns, row, strict=True)
+            if column.name in wanted
+        ]
+
+
+def by_column(article: Article, keys: Sequence[Key]) -> list[list[str]]:
+    """Keys as the queries of `ChecksumTexts` take them: an array per key column."""
+    return [[key[place] for key in keys] for place in range(len(article.key))]

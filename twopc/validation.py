@@ -1,0 +1,198 @@
+"""What a validation finds, in the words of the original.
+
+Pure: both ends and whoever shows a verdict share it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from twopc.distributed import DistributedArticle
+from twopc.propagation import CommandType, parameters, record_values
+
+#: A key: its columns' values as text, in the key's order.
+Key = tuple[str, ...]
+
+_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A row that is not the same at both ends."""
+
+    key: Key
+    expected: int | None
+    """Checksum of the Publisher's row; None if it has none."""
+    actual: int | None
+    """Checksum of the Subscriber's row; None if it has none."""
+
+    @property
+    def kind(self) -> str:
+        """``missing`` or ``extra`` at the Subscriber, or ``changed``."""
+        if self.actual is None:
+            return "missing"
+        return "extra" if self.expected is None else "changed"
+
+
+@dataclass(slots=True)
+class Total:
+    """A number of rows and their checksum: the exclusive or of the rows' checksums."""
+
+    rows: int = 0
+    checksum: int = 0
+
+    def count(self, checksum: int | None, rows: int = 1) -> None:
+        """Count a row in, or with -1 out; None is no row."""
+        if checksum is not None:
+            self.rows += rows
+            self.checksum ^= checksum & _MASK
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows, checksum {self.checksum:016x}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """How one article of one subscription compares."""
+
+    subscriber: str
+    article: str
+    expected: Total
+    """What the Publisher has, of the rows that could be compared."""
+    actual: Total
+    """What the Subscriber has of them."""
+    key: tuple[str, ...]
+    """Names of the key's columns."""
+    differences: tuple[Difference, ...] = ()
+    more: int = 0
+    """So many further rows differ and are not named."""
+    undecided: tuple[Key, ...] = ()
+    """Rows that were changed whenever they were looked at."""
+    looks: int = 1
+    """How many moments were compared until every row was decided."""
+    repaired: tuple[Key, ...] = ()
+    """What was given the Publisher's row since."""
+
+    @property
+    def passed(self) -> bool:
+        """Nothing differs."""
+        return not self.differences
+
+    @property
+    def number(self) -> int:
+        """20575 passed, 20574 failed."""
+        return 20575 if self.passed else 20574
+
+    def messages(self) -> tuple[tuple[int, str], ...]:
+        """Numbers and texts as the original gives them: the detail, then the result."""
+        table, expected, actual = self.article, self.expected, self.actual
+        if self.passed:
+            detail = (
+                20527,
+                f"Table '{table}' passed rowcount ({actual.rows}) and checksum validation.",
+            )
+        elif actual.rows != expected.rows:
+            detail = (
+                20524,
+                f"Table '{table}' may be out of synchronization. Rowcounts (actual: {actual.rows}, "
+                f"expected: {expected.rows}).",
+            )
+        else:
+            detail = (
+                20525,
+                f"Table '{table}' might be out of synchronization. Rowcounts (actual: {actual.rows}, "
+                f"expected: {expected.rows}). Checksum values (actual: {actual.checksum:016x}, "
+                f"expected: {expected.checksum:016x}).",
+            )
+        word = "passed" if self.passed else "failed"
+        result = (
+            self.number,
+            f"Subscriber '{self.subscriber}' subscription to article '{table}' {word} data validation.",
+        )
+        return detail, result
+
+    def named(self) -> list[str]:
+        """A line per row that differs: ``changed (id = 7)``."""
+        lines = [f"{each.kind} {key_text(self.key, each.key)}" for each in self.differences]
+        if self.more:
+            lines.append(f"and {self.more} further rows")
+        return lines
+
+
+def key_text(names: Iterable[str], key: Key) -> str:
+    """``(id = 7)``."""
+    return "(" + ", ".join(f"{n} = {v}" for n, v in zip(names, key, strict=True)) + ")"
+
+
+def parse_key(text: str) -> Key:
+    """A key from PostgreSQL's text of a row; a key's columns are never NULL."""
+    return tuple((value or b"").decode() for value in record_values(text.encode()))
+
+
+# -- the rows that a command touches --------------------------------------------------------------
+
+_OPERATION = {
+    CommandType.INSERT: "ins",
+    CommandType.UPDATE: "upd",
+    CommandType.DELETE: "del",
+}
+_TOKEN = re.compile(r"""("(?:[^"]|"")*")|(E?)('(?:[^']|'')*')|\b(NULL)\b""")
+
+
+def touched_keys(article: DistributedArticle, command_type: int, command: str) -> set[Key]:
+    """The keys of the rows that a command of the article inserts, changes or deletes."""
+    operation = _OPERATION.get(command_type)
+    if operation is None:
+        return _keys_of_statement(article, command_type, command)
+    form = article.propagation.method(operation).format
+    values = record_values(command.encode())
+    wanted = parameters(article.article, operation, form)
+    if len(wanted) != len(
+        values
+    ):  # made before the article was regenerated: nothing is known of it
+        return set()
+    images: dict[str, dict[str, bytes | None]] = {}
+    for parameter, value in zip(wanted, values, strict=True):
+        if parameter.column is not None:
+            images.setdefault(parameter.image, {})[parameter.column.name] = value
+    names = article.article.key
+    before = images.get("key") or images.get("old") or {}
+    keys = []
+    if before:
+        keys.append([before.get(name) for name in names])
+    if "new" in images:
+        # SCALL leaves out what has not changed
+        new = images["new"]
+        keys.append([before.get(n) if new.get(n) is None else new.get(n) for n in names])
+    return {tuple(v.decode() for v in key if v is not None) for key in keys if None not in key}
+
+
+def _keys_of_statement(article: DistributedArticle, command_type: int, statement: str) -> set[Key]:
+    """The same for a statement as `publisher.commands` writes it."""
+    names, columns = article.article.key, article.article.value_columns
+    found = list(_literals(statement))
+    if command_type == CommandType.SQL_INSERT:
+        values = {c.name: v for c, (_, v) in zip(columns, found, strict=True)}
+        keys = [[values[name] for name in names]]
+    else:
+        # the condition is the end of the statement: one value per column of the key
+        cut = len(found) - len(names)
+        before = dict(zip(names, (value for _, value in found[cut:]), strict=True))
+        given = dict(found[:cut])
+        keys = [[before[name] for name in names], [given.get(n, before[n]) for n in names]]
+    return {tuple(value for value in key if value is not None) for key in keys if None not in key}
+
+
+def _literals(statement: str) -> Iterable[tuple[str, str | None]]:
+    """Every literal of a statement, with the identifier that stands before it."""
+    name = ""
+    for identifier, escaped, value, null in _TOKEN.findall(statement):
+        if identifier:
+            name = identifier[1:-1].replace('""', '"')
+        elif null:
+            yield name, None
+        else:
+            plain = value[1:-1].replace("''", "'")
+            yield name, plain.replace("\\\\", "\\") if escaped else plain
