@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+#: The lane of the agents, who are nobody's session, and what is shown in it.
+_AGENTS = "agents"
+_DELIVERIES = frozenset({"deliver", "suppress", "skip"})
 #: Rows of a table that are shown after the last step.
 _ROWS_SHOWN = 4
 
@@ -61,15 +64,25 @@ def timeline(records: Sequence[Record]) -> Timeline:
     sessions = (first.data or {}).get("sessions", {}) if first is not None else {}
     acting = {record.session for record in records if record.session}
     lanes = tuple((name, node) for name, node in sessions.items() if name in acting)
+    if any(_is_of_agents(record) for record in records):
+        lanes = (*lanes, (_AGENTS, ""))
     return Timeline(
         lanes=lanes, entries=tuple(_Drawing(records).entries()), after=tuple(_after(records))
     )
 
 
+def _is_of_agents(record: Record) -> bool:
+    """Something that agents did; that they found nothing to do is not worth a line."""
+    failed = record.kind in ENDS - {"ok"} or record.kind == "blocked"
+    return not record.session and (record.kind in _DELIVERIES or (bool(record.step) and failed))
+
+
 class _Drawing:
     def __init__(self, records: Sequence[Record]) -> None:
         self._records = [
-            record for record in records if record.session and record.kind != "outcome"
+            record
+            for record in records
+            if (record.session and record.kind != "outcome") or _is_of_agents(record)
         ]
         started = (record.t_us for record in self._records if record.kind == "invoke")
         self._start_us = next(started, 0)
@@ -86,7 +99,9 @@ class _Drawing:
             if at == skip:
                 continue
             following = self._records[at + 1] if at + 1 < len(self._records) else None
-            if record.kind == "invoke" and following is not None and _ends(following, record):
+            if not record.session:
+                yield from self._of_agents(record)
+            elif record.kind == "invoke" and following is not None and _ends(following, record):
                 skip = at + 1
                 yield from self._whole(record, following)
             elif record.kind == "invoke":
@@ -95,6 +110,24 @@ class _Drawing:
                 yield from self._end(record)
             else:
                 yield from self._other(record)
+
+    def _of_agents(self, record: Record) -> Iterator[Entry]:
+        """What an agent brought, passed over, left out, or stopped at."""
+        data = record.data or {}
+        commands = "; ".join(data.get("commands", ())) or "nothing for it"
+        if record.kind == "deliver":
+            yield self._entry(record, f"→ {record.node}: {commands}")
+            yield self._more(record, f"from {data.get('origin')}", "faint")
+        elif record.kind == "suppress":
+            yield self._entry(record, f"{record.node}: its own is not sent back", "faint")
+        elif record.kind == "skip":
+            yield self._entry(record, f"✗ {record.node}: left out: {commands}", "bad")
+            yield self._more(record, record.message, "faint")
+        elif record.kind == "blocked":
+            yield self._entry(record, f"⧗ waits for {holder(record.wait or {})}", "wait")
+        else:
+            yield self._entry(record, f"✗ {record.node}: stopped", "bad")
+            yield self._more(record, record.message, "faint")
 
     def _whole(self, invoked: Record, ended: Record) -> Iterator[Entry]:
         """A step that ended before anything else happened."""
@@ -142,13 +175,14 @@ class _Drawing:
         return Entry(
             t_us=record.t_us - self._start_us,
             seq=record.seq,
-            session=record.session,
+            session=record.session or _AGENTS,
             text=text,
             style=style,
         )
 
     def _more(self, record: Record, text: str, style: str) -> Entry:
-        return Entry(t_us=-1, seq=record.seq, session=record.session, text=text, style=style)
+        session = record.session or _AGENTS
+        return Entry(t_us=-1, seq=record.seq, session=session, text=text, style=style)
 
 
 def _ends(record: Record, invoked: Record) -> bool:
@@ -200,7 +234,7 @@ def _table(drawn: Timeline) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, expand=True)
     table.add_column("ms", justify="right", style="dim", width=6, no_wrap=True)
     for name, node in drawn.lanes:
-        table.add_column(Text(f"{name} at {node}"), ratio=1, overflow="fold")
+        table.add_column(Text(f"{name} at {node}" if node else name), ratio=1, overflow="fold")
     names = [name for name, _ in drawn.lanes]
     for entry in drawn.entries:
         cells: list[RenderableType] = [""] * len(names)

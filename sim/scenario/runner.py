@@ -374,8 +374,9 @@ class Runner:
             ended.lane.running = None
 
     def _write(self, kind: str, lane: Lane, play: Play, **fields: object) -> None:
+        session = "" if lane.name == AGENTS else lane.name
         node = lane.node or " ".join(play.subscribers)
-        self._history.write(kind, session=lane.name, node=node, step=play.name, **fields)
+        self._history.write(kind, session=session, node=node, step=play.name, **fields)
 
 
 def _now() -> float:
