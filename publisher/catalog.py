@@ -8,9 +8,12 @@ from typing import Any
 
 from psycopg import AsyncConnection
 from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
 
 from twopc import names
 from twopc.errors import ArticleError
+from twopc.propagation import Propagation
+from twopc.sql.fragments import qualified
 
 Connection = AsyncConnection[Any]
 
@@ -31,6 +34,10 @@ class StoredArticle:
     filter_clause: str | None
     added_version: bool
     stale: str | None
+    propagation: dict[str, Any]
+    """See `twopc.propagation.Propagation.from_json`."""
+    destination_procedures: dict[str, str]
+    """Names of the default procedures at Subscribers, by operation."""
     schema: str | None
     """Its name now; None if the table was dropped."""
     table: str | None
@@ -38,7 +45,7 @@ class StoredArticle:
 
 _STORED = """
 select a.article_id, a.objid::bigint, a.source_schema, a.source_object, a.filter_clause,
-       a.added_version, a.stale, n.nspname::text as schema, c.relname::text as table,
+       a.added_version, a.stale, a.propagation, a.destination_procedures, n.nspname::text as schema, c.relname::text as table,
        case when a.columns is not null then coalesce(
             (select array_agg(t.attname::text order by t.attnum) from pg_attribute t
              where t.attrelid = a.objid and t.attnum = any (a.columns) and not t.attisdropped),
@@ -104,3 +111,38 @@ async def fresh_articles(connection: Connection) -> list[StoredArticle]:
                 "`twopc regenerate` or unpublish it first"
             )
     return found
+
+
+async def register(
+    connection: Connection,
+    schema: str,
+    table: str,
+    columns: tuple[str, ...] | None,
+    row_filter: str | None,
+    propagation: Propagation,
+    *,
+    added_version: bool,
+) -> None:
+    """Enter an article, still without procedures."""
+    await connection.execute(
+        """
+        insert into msrepl.sysarticles
+            (objid, source_schema, source_object, columns, filter_clause, added_version,
+             propagation, structure)
+        select c.oid, %(schema)s, %(table)s,
+               case when %(columns)s::text[] is not null then array(
+                   select a.attnum from pg_attribute a
+                   where a.attrelid = c.oid and a.attname = any (%(columns)s::text[])) end,
+               %(filter)s, %(added)s, %(propagation)s, ''
+        from pg_class c where c.oid = %(name)s::text::regclass
+        """,
+        {
+            "schema": schema,
+            "table": table,
+            "columns": list(columns) if columns is not None else None,
+            "filter": row_filter,
+            "added": added_version,
+            "propagation": Jsonb(propagation.as_json()),
+            "name": qualified(schema, table).as_string(connection),
+        },
+    )

@@ -129,7 +129,8 @@ def check_fit(relation: Relation, distributed: DistributedArticle) -> None:
     types = distributed.types or (0,) * len(values)
     known = {column.name: oid for column, oid in zip(values, types, strict=True)}
     gone = [name for name in (*known, *distributed.left_out) if name not in held]
-    fresh = [name for name in held if name not in known and name not in distributed.left_out]
+    others = {*distributed.left_out, *distributed.generated}
+    fresh = [name for name in held if name not in known and name not in others]
     other = [name for name, oid in known.items() if oid and held.get(name, oid) != oid]
     for names, what in (
         (gone, "is not there"),

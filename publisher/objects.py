@@ -22,6 +22,9 @@ def shared_objects(owner: sql.Identifier) -> list[str]:
     """Everything at a Publisher that does not depend on an article."""
     return [
         render("publisher", "catalog", owner=owner),
+        render("publisher", "filtered_articles", owner=owner),
+        render("publisher", "log_message", owner=owner),
+        render("publisher", "filter_rows", owner=owner),
         render("twopc", "branch_marker", owner=owner),
         render("twopc", "raise_conflict", owner=owner),
         render("twopc", "raise_stale", owner=owner),

@@ -6,40 +6,54 @@ connection (a superuser's: event triggers and roles need it) and does its work i
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from publisher import foreign_keys, witness
+from publisher import distributing, foreign_keys, logical_publication, witness
 from publisher.catalog import (
     StoredArticle,
     find_article,
     fresh_articles,
     get_article,
+    register,
     stored_articles,
 )
 from publisher.generators import generators, identity_sequences
 from publisher.objects import owner_role, shared_objects, trigger_texts
 from publisher.procedures import OPERATIONS, ProcedureTexts, drop_texts
-from publisher.rights import Need, grant_links, grant_owner, needs_of_table, revoke_owner
+from publisher.rights import (
+    Need,
+    grant_links,
+    grant_owner,
+    needs_of_table,
+    revoke_owner,
+    trigger_path,
+)
 from publisher.row_filter import read_filter
-from publisher.selection import article_of
+from publisher.selection import article_of, known_references
 from twopc import names
 from twopc.articles import Article, ForeignKey, Table
+from twopc.distributed import DistributedArticle
 from twopc.errors import ArticleError
+from twopc.propagation import Propagation
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
+from twopc.sql.render import render
 
 __all__ = [
+    "admit_log_reader",
     "articles",
+    "distributed_articles",
     "install",
     "owner_role",
     "publish",
+    "publish_part",
     "regenerate",
     "uninstall",
     "unpublish",
+    "unpublish_part",
 ]
 
 Connection = AsyncConnection[Any]
@@ -51,6 +65,14 @@ async def install(connection: Connection) -> None:
         owner = await _create_owner(connection)
         for text in shared_objects(owner):
             await connection.execute(text)
+        await logical_publication.create(connection)
+
+
+async def admit_log_reader(connection: Connection, role: str) -> None:
+    """Let a role with REPLICATION read the log of this database's articles. Idempotent."""
+    await connection.execute(
+        render("publisher", "logreader_rights", logreader=sql.Identifier(role)).encode()
+    )
 
 
 async def _create_owner(connection: Connection) -> sql.Identifier:
@@ -76,6 +98,7 @@ async def publish(
     *,
     columns: tuple[str, ...] | None = None,
     row_filter: str | None = None,
+    propagation: Propagation | None = None,
 ) -> Article:
     """Make a table an article: row version, its trigger, and the sync procedures.
 
@@ -84,13 +107,18 @@ async def publish(
             None: all columns, later ones too.
         row_filter: a condition over the table's columns; only rows that fulfil it belong to the
             article, and a Subscriber may write no others.
+        propagation: how changes travel to Subscribers; None: as in the original.
 
     Raises:
         ArticleError: the table cannot be published so, or is published already. Nothing is changed.
     """
     async with connection.transaction():
         described = await describe(connection, schema, table)
-        article_of(described, columns=columns, row_filter=row_filter)  # refuse before changing
+        propagation = propagation or Propagation()
+        # refuse before changing
+        distributing.check(
+            article_of(described, columns=columns, row_filter=row_filter), propagation
+        )
         taken = await find_article(connection, schema, table)
         if taken is not None:
             if taken.table is None:
@@ -110,45 +138,14 @@ async def publish(
                 sql.SQL("alter table {} add column {} uuid not null default gen_random_uuid()")
                 .format(where, sql.Identifier(names.VERSION_COLUMN))
             )  # fmt: skip
-        await _register(connection, schema, table, columns, row_filter, added_version=added)
+        await register(
+            connection, schema, table, columns, row_filter, propagation, added_version=added
+        )
         stored = await get_article(connection, schema, table)
         article = await _generate(connection, stored)
         await _generate_parents(connection, article.references)
         await witness.fit(connection)
         return article
-
-
-async def _register(
-    connection: Connection,
-    schema: str,
-    table: str,
-    columns: tuple[str, ...] | None,
-    row_filter: str | None,
-    *,
-    added_version: bool,
-) -> None:
-    """Enter an article, still without procedures."""
-    await connection.execute(
-        """
-        insert into msrepl.sysarticles
-            (objid, source_schema, source_object, columns, filter_clause, replica_identity,
-             added_version, structure)
-        select c.oid, %(schema)s, %(table)s,
-               case when %(columns)s::text[] is not null then array(
-                   select a.attnum from pg_attribute a
-                   where a.attrelid = c.oid and a.attname = any (%(columns)s::text[])) end,
-               %(filter)s, c.relreplident, %(added)s, ''
-        from pg_class c where c.oid = %(name)s::text::regclass
-        """,
-        {
-            "schema": schema,
-            "table": table,
-            "columns": list(columns) if columns is not None else None,
-            "filter": row_filter,
-            "added": added_version,
-            "name": qualified(schema, table).as_string(connection),
-        },
-    )
 
 
 async def regenerate(connection: Connection, schema: str, table: str) -> Article:
@@ -201,7 +198,7 @@ async def _describe(connection: Connection, stored: StoredArticle) -> tuple[Tabl
         )
     article = article_of(described, columns=stored.columns, row_filter=stored.filter_clause)
     published = {(a.schema, a.table) for a in await stored_articles(connection, "")}
-    return described, _known_references(article, published)
+    return described, known_references(article, published)
 
 
 async def _generate(connection: Connection, stored: StoredArticle) -> Article:
@@ -209,7 +206,7 @@ async def _generate(connection: Connection, stored: StoredArticle) -> Article:
     await foreign_keys.make_deferrable(connection, stored.objid)
     described, article = await _describe(connection, stored)
     await _grant(connection, stored, described, article)
-    path = await _trigger_path(connection, described)
+    path = await trigger_path(connection, described)
     texts = ProcedureTexts(article, owner_role(connection.info.dbname), path)
     for text in (
         *texts.all(await generators(connection, article)),
@@ -217,6 +214,9 @@ async def _generate(connection: Connection, stored: StoredArticle) -> Article:
     ):
         await connection.execute(text)
     await grant_links(connection, article.schema, article.table)
+    await distributing.fit(
+        connection, stored, described, article, owner_role(connection.info.dbname)
+    )
     await connection.execute(
         """
         update msrepl.sysarticles
@@ -241,25 +241,6 @@ async def _generate(connection: Connection, stored: StoredArticle) -> Article:
     return article
 
 
-async def _trigger_path(connection: Connection, table: Table) -> list[str]:
-    """Where its triggers, and those of tables that its changes lead to, look for objects without schema.
-
-    Not in a schema where everybody may create objects: the procedures run with their owner's rights.
-    """
-    acts = any(key.acts for key in table.referenced_by)
-    if not (table.triggers or table.partition_triggers or acts):
-        return []
-    cursor = await connection.execute(
-        """
-        select n.nspname::text from pg_namespace n
-        where n.nspname in (%s, 'public') and not has_schema_privilege('public', n.oid, 'create')
-        order by n.nspname = 'public'
-        """,
-        (table.schema,),
-    )
-    return ["pg_catalog", *(name for (name,) in await cursor.fetchall())]
-
-
 async def _grant(
     connection: Connection, stored: StoredArticle, table: Table, article: Article
 ) -> None:
@@ -270,6 +251,9 @@ async def _grant(
         row_filter = await read_filter(connection, table, article.row_filter)
         filter_columns = row_filter.columns
         needed += row_filter.needs
+    parts = await distributing.filter_needs(connection, stored.article_id, table)
+    filter_columns += parts.columns
+    needed += parts.needs
     for sequence in (await identity_sequences(connection, article)).values():
         needed.append(Need(privilege="usage", kind="sequence", name=sequence))
     owner = owner_role(connection.info.dbname)
@@ -286,6 +270,7 @@ async def _drop_objects(connection: Connection, stored: StoredArticle) -> None:
     )
     for text in drop_texts(stored.source_schema, stored.source_object):
         await connection.execute(text.encode())
+    await distributing.drop_objects(connection, stored.article_id)
     if stored.schema is None or stored.table is None:
         return
     described = await describe(connection, stored.schema, stored.table)
@@ -301,6 +286,36 @@ async def _drop_objects(connection: Connection, stored: StoredArticle) -> None:
                 sql.Identifier(trigger), qualified(schema, table)
             )
         )
+
+
+async def publish_part(connection: Connection, schema: str, table: str, row_filter: str) -> int:
+    """Make a further article of a published table, for Subscribers that get only part of its rows.
+
+    Its columns and the way its changes travel are the base's; a row belongs if it fulfils both filters.
+
+    Returns:
+        Its number; that of the article which has this filter already, if there is one.
+
+    Raises:
+        ArticleError: the table is not published, or this is no condition over its columns.
+    """
+    async with connection.transaction():
+        stored = await distributing.base_of(connection, schema, table)
+        number = await distributing.add_filter(connection, stored, row_filter)
+        described, article = await _describe(connection, stored)
+        await distributing.drop_objects(connection, stored.article_id)
+        await _grant(connection, stored, described, article)
+        await distributing.fit(
+            connection, stored, described, article, owner_role(connection.info.dbname)
+        )
+        return number
+
+
+async def unpublish_part(connection: Connection, article_id: int) -> None:
+    """Take back what `publish_part` made; harmless if it is not there. Nobody may subscribe to it."""
+    async with connection.transaction():
+        await distributing.drop_filter(connection, article_id)
+        await _grant_again(connection)
 
 
 async def unpublish(connection: Connection, schema: str, table: str) -> None:
@@ -322,6 +337,8 @@ async def unpublish(connection: Connection, schema: str, table: str) -> None:
                 f"unsubscribe {', '.join(subscribers)} first"
             )
         await foreign_keys.restore(connection, stored.objid)
+        await distributing.drop_objects(connection, stored.article_id)
+        await distributing.leave(connection, stored)
         await connection.execute(
             "delete from msrepl.sysarticles where article_id = %s", (stored.article_id,)
         )
@@ -357,21 +374,15 @@ async def articles(connection: Connection) -> tuple[Article, ...]:
     return tuple([(await _describe(connection, each))[1] for each in stored])
 
 
-def _known_references(article: Article, published: set[tuple[str | None, str | None]]) -> Article:
-    """Only foreign keys between published tables matter to a Subscriber."""
+async def distributed_articles(connection: Connection) -> tuple[DistributedArticle, ...]:
+    """Every article as the distribution database is to know it, parts after their base.
 
-    def known(keys: tuple[ForeignKey, ...], *, child: bool) -> tuple[ForeignKey, ...]:
-        return tuple(
-            key
-            for key in keys
-            if ((key.schema, key.table) if child else (key.target_schema, key.target_table))
-            in published
-        )
-
-    return dataclasses.replace(
-        article,
-        referenced_by=known(article.referenced_by, child=True),
-        references=known(article.references, child=False),
+    Raises:
+        ArticleError: the procedures of one no longer fit its table.
+    """
+    stored = await fresh_articles(connection)
+    return await distributing.distributed(
+        connection, [(each, (await _describe(connection, each))[1]) for each in stored]
     )
 
 
@@ -392,6 +403,7 @@ async def uninstall(connection: Connection) -> None:
         for statement in (
             sql.SQL("drop event trigger if exists msrepl_ddl_guard"),
             sql.SQL("drop event trigger if exists msrepl_drop_guard"),
+            logical_publication.drop_text(),
             sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(names.SCHEMA)),
             sql.SQL("drop owned by {}").format(owner),
             sql.SQL("drop role {}").format(owner),

@@ -15,7 +15,7 @@ from psycopg.rows import class_row
 
 from publisher.procedures import OPERATIONS
 from twopc import names
-from twopc.articles import Article
+from twopc.articles import Article, Table
 from twopc.sql import fragments as f
 from twopc.sql.fragments import qualified
 from twopc.sql.printing import full_names
@@ -187,3 +187,22 @@ async def grant_links(connection: Connection, schema: str, table: str) -> None:
     cursor = await connection.execute(_LINK_GRANTS, (procedures,))
     for (grant,) in await cursor.fetchall():
         await connection.execute(grant.encode())
+
+
+async def trigger_path(connection: Connection, table: Table) -> list[str]:
+    """Where its triggers, and those of tables that its changes lead to, look for objects without schema.
+
+    Not in a schema where everybody may create objects: the procedures run with their owner's rights.
+    """
+    acts = any(key.acts for key in table.referenced_by)
+    if not (table.triggers or table.partition_triggers or acts):
+        return []
+    cursor = await connection.execute(
+        """
+        select n.nspname::text from pg_namespace n
+        where n.nspname in (%s, 'public') and not has_schema_privilege('public', n.oid, 'create')
+        order by n.nspname = 'public'
+        """,
+        (table.schema,),
+    )
+    return ["pg_catalog", *(name for (name,) in await cursor.fetchall())]

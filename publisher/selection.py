@@ -5,10 +5,11 @@ Pure. The numbers in messages are those of the original.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 from twopc import names
-from twopc.articles import Article, Check, Column, Table
+from twopc.articles import Article, Check, Column, ForeignKey, Table
 from twopc.errors import ArticleError
 from twopc.sql.render import BODY_TAG
 
@@ -189,3 +190,21 @@ def _chosen_columns(table: Table, wanted: tuple[str, ...] | None) -> tuple[Colum
                 "(21347)"
             )
     return tuple(column for column in table.columns if column.name in kept)
+
+
+def known_references(article: Article, published: set[tuple[str | None, str | None]]) -> Article:
+    """Only foreign keys between published tables matter to a Subscriber."""
+
+    def known(keys: tuple[ForeignKey, ...], *, child: bool) -> tuple[ForeignKey, ...]:
+        return tuple(
+            key
+            for key in keys
+            if ((key.schema, key.table) if child else (key.target_schema, key.target_table))
+            in published
+        )
+
+    return dataclasses.replace(
+        article,
+        referenced_by=known(article.referenced_by, child=True),
+        references=known(article.references, child=False),
+    )

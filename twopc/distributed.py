@@ -45,6 +45,8 @@ class DistributedArticle:
     """Type OIDs of `Article.value_columns` at the Publisher; empty: not known."""
     left_out: tuple[str, ...] = ()
     """Columns of the table that its log holds and that are not published."""
+    generated: tuple[str, ...] = ()
+    """Generated columns of the table: the log may hold them, depending on kind and server version."""
 
     def procedure(self, operation: str) -> str:
         """What a Subscriber calls: the custom procedure, else the default one's name."""
@@ -91,6 +93,7 @@ class DistributedArticle:
             procedures=dict(row["procedures"]),
             types=tuple(each.get("oid", 0) for each in row["columns"]),
             left_out=tuple(row["left_out"]),
+            generated=tuple(row["generated"]),
         )
 
 

@@ -4,7 +4,9 @@
 -- holes:     owner
 --
 -- columns are the numbers of those chosen, which a rename leaves alone; NULL means all. structure is empty
--- while the procedures are being made.
+-- while the procedures are being made. propagation says how changes travel, destination_procedures how the
+-- default procedures at Subscribers are called. replica_identities holds what was there before publishing, for
+-- the table and its partitions where that was changed.
 set local role {owner};
 create table if not exists msrepl.sysarticles (
     article_id integer generated always as identity primary key,
@@ -13,9 +15,11 @@ create table if not exists msrepl.sysarticles (
     source_object text not null,
     columns int2[],
     filter_clause text,
-    replica_identity "char" not null,
+    replica_identities jsonb not null default '{{}}',
     altered_keys text[] not null default array[]::text[],
     added_version boolean not null,
+    propagation jsonb not null,
+    destination_procedures jsonb not null default '{{}}',
     procedures oid[] not null default array[]::oid[],
     structure text not null,
     stale text,

@@ -119,6 +119,7 @@ class Wiring:
         log = await self.admin(self.distribution)
         await install_decision_log(log, distribution.coordinator_role)
         if self.distribute:
+            await publication.admit_log_reader(here, publisher.logreader_role)
             await install_distribution(log, distribution.logreader_role, distribution.agent_role)
 
     async def __aexit__(

@@ -254,7 +254,6 @@ async def test_table_made_again_under_the_same_name(make_pair: MakePair) -> None
     [
         ("alter table item drop constraint item_pkey", "has no primary key"),
         ("alter table item enable row level security", "has row security"),
-        ("alter table item set unlogged", "is unlogged"),
         ("create rule r as on delete to item do instead nothing", "has rules"),
         ("create table child () inherits (item)", "by INHERITS"),
     ],
@@ -269,6 +268,13 @@ async def test_what_can_no_longer_be_published(
     with pytest.raises(ArticleError, match=problem):
         await pair.topology.regenerate("item")
     await assert_stale(pair, "Publisher")
+
+
+async def test_a_published_table_stays_in_the_log(make_pair: MakePair) -> None:
+    """PostgreSQL itself refuses what would take the table's changes out of the log."""
+    pair = await make(make_pair)
+    with pytest.raises(psycopg.Error, match="to unlogged because it is part of a publication"):
+        await pair.topology.execute("pub", "alter table item set unlogged")
 
 
 @pytest.mark.parametrize("node", ["pub", "sub1"])

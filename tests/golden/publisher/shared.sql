@@ -4,7 +4,9 @@
 -- holes:     owner
 --
 -- columns are the numbers of those chosen, which a rename leaves alone; NULL means all. structure is empty
--- while the procedures are being made.
+-- while the procedures are being made. propagation says how changes travel, destination_procedures how the
+-- default procedures at Subscribers are called. replica_identities holds what was there before publishing, for
+-- the table and its partitions where that was changed.
 set local role "msrepl_owner_0123456789ab";
 create table if not exists msrepl.sysarticles (
     article_id integer generated always as identity primary key,
@@ -13,9 +15,11 @@ create table if not exists msrepl.sysarticles (
     source_object text not null,
     columns int2[],
     filter_clause text,
-    replica_identity "char" not null,
+    replica_identities jsonb not null default '{}',
     altered_keys text[] not null default array[]::text[],
     added_version boolean not null,
+    propagation jsonb not null,
+    destination_procedures jsonb not null default '{}',
     procedures oid[] not null default array[]::oid[],
     structure text not null,
     stale text,
@@ -31,6 +35,63 @@ create table if not exists msrepl.syssubscriptions (
 comment on table msrepl.syssubscriptions is 'Subscriptions with immediate updating, and the role under which each one''s link works';
 revoke all on msrepl.sysarticles, msrepl.syssubscriptions from public;
 reset role;
+
+-- msrepl.sysfilteredarticles: articles that hold part of another's rows, for some Subscribers.
+-- called by: publisher.distributing, publisher.publication
+-- tables:    itself
+-- holes:     owner
+--
+-- A row belongs if it fulfils the base's filter and this one. The number is of the same sequence as those of
+-- sysarticles.
+set local role "msrepl_owner_0123456789ab";
+create table if not exists msrepl.sysfilteredarticles (
+    article_id integer primary key,
+    base integer not null references msrepl.sysarticles on delete cascade,
+    filter_clause text not null,
+    unique (base, filter_clause)
+);
+revoke all on msrepl.sysfilteredarticles from public;
+comment on table msrepl.sysfilteredarticles is 'Articles that hold part of another''s rows, for some Subscribers';
+reset role;
+
+-- msrepl.log_message: what is posted into the log for every Subscriber: tracer tokens, validation requests.
+-- called by: whoever posts; the log reader reads the inserts from the log
+-- tables:    itself
+-- holes:     owner
+--
+-- kind  tracer_token or validation
+-- body  what the command will hold
+set local role "msrepl_owner_0123456789ab";
+create table if not exists msrepl.log_message (
+    id bigint generated always as identity primary key,
+    kind text not null check (kind in ('tracer_token', 'validation')),
+    body jsonb not null,
+    created_at timestamptz not null default clock_timestamp()
+);
+revoke all on msrepl.log_message from public;
+comment on table msrepl.log_message is 'What is posted into the log for every Subscriber';
+reset role;
+
+-- msrepl.filter_rows: which images of rows belong to a filtered article.
+-- called by: publisher.filters, for the log reader
+-- tables:    none
+-- holes:     owner
+--
+-- The one door of the log reader's role to the filters, which run with the rights of their owner.
+create or replace function msrepl.filter_rows(article integer, images text[]) returns boolean[]
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    belong boolean[];
+begin
+    execute format('select msrepl.%I($1)', 'row_filter_' || article) into belong using images;
+    return belong;
+end
+$msrepl$;
+alter function msrepl.filter_rows(integer, text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.filter_rows(integer, text[]) from public;
+comment on function msrepl.filter_rows(integer, text[]) is 'Which images of rows belong to a filtered article';
 
 -- msrepl.branch_marker: one row per branch of a global transaction that wrote in this database.
 -- called by: sync procedures (Publisher), capture triggers and prepare_publisher (Subscriber),

@@ -1,0 +1,289 @@
+"""What publishing does for distribution: how an article's changes travel, what the log must hold for that,
+and the row filters, which are evaluated here.
+
+Knows nothing of Subscribers, nor of the distribution database. Every function takes an administrator's
+connection, inside a transaction.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from publisher import logical_publication
+from publisher.catalog import StoredArticle, get_article
+from publisher.logical_publication import Wanted
+from publisher.rights import Need
+from publisher.row_filter import read_filter
+from twopc import names
+from twopc.articles import Article, Column, Table
+from twopc.distributed import DistributedArticle, default_procedures
+from twopc.errors import ArticleError
+from twopc.propagation import Format, Propagation
+from twopc.sql import fragments as f
+from twopc.sql.describe import describe
+from twopc.sql.render import render
+
+Connection = AsyncConnection[Any]
+
+_COLUMNS = """
+select a.attname::text, a.atttypid::bigint, a.attgenerated <> '' from pg_attribute a
+where a.attrelid = %s and a.attnum > 0 and not a.attisdropped
+order by a.attnum
+"""
+
+
+def check(article: Article, propagation: Propagation) -> None:
+    """What can be said of a propagation without a server.
+
+    Raises:
+        ArticleError: it names columns that are not published.
+    """
+    known = {column.name for column in article.value_columns} | {names.VERSION_COLUMN}
+    for name in propagation.large or ():
+        if name not in known:
+            raise ArticleError(
+                f"article {article.name}: {name!r} is named as a large column and is not published; "
+                f"published are {', '.join(sorted(known))}"
+            )
+
+
+# -- an article -----------------------------------------------------------------------------------
+
+
+async def fit(
+    connection: Connection, stored: StoredArticle, table: Table, article: Article, owner: str
+) -> None:
+    """Make what the log holds of an article's table, and its filters, fit the article.
+
+    The objects that `drop_objects` drops must be gone.
+    """
+    propagation = Propagation.from_json(stored.propagation)
+    filters = await _filters(connection, stored.article_id)
+    await logical_publication.add(connection, article.schema, article.table)
+    await logical_publication.identify_rows(
+        connection, stored.article_id, stored.objid, _wanted(article, propagation, filters)
+    )
+    await connection.execute(
+        "update msrepl.sysarticles set destination_procedures = %s where article_id = %s",
+        (json.dumps(await _procedures(connection, article)), stored.article_id),
+    )
+    if article.row_filter is not None:
+        await _create_filter(connection, table, stored.article_id, article.row_filter, owner)
+    for number, text in filters.items():
+        await _create_filter(connection, table, number, _both(article.row_filter, text), owner)
+
+
+def _wanted(article: Article, propagation: Propagation, filters: Mapping[int, str]) -> Wanted:
+    formats = {propagation.upd.format, propagation.dele.format}
+    needed_by = "XCALL" if Format.XCALL in formats else ""
+    if article.row_filter is not None or filters:
+        needed_by = "its row filter"
+    whole = propagation.upd.format in (Format.CALL, Format.MCALL)
+    return Wanted(
+        name=article.name,
+        old_rows=propagation.needs_old_rows or bool(needed_by),
+        needed_by=needed_by,
+        columns=tuple(column.name for column in article.value_columns) if whole else (),
+        columns_for=str(propagation.upd.format),
+    )
+
+
+async def _procedures(connection: Connection, article: Article) -> dict[str, str]:
+    """Names that no other article's procedures have: they are shown without their schema."""
+    wanted = default_procedures(article.schema, article.table)
+    cursor = await connection.execute(
+        """
+        select from msrepl.sysarticles a cross join jsonb_each_text(a.destination_procedures) as p
+        where (a.source_schema, a.source_object) <> (%s, %s) and p.value = any (%s)
+        """,
+        (article.schema, article.table, list(wanted.values())),
+    )
+    if not cursor.rowcount:
+        return wanted
+    return default_procedures(article.schema, article.table, apart=True)
+
+
+async def drop_objects(connection: Connection, article_id: int) -> None:
+    """Drop what `fit` created in our schema."""
+    for number in (article_id, *await _filters(connection, article_id)):
+        await _drop_filter(connection, number)
+
+
+async def leave(connection: Connection, stored: StoredArticle) -> None:
+    """Have the log hold of a table what it held before it was published."""
+    await logical_publication.restore(connection, stored.article_id)
+    if stored.schema is not None and stored.table is not None:
+        await logical_publication.remove(connection, stored.schema, stored.table)
+
+
+# -- row filters ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterNeeds:
+    """What the owner of our functions must be able to use and read for the filters of an article."""
+
+    columns: tuple[str, ...]
+    needs: tuple[Need, ...]
+
+
+async def filter_needs(connection: Connection, article_id: int, table: Table) -> FilterNeeds:
+    """What filters for single Subscribers need; see `publisher.rights`."""
+    columns: dict[str, None] = {}
+    needs: list[Need] = []
+    for text in (await _filters(connection, article_id)).values():
+        found = await read_filter(connection, table, text)
+        columns |= dict.fromkeys(found.columns)
+        needs += found.needs
+    return FilterNeeds(columns=tuple(columns), needs=tuple(needs))
+
+
+async def add_filter(connection: Connection, stored: StoredArticle, row_filter: str) -> int:
+    """Enter a further article on the same table: the rows of the base that fulfil a condition.
+
+    Returns:
+        Its number; that of an article which has this condition already, if there is one.
+    """
+    assert stored.schema is not None
+    assert stored.table is not None
+    table = await describe(connection, stored.schema, stored.table)
+    text = (await read_filter(connection, table, row_filter)).text
+    cursor = await connection.execute(
+        "select article_id from msrepl.sysfilteredarticles where (base, filter_clause) = (%s, %s)",
+        (stored.article_id, text),
+    )
+    if cursor.rowcount == 0:
+        cursor = await connection.execute(
+            """
+            insert into msrepl.sysfilteredarticles (article_id, base, filter_clause)
+            values (nextval(pg_get_serial_sequence('msrepl.sysarticles', 'article_id')), %s, %s)
+            returning article_id
+            """,
+            (stored.article_id, text),
+        )
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def drop_filter(connection: Connection, article_id: int) -> None:
+    """Take back what `add_filter` entered; harmless if it is not there."""
+    await connection.execute(
+        "delete from msrepl.sysfilteredarticles where article_id = %s", (article_id,)
+    )
+    await _drop_filter(connection, article_id)
+
+
+async def base_of(connection: Connection, schema: str, table: str) -> StoredArticle:
+    """The article whose rows a filter is to choose from (ArticleError if it cannot be one now)."""
+    stored = await get_article(connection, schema, table)
+    if stored.stale is not None or stored.table is None:
+        raise ArticleError(
+            f"article {names.article_name(schema, table)} no longer fits its table: "
+            "`twopc regenerate` or unpublish it first"
+        )
+    return stored
+
+
+async def _filters(connection: Connection, article_id: int) -> dict[int, str]:
+    """The conditions of the further articles on a table, by their numbers."""
+    cursor = await connection.execute(
+        """
+        select article_id, filter_clause from msrepl.sysfilteredarticles
+        where base = %s order by article_id
+        """,
+        (article_id,),
+    )
+    return dict(await cursor.fetchall())
+
+
+def _both(base: str | None, own: str) -> str:
+    return own if base is None else f"({base}) and ({own})"
+
+
+def _function(article_id: int) -> sql.Identifier:
+    return sql.Identifier(names.SCHEMA, f"row_filter_{article_id}")
+
+
+def _image_type(article_id: int) -> sql.Identifier:
+    return sql.Identifier(names.SCHEMA, f"row_image_{article_id}")
+
+
+async def _create_filter(
+    connection: Connection, table: Table, article_id: int, condition: str, owner: str
+) -> None:
+    for text in filter_texts(table, article_id, condition, owner):
+        await connection.execute(text.encode())
+
+
+def filter_texts(table: Table, article_id: int, condition: str, owner: str) -> list[str]:
+    """The type and the function by which images of a table's rows are looked at."""
+    name = names.article_name(table.schema, table.name)
+    logged = [column for column in table.columns if column.takes_values]
+    return [
+        render(
+            "publisher",
+            "row_type",
+            type=_image_type(article_id),
+            attributes=f.attribute_definitions([(column.name, column) for column in logged]),
+            owner=sql.Identifier(owner),
+            comment=sql.Literal(f"Rows of {name} as the log holds them"),
+        ),
+        render(
+            "publisher",
+            "row_filter",
+            function=_function(article_id),
+            type=_image_type(article_id),
+            values=f.COMMA.join([_value(table, column) for column in table.columns]),
+            table=f.qualified(table.schema, table.name),
+            alias=sql.Identifier(table.name),
+            condition=f.raw(condition),
+            owner=sql.Identifier(owner),
+            comment=sql.Literal(f"Whether rows of {name} belong to article {article_id}"),
+        ),
+    ]
+
+
+def _value(table: Table, column: Column) -> sql.Composable:
+    if column.takes_values:
+        return sql.Identifier(table.name, column.name)
+    return sql.SQL("({})").format(f.raw(column.default or "null"))
+
+
+async def _drop_filter(connection: Connection, article_id: int) -> None:
+    await connection.execute(
+        sql.SQL("drop function if exists {}(text[])").format(_function(article_id))
+    )
+    await connection.execute(sql.SQL("drop type if exists {}").format(_image_type(article_id)))
+
+
+# -- what is distributed --------------------------------------------------------------------------
+
+
+async def distributed(
+    connection: Connection, articles: Sequence[tuple[StoredArticle, Article]]
+) -> tuple[DistributedArticle, ...]:
+    """The articles as the distribution database knows them, those for single Subscribers after their base."""
+    made: list[DistributedArticle] = []
+    for stored, article in articles:
+        columns = await (await connection.execute(_COLUMNS, (stored.objid,))).fetchall()
+        types = {name: oid for name, oid, generated in columns if not generated}
+        kept = {column.name for column in article.value_columns}
+        base: dict[str, Any] = {
+            "propagation": Propagation.from_json(stored.propagation),
+            "procedures": stored.destination_procedures,
+            "types": tuple(types[column.name] for column in article.value_columns),
+            "left_out": tuple(name for name in types if name not in kept),
+            "generated": tuple(name for name, _, generated in columns if generated),
+        }
+        made.append(DistributedArticle(article_id=stored.article_id, article=article, **base))
+        for number, text in (await _filters(connection, stored.article_id)).items():
+            part = dataclasses.replace(article, row_filter=_both(article.row_filter, text))
+            made.append(DistributedArticle(article_id=number, article=part, **base))
+    return tuple(made)
