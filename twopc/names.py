@@ -124,6 +124,44 @@ class BranchId:
         return cls(global_id=global_id, branch=found["branch"])
 
 
+_STREAM_GID = re.compile(
+    r"msrepl_agent:(?P<publisher>[A-Za-z0-9_.-]+):(?P<database>\d+)"
+    r":(?P<upto>\d+):(?P<stream>\d+)\Z"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamId:
+    """What one stream of a distribution agent has prepared; its text is a gid.
+
+    Not a branch of a global transaction: the agent alone prepares and finishes it.
+    """
+
+    publisher: str
+    """Whose changes they are."""
+    database: int
+    """OID of the Subscriber's database; gids are unique in a whole cluster."""
+    upto: int
+    """The log position that its batch ends at."""
+    stream: int
+
+    def __str__(self) -> str:
+        return f"msrepl_agent:{self.publisher}:{self.database}:{self.upto}:{self.stream}"
+
+    @classmethod
+    def parse(cls, gid: str) -> StreamId | None:
+        """What a gid names, or None if no agent has made it."""
+        found = _STREAM_GID.match(gid)
+        if found is None:
+            return None
+        return cls(
+            publisher=found["publisher"],
+            database=int(found["database"]),
+            upto=int(found["upto"]),
+            stream=int(found["stream"]),
+        )
+
+
 class EpochIds:
     """The ids of one epoch, checked once: a coordinator makes thousands of them a second."""
 
@@ -267,3 +305,11 @@ def role(kind: str, *parts: str) -> str:
     """A role name: roles belong to the whole cluster, so the parts are hashed in."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
     return bounded(f"msrepl_{kind}_{digest}")
+
+
+def slot(topology: str, database: str) -> str:
+    """The replication slot of a Publisher database. Slots belong to the whole cluster, and their names
+    hold a-z, 0-9 and _ only, so a hash tells apart what was cut or replaced."""
+    digest = hashlib.sha256(f"{topology}\0{database}".encode()).hexdigest()[:12]
+    head = re.sub(r"[^a-z0-9_]", "_", topology.lower())[:36]
+    return f"msrepl_{head}_{digest}"
