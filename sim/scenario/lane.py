@@ -128,6 +128,9 @@ class Lane:
             if step.action == "sync":
                 await self.session.sync(play.subscribers)
                 return "ok", {"tag": "SYNC"}
+            if step.action == "reinitialise":
+                await self.session.reinitialise()
+                return "ok", {"tag": "REINITIALISE"}
             return await self._execute(step)
         except _NotSavedError as error:
             return "error", {"gid": self.session.gid, "message": str(error)}

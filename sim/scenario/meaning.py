@@ -13,7 +13,7 @@ from sim.scenario.expectations import EVERYWHERE, Expect, NodeRows, StepExpect
 from sim.scenario.model import Order, Scenario, Session, Step
 from sim.scenario.orders import check_order
 from sim.scenario.parts import EVERY_NODE, Row
-from sim.scenario.reach import check_reach, refuse_without
+from sim.scenario.reach import NUMBERS, check_reach, refuse_without
 from sim.scenario.tables import Table
 from sim.scenario.text import Document, suggestion
 from twopc.forbidden import Forbidden
@@ -142,7 +142,8 @@ def _session(document: Document, scenario: Scenario, name: str, session: Session
     saved: dict[str, str] = {}
     for place, each in enumerate(session.steps):
         for step_name, step in each.items():
-            _step(document, scenario, (*at, "steps", place, step_name), step, saved)
+            path: Path = (*at, "steps", place, step_name)
+            _step(document, scenario, path, session.node, step, saved)
             saved |= dict.fromkeys(step.save, step_name)
     prepares = (
         session.node in scenario.topology.subscribers and scenario.topology.commit != "last_agent"
@@ -152,7 +153,7 @@ def _session(document: Document, scenario: Scenario, name: str, session: Session
 
 
 def _step(
-    document: Document, scenario: Scenario, at: Path, step: Step, saved: dict[str, str]
+    document: Document, scenario: Scenario, at: Path, node: str, step: Step, saved: dict[str, str]
 ) -> None:
     if step.hole:
         return
@@ -183,8 +184,10 @@ def _step(
             document.error(
                 document.mark(place), "one statement to a text; several go under 'lines'"
             )
-    if step.action == "sync":
+    if step.action in ("sync", "reinitialise"):
         refuse_without(document, scenario, at)
+    if step.action == "reinitialise" and node == scenario.topology.publisher:
+        document.error(document.mark(at), "the Publisher is never initialised")
     if not step.statements:
         for word in ("params", "save", "rows"):
             if getattr(step, word):
@@ -354,7 +357,7 @@ def _blocked_by(
 
 
 def _error_known(name: str) -> bool:
-    return sqlstate_of(name) != ""
+    return name in NUMBERS or sqlstate_of(name) != ""
 
 
 def sqlstate_of(name: str) -> str:

@@ -88,7 +88,7 @@ class Step(Part):
         "fault": _FAULTS,
         "as": "every session works as the application role",
     }
-    action: Literal["begin", "commit", "rollback", "sync"] | None = None
+    action: Literal["begin", "commit", "rollback", "sync", "reinitialise"] | None = None
     sql: str | None = None
     lines: tuple[str, ...] | None = None
     check: str | None = None
@@ -100,13 +100,13 @@ class Step(Part):
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
-        """`begin`, `commit`, `rollback` or `sync`."""
-        words = ("begin", "commit", "rollback", "sync")
+        """One of the words that are whole steps."""
+        words = ("begin", "commit", "rollback", "sync", "reinitialise")
         if value in words:
             return {"action": value}
         said = f"not '{value}'" if isinstance(value, str) else f"not {kind_of(value)}"
         raise refuse(
-            "a step is begin, commit, rollback, sync or a mapping with sql, lines, check or explain, "
+            f"a step is {', '.join(words)} or a mapping with sql, lines, check or explain, "
             f"{said}{suggestion(str(value), words)}"
         )
 

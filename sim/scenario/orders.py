@@ -86,11 +86,11 @@ class _Walk:
             if session in self._open - self._unknown:
                 self._error(at, f"'{name}' begins a transaction, but '{session}' has one open")
             self._open.add(session)
-        elif step.action == "sync":
+        elif step.action in ("sync", "reinitialise"):
             if session in self._open - self._unknown:
                 self._error(
                     at,
-                    f"'{name}' syncs while '{session}' has a transaction open, whose rows the agent "
+                    f"'{name}' is a {step.action} while '{session}' has a transaction open, whose rows it "
                     "would wait for: end it first",
                 )
         elif step.action is not None:

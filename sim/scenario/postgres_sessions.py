@@ -66,6 +66,9 @@ class _Session:
             gid=self.gid,
         )
 
+    async def reinitialise(self) -> None:
+        await self._topology.reinitialise(self.node)
+
 
 class PublisherSession(_Session):
     """Plain transactions at the Publisher."""

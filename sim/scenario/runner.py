@@ -192,7 +192,7 @@ class Runner:
         lane.running, lane.wait, lane.cycle = None, None, ()
         if ended.fields.get("data", {}).get("committed"):
             await state_after(self._scenario, self._stage, self._history, (lane.node,))
-        if ended.play.step.action == "sync":
+        if ended.play.step.action in ("sync", "reinitialise"):
             there = ended.play.subscribers or (lane.node,)
             await state_after(self._scenario, self._stage, self._history, there)
         if lane.queue:

@@ -127,6 +127,10 @@ class StageSession(Protocol):
         """
         ...
 
+    async def reinitialise(self) -> None:
+        """Copy everything to this session's Subscriber anew."""
+        ...
+
     async def cancel(self) -> None:
         """Ask the server to cancel what this session is running; called while it runs."""
         ...
