@@ -6,5 +6,36 @@ Knows tables and positions; not how a log is read, nor how commands are applied.
 from __future__ import annotations
 
 from publisher.distribution.install import install, install_texts
+from publisher.distribution.registry import (
+    ACTIVE,
+    ARTICLES_CHANGED,
+    INACTIVE,
+    SUBSCRIBED,
+    add_originator,
+    add_subscription,
+    articles,
+    drop_subscription,
+    forget_publisher,
+    publisher_id,
+    put_article,
+    put_articles,
+    register_publisher,
+)
 
-__all__ = ["install", "install_texts"]
+__all__ = [
+    "ACTIVE",
+    "ARTICLES_CHANGED",
+    "INACTIVE",
+    "SUBSCRIBED",
+    "add_originator",
+    "add_subscription",
+    "articles",
+    "drop_subscription",
+    "forget_publisher",
+    "install",
+    "install_texts",
+    "publisher_id",
+    "put_article",
+    "put_articles",
+    "register_publisher",
+]

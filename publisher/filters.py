@@ -1,0 +1,103 @@
+"""Which images of changed rows belong to filtered articles: asked of the Publisher, in blocks.
+
+Only changes of tables with a filtered article cost anything here. A filter is any condition that publishing
+accepts, functions of users included; it is evaluated when the change is read, not when it was committed, so a
+function that looks at other rows sees those of now. Time zone and date style are UTC and ISO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+
+from publisher.commands import Belonging, CommandBuilder
+from publisher.pgoutput import Change, Relation
+from twopc.distributed import DistributedArticle
+from twopc.errors import ArticleError
+from twopc.names import VERSION_COLUMN
+from twopc.propagation import record_text
+
+#: So many images go in one call; each is as large as a row.
+_IMAGES_MAX = 2000
+
+
+class RowFilters:
+    """Looks at blocks of changes for a `CommandBuilder`.
+
+    Args:
+        connection: to the Publisher's database, of the log reader's role; in autocommit mode.
+    """
+
+    def __init__(self, connection: AsyncConnection[Any], builder: CommandBuilder) -> None:
+        self._connection = connection
+        self._builder = builder
+
+    async def belongings(self, changes: Sequence[Change]) -> list[Belonging]:
+        """For each change what `CommandBuilder.commands` takes beside it.
+
+        Raises:
+            ArticleError: a filter cannot be evaluated, or the log lacks an old row.
+        """
+        found: list[list[tuple[bool, bool]]] = [[] for _ in changes]
+        by_relation: dict[int, list[int]] = {}
+        relations: dict[int, Relation] = {}
+        for place, change in enumerate(changes):
+            by_relation.setdefault(id(change.relation), []).append(place)
+            relations[id(change.relation)] = change.relation
+        for key, places in by_relation.items():
+            for article in self._builder.filtered(relations[key]):
+                images = _images(article, [changes[place] for place in places])
+                belong = await self._ask(article, images)
+                for at, place in enumerate(places):
+                    found[place].append((bool(belong[2 * at]), bool(belong[2 * at + 1])))
+        return list(found)
+
+    async def _ask(
+        self, article: DistributedArticle, images: list[str | None]
+    ) -> list[bool | None]:
+        belong: list[bool | None] = []
+        for start in range(0, len(images), _IMAGES_MAX):
+            part = images[start : start + _IMAGES_MAX]
+            try:
+                cursor = await self._connection.execute(
+                    "select msrepl.filter_rows(%s::integer, %s::text[])", (article.article_id, part)
+                )
+                row = await cursor.fetchone()
+            except psycopg.OperationalError:
+                raise
+            except psycopg.Error as error:
+                raise ArticleError(
+                    f"row filter {article.article.row_filter!r} of article {article.article.name} cannot be "
+                    f"evaluated for a changed row: {error.diag.message_primary or error}; correct the row "
+                    "or what the filter calls, or `twopc regenerate` after an ALTER TABLE"
+                ) from error
+            assert row is not None
+            belong += row[0]
+        return belong
+
+
+def _images(article: DistributedArticle, changes: Sequence[Change]) -> list[str | None]:
+    """Old and new image of each change, as texts of the row type that the filter takes."""
+    relation = changes[0].relation
+    kept = [
+        place
+        for place, column in enumerate(relation.columns)
+        if column.name not in article.generated
+    ]
+    version = next(p for p, c in enumerate(relation.columns) if c.name == VERSION_COLUMN)
+    images: list[str | None] = []
+    for change in changes:
+        if change.operation != "ins" and (change.old is None or change.old[version] is None):
+            raise ArticleError(
+                f"article {article.article.name}: its row filter needs old rows, which the log lacks, "
+                "because the table or a partition of it has lost REPLICA IDENTITY FULL: `twopc regenerate` "
+                "it, and reinitialise its subscriptions"
+            )
+        for image in (change.old, change.new):
+            images.append(
+                None if image is None else record_text([image[place] for place in kept]).decode()
+            )
+    return images
