@@ -1,0 +1,50 @@
+"""How an article's changes arrive at a Subscriber: the procedures that agents call, and their text.
+
+`texts` makes SQL from an article, `bodies` the statements inside, `install` creates and drops, `custom` looks
+at the user's own procedures, `script` shows what would be created, `net` folds commands into their net
+effect. Knows neither the Publisher nor the distribution database, and makes no call itself.
+
+What an agent calls, per article and operation (`apply_function`, `set_function`), under the replica role:
+
+``msrepl.apply_<article>_<ins|upd|del>(command text)``
+    One command as it is stored, of whatever format. Fails with SQLSTATE P0002 and number 20598 in DETAIL (a
+    JSON object) if the row is not here.
+``msrepl.set_<article>_<ins|upd|del>(commands text[]) returns bigint``
+    A run of commands as one statement; -1 if nothing was done and they are to be applied one by one.
+``msrepl.apply_net(codes integer[], commands text[]) returns bigint``
+    What `net_effect` returns: deletes, updates, inserts, each postponed while another is in its way.
+"""
+
+from __future__ import annotations
+
+from subscriber.propagation.custom import Routine
+from subscriber.propagation.install import create, drop, drop_all, install, regenerate
+from subscriber.propagation.net import Change, Layout, net_effect
+from subscriber.propagation.script import script_procedure
+from subscriber.propagation.texts import (
+    ROW_NOT_FOUND,
+    PropagationTexts,
+    apply_function,
+    article_texts,
+    drop_texts,
+    set_function,
+)
+
+__all__ = [
+    "ROW_NOT_FOUND",
+    "Change",
+    "Layout",
+    "PropagationTexts",
+    "Routine",
+    "apply_function",
+    "article_texts",
+    "create",
+    "drop",
+    "drop_all",
+    "drop_texts",
+    "install",
+    "net_effect",
+    "regenerate",
+    "script_procedure",
+    "set_function",
+]

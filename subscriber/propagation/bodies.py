@@ -1,0 +1,278 @@
+"""The statements inside an article's procedures at a Subscriber.
+
+Pure: from an `Article` and the Subscriber's own table to fragments. `texts` puts them into the templates.
+Where a value of a call is to be found is a `Source`: a parameter, a field of a row-typed parameter, or a column
+of a set of calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from psycopg import sql
+
+from twopc.articles import Article, Column, Table
+from twopc.propagation import Format, Parameter, parameters
+from twopc.sql import fragments as f
+
+Source = Callable[[Parameter], sql.Composable]
+
+#: Types whose ``=`` is in pg_catalog for exactly them, so that no operator of a user's can be meant.
+_EXACT = {
+    "smallint", "integer", "bigint", "numeric", "real", "double precision", "text", "uuid", "date", "boolean",
+    "timestamp without time zone", "timestamp with time zone", "bytea", "interval", "character", "name", "oid",
+}  # fmt: skip
+_INDENT = sql.SQL(",\n            ")
+
+
+class Bodies:
+    """Statements for one operation of an article in one format.
+
+    Args:
+        held: the Subscriber's table; None: one that was made from the article.
+        types: for columns of a domain, the type behind it, by column: a call may hold a NULL that the
+            domain does not allow.
+    """
+
+    def __init__(
+        self,
+        article: Article,
+        operation: str,
+        form: Format,
+        *,
+        held: Table | None = None,
+        types: Mapping[str, str] | None = None,
+    ) -> None:
+        self.article = article
+        self.operation = operation
+        self.form = form
+        self.types = types or {}
+        self.table = f.table_of(article)
+        self.parameters = parameters(article, operation, form)
+        self._by_name = {parameter.name: parameter for parameter in self.parameters}
+        self._place = {column.name: place for place, column in enumerate(article.value_columns)}
+        own = {column.name: column for column in held.columns} if held is not None else {}
+        self.always = [
+            c for c in article.value_columns if c.name in own and own[c.name].identity == "a"
+        ]
+        """Columns that UPDATE cannot set: GENERATED ALWAYS AS IDENTITY here."""
+        self.computed = [
+            c
+            for c in article.columns
+            if c.generated and c.name in own and not own[c.name].generated
+        ]
+        """Columns that only the Publisher's table computes."""
+
+    # -- values of a call -------------------------------------------------------------------------
+
+    def type_of(self, parameter: Parameter) -> str:
+        """Its SQL type, never a domain."""
+        if parameter.column is None:
+            return parameter.type
+        return self.types.get(parameter.column.name, parameter.type)
+
+    @property
+    def has_bitmap(self) -> bool:
+        """The call says which columns changed."""
+        return "bitmap" in self._by_name
+
+    def new(self, column: Column, source: Source) -> sql.Composable:
+        """A column's new value."""
+        return source(self._by_name[f"c{self._place[column.name] + 1}"])
+
+    def original_key(self, source: Source) -> list[sql.Composable]:
+        """The key by which the row is found."""
+        if "pkc1" in self._by_name:
+            return [source(self._by_name[f"pkc{n}"]) for n in range(1, len(self.article.key) + 1)]
+        return [source(self._by_name[f"old_c{self._place[name] + 1}"]) for name in self.article.key]
+
+    def new_key(self, source: Source) -> list[sql.Composable]:
+        """The key that the row has afterwards."""
+        columns = self.article.key_columns
+        if not self.has_bitmap:
+            return [self.new(column, source) for column in columns]
+        return [
+            sql.SQL("case {} when {} then {} else {} end").format(
+                *self._bit(column, source), self.new(column, source), old
+            )
+            for column, old in zip(columns, self.original_key(source), strict=True)
+        ]
+
+    def _bit(self, column: Column, source: Source) -> tuple[sql.Composed, sql.Literal]:
+        """The column's bit, and what it is when set: ``get_byte(bitmap, 0) & 2``, ``2``."""
+        place = self._place[column.name]
+        mask = sql.Literal(1 << (place & 7))
+        return (
+            sql.SQL("get_byte({}, {}) & {}").format(
+                source(self._by_name["bitmap"]), sql.Literal(place >> 3), mask
+            ),
+            mask,
+        )
+
+    def key_changed(self, source: Source) -> sql.Composed:
+        """Some bit of a key column is set."""
+        masks: dict[int, int] = {}
+        for column in self.article.key_columns:
+            place = self._place[column.name]
+            masks[place >> 3] = masks.get(place >> 3, 0) | 1 << (place & 7)
+        return sql.SQL(" or ").join(
+            [
+                sql.SQL("get_byte({}, {}) & {} <> 0").format(
+                    source(self._by_name["bitmap"]), sql.Literal(byte), sql.Literal(mask)
+                )
+                for byte, mask in sorted(masks.items())
+            ]
+        )
+
+    # -- statements -------------------------------------------------------------------------------
+
+    def insert_columns(self) -> sql.Composed:
+        """What an INSERT names; everything else fills itself."""
+        return f.identifiers(column.name for column in self.article.value_columns)
+
+    def overriding(self) -> sql.SQL:
+        """Values of an identity column come from the Publisher."""
+        return sql.SQL(" overriding system value" if self.always else "")
+
+    def insert_values(self, source: Source) -> sql.Composed:
+        """The values for `insert_columns`."""
+        return f.COMMA.join([self.new(column, source) for column in self.article.value_columns])
+
+    def match(self, alias: str, key: list[sql.Composable]) -> sql.Composed:
+        """The row of the table that has this key."""
+        return f.AND.join(
+            [
+                sql.SQL("{} {} {}").format(
+                    sql.Identifier(alias, column.name), f.raw(self._equality(column)), value
+                )
+                for column, value in zip(self.article.key_columns, key, strict=True)
+            ]
+        )
+
+    def _equality(self, column: Column) -> str:
+        if column.equality != "=":
+            return column.equality
+        plain = re.sub(r"\([^)]*\)", "", column.type)
+        exact = plain in _EXACT and column.name not in self.types
+        return "=" if exact else "operator(pg_catalog.=)"
+
+    def update(
+        self, source: Source, *, key: bool, tail: sql.Composable | None = None
+    ) -> sql.Composable:
+        """An UPDATE of the row with the original key.
+
+        Args:
+            key: key columns are set as well.
+            tail: ``from ...``, for a set of calls.
+        """
+        assignments = self._assignments(source, key=key)
+        match = self.match("t", self.original_key(source))
+        if not assignments:  # nothing but a key: is the row there?
+            return sql.SQL("perform from {} as t where {}").format(self.table, match)
+        return sql.SQL("update {} as t set\n            {}{}\n        where {}").format(
+            self.table, _INDENT.join(assignments), tail or sql.SQL(""), match
+        )
+
+    def _assignments(self, source: Source, *, key: bool) -> list[sql.Composed]:
+        always = {column.name for column in self.always}
+        found = []
+        for column in self.article.value_columns:
+            if column.name in always or (column.name in self.article.key and not key):
+                continue
+            value = self.updated(column, source, sql.Identifier("t", column.name))
+            found.append(sql.SQL("{} = {}").format(sql.Identifier(column.name), value))
+        return found
+
+    def updated(self, column: Column, source: Source, held: sql.Composable) -> sql.Composable:
+        """What a column holds after an update: its new value, or `held` if it did not change."""
+        if not self.has_bitmap:
+            return self.new(column, source)
+        return sql.SQL("case {} when {} then {} else {} end").format(
+            *self._bit(column, source), self.new(column, source), held
+        )
+
+    def delete(self, source: Source, tail: sql.Composable | None = None) -> sql.Composed:
+        """A DELETE of the row with the original key."""
+        return sql.SQL("delete from {} as t{}\n        where {}").format(
+            self.table, tail or sql.SQL(""), self.match("t", self.original_key(source))
+        )
+
+    # -- what is not in the statement -------------------------------------------------------------
+
+    def key_json(self, source: Source) -> sql.Composed:
+        """The key by which the row was looked for."""
+        pairs = [
+            sql.SQL("{}, {}").format(sql.Literal(name), value)
+            for name, value in zip(self.article.key, self.original_key(source), strict=True)
+        ]
+        return sql.SQL("jsonb_build_object({})").format(f.COMMA.join(pairs))
+
+    def guard(self, source: Source) -> sql.Composable:
+        """Refuse a change that an identity column of the Subscriber's cannot take."""
+        if self.operation != "upd":
+            return sql.SQL("")
+        checks = []
+        for column in self.always:
+            bit: sql.Composable = sql.SQL("")
+            if self.has_bitmap:
+                bit = sql.SQL("{} <> 0 and ").format(self._bit(column, source)[0])
+            checks.append(
+                sql.SQL(
+                    "if {bit}exists (\n        select from {table} as t\n"
+                    "        where {match} and t.{column}::text is distinct from {value}::text\n"
+                    "    ) then\n"
+                    "        raise exception 'identity column % of % is GENERATED ALWAYS at the Subscriber"
+                    " and cannot be updated (20510)', {name}, {article}\n"
+                    "            using errcode = 'generated_always',\n"
+                    "                  hint = 'ALTER TABLE ... ALTER COLUMN ... SET GENERATED BY DEFAULT,"
+                    " then twopc regenerate';\n"
+                    "    end if;\n    "
+                ).format(
+                    bit=bit,
+                    table=self.table,
+                    match=self.match("t", self.original_key(source)),
+                    column=sql.Identifier(column.name),
+                    value=self.new(column, source),
+                    name=sql.Literal(column.name),
+                    article=sql.Literal(self.article.name),
+                )
+            )
+        return sql.Composed(checks)
+
+    def compute(self, source: Source) -> sql.Composable:
+        """Work out what the Publisher's table generates and this one does not.
+
+        Dynamic, so that no name in the expression is taken for a parameter.
+        """
+        if self.operation == "del" or not self.computed:
+            return sql.SQL("")
+        slots: list[sql.Composable] = [
+            sql.SQL("${}").format(sql.Literal(n)) for n in range(1, len(self.article.key) + 1)
+        ]
+        return sql.SQL("\n    execute {} using {};").format(
+            sql.Literal(self._compute_text(self.match("t", slots))),
+            f.COMMA.join(self.new_key(source)),
+        )
+
+    def compute_set(self, source: Source) -> sql.Composable:
+        """As `compute`, for all rows of a set of calls."""
+        if self.operation == "del" or not self.computed:
+            return sql.SQL("")
+        inside = sql.SQL("({}) in (select {} from unnest($1) as c)").format(
+            f.identifiers(self.article.key, "t"), f.COMMA.join(self.new_key(source))
+        )
+        return sql.SQL("\n        execute {} using rows;").format(
+            sql.Literal(self._compute_text(inside))
+        )
+
+    def _compute_text(self, condition: sql.Composable) -> str:
+        assignments = [
+            sql.SQL("{} = ({})").format(sql.Identifier(column.name), f.raw(str(column.default)))
+            for column in self.computed
+        ]
+        return (
+            sql.SQL("update {} as t set {} where {}")
+            .format(self.table, f.COMMA.join(assignments), condition)
+            .as_string(None)
+        )

@@ -1,0 +1,250 @@
+"""Create, renew and drop what propagation needs at a Subscriber.
+
+Every function takes an administrator's connection (a superuser's) and does its work in one transaction. What
+the objects are is in `texts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+from psycopg.rows import tuple_row
+
+from subscriber.objects import owner_role
+from subscriber.propagation.custom import Routine, find_routine
+from subscriber.propagation.texts import VALUES_MAX, Place, PropagationTexts, drop_texts
+from twopc import names
+from twopc.articles import Article
+from twopc.errors import SubscriptionError
+from twopc.propagation import OPERATIONS, Propagation, parameters
+from twopc.sql import fragments as f
+from twopc.sql.describe import describe
+from twopc.sql.render import render
+
+Connection = AsyncConnection[Any]
+
+# A call may hold a NULL for a column that did not change, which a domain may refuse.
+_DOMAINS = """
+with recursive behind(attname, oid, typmod) as (
+    select a.attname::text, t.typbasetype, t.typtypmod
+    from pg_attribute a
+    join pg_type t on t.oid = a.atttypid and t.typtype = 'd'
+    where a.attrelid = %(table)s::regclass and a.attnum > 0 and not a.attisdropped
+  union all
+    select b.attname, t.typbasetype, t.typtypmod
+    from behind b
+    join pg_type t on t.oid = b.oid and t.typtype = 'd'
+)
+select b.attname, format_type(b.oid, b.typmod)
+from behind b
+join pg_type t on t.oid = b.oid and t.typtype <> 'd'
+"""
+
+_SEQUENCES = """
+select distinct d.refobjid::regclass::text
+from pg_attrdef k
+join pg_depend d on d.classid = 'pg_attrdef'::regclass and d.objid = k.oid and d.refclassid = 'pg_class'::regclass
+join pg_class s on s.oid = d.refobjid and s.relkind = 'S'
+where k.adrelid = %(table)s::regclass
+order by 1
+"""
+
+
+async def install(connection: Connection, agent: str) -> None:
+    """Create what a Subscriber needs before its first article: positions, and what procedures call.
+
+    Harmless twice.
+
+    Args:
+        agent: the role of distribution agents.
+    """
+    async with connection.transaction():
+        for text in install_texts(owner_role(connection.info.dbname), agent):
+            await connection.execute(text.encode())
+
+
+def install_texts(role: str, agent: str) -> list[str]:
+    """What `install` executes; `role` owns it."""
+    owner, to = sql.Identifier(role), sql.Identifier(agent)
+    return [
+        render(
+            "subscriber",
+            "create_owner",
+            owner=owner,
+            owner_text=sql.Literal(role),
+            schema=sql.Identifier(names.SCHEMA),
+        ),
+        render("subscriber", "propagation_catalog", owner=owner, agent=to),
+        render("subscriber", "replraiserror", owner=owner),
+        render("subscriber", "raise_unfit_call", owner=owner, agent=to),
+        render("subscriber", "is_default_procedure", owner=owner, agent=to),
+        render("subscriber", "move_position", owner=owner, agent=to),
+        render("subscriber", "refuse_command", owner=owner, agent=to),
+        render("subscriber", "apply_net", owner=owner, agent=to),
+    ]
+
+
+async def create(
+    connection: Connection,
+    article: Article,
+    article_id: int,
+    propagation: Propagation,
+    agent: str,
+    *,
+    procedures: Mapping[str, str] | None = None,
+    scripts: Sequence[str] = (),
+) -> list[str]:
+    """Create the procedures of one article, after its table; what there was of it goes.
+
+    Args:
+        agent: the role of distribution agents, which may then call and write.
+        procedures: names of the default procedures by operation, as the Publisher chose them.
+        scripts: the user's own procedures, executed once the types are there that they may need.
+
+    Returns:
+        The signatures of default procedures that somebody had replaced, and that are the default again.
+
+    Raises:
+        SubscriptionError: a custom procedure is missing or takes something else, or a routine of the
+            user's is where a default procedure should be: nothing was changed.
+    """
+    async with connection.transaction():
+        _check_width(article, propagation)
+        replaced = await _replaced(connection, article_id)
+        await drop(connection, article_id)
+        place = await _place(connection, article, agent)
+        texts = PropagationTexts(article, article_id, propagation, place, procedures)
+        for text in [*texts.types(), *scripts]:
+            await connection.execute(text.encode())
+        routines: dict[str, Routine] = {}
+        for operation in OPERATIONS:
+            method = propagation.method(operation)
+            if method.procedure is not None:
+                routines[operation] = await find_routine(
+                    connection, article, operation, method, texts.arguments(operation)
+                )
+            elif texts.is_called(operation):
+                await _check_free(connection, article, texts.signature(operation))
+        place = Place(
+            owner=place.owner,
+            agent=place.agent,
+            table_owner=place.table_owner,
+            held=place.held,
+            types=place.types,
+            routines=routines,
+        )
+        texts = PropagationTexts(article, article_id, propagation, place, procedures)
+        for text in texts.all():
+            await connection.execute(text.encode())
+        await _grant_sequences(connection, article, agent)
+    return replaced
+
+
+async def regenerate(
+    connection: Connection,
+    article: Article,
+    article_id: int,
+    propagation: Propagation,
+    agent: str,
+    *,
+    procedures: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Make the procedures of an article fit its table again; see `create`.
+
+    Default procedures that somebody replaced are overwritten, and returned, so that they can be named.
+    """
+    return await create(connection, article, article_id, propagation, agent, procedures=procedures)
+
+
+async def drop(connection: Connection, article_id: int) -> None:
+    """Take the procedures of one article away; custom ones stay."""
+    cursor = connection.cursor(row_factory=tuple_row)
+    await cursor.execute(
+        "select signature from msrepl.msreplication_procedures "
+        "where article_id = %s and is_default and to_regprocedure(signature) is not null",
+        (article_id,),
+    )
+    signatures = [row[0] for row in await cursor.fetchall()]
+    async with connection.transaction():
+        for text in drop_texts(article_id, signatures):
+            await connection.execute(text.encode())
+
+
+async def drop_all(connection: Connection) -> None:
+    """Take the procedures of every article away; harmless where there are none."""
+    cursor = connection.cursor(row_factory=tuple_row)
+    await cursor.execute("select to_regclass('msrepl.msreplication_procedures') is not null")
+    if await cursor.fetchone() != (True,):
+        return
+    await cursor.execute("select distinct article_id from msrepl.msreplication_procedures")
+    for (article_id,) in await cursor.fetchall():
+        await drop(connection, article_id)
+
+
+async def _place(connection: Connection, article: Article, agent: str) -> Place:
+    table = {"table": f.table_of(article).as_string(None)}
+    cursor = connection.cursor(row_factory=tuple_row)
+    await cursor.execute(
+        "select relowner::regrole::text, pg_get_userbyid(relowner) from pg_class "
+        "where oid = %(table)s::regclass",
+        table,
+    )
+    owner = await cursor.fetchone()
+    assert owner is not None
+    await cursor.execute(_DOMAINS, table)
+    return Place(
+        owner=owner_role(connection.info.dbname),
+        agent=agent,
+        table_owner=owner[1],
+        held=await describe(connection, article.schema, article.table),
+        types=dict(await cursor.fetchall()),
+    )
+
+
+def _check_width(article: Article, propagation: Propagation) -> None:
+    for operation in OPERATIONS:
+        method = propagation.method(operation)
+        if method.format not in ("SQL", "NONE"):
+            count = len(parameters(article, operation, method.format))
+            if count > VALUES_MAX:
+                raise SubscriptionError(
+                    f"{article.name}: {method.format} for {operation} brings {count} values, PostgreSQL "
+                    f"takes {VALUES_MAX}: choose another format, or publish fewer columns"
+                )
+
+
+async def _replaced(connection: Connection, article_id: int) -> list[str]:
+    """Default procedures that are no longer as they were made."""
+    cursor = connection.cursor(row_factory=tuple_row)
+    await cursor.execute(
+        "select p.signature from msrepl.msreplication_procedures p "
+        "join pg_proc q on q.oid = to_regprocedure(p.signature) "
+        "where p.article_id = %s and p.is_default and p.digest <> md5(q.prosrc) order by 1",
+        (article_id,),
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def _check_free(connection: Connection, article: Article, signature: str) -> None:
+    cursor = connection.cursor(row_factory=tuple_row)
+    await cursor.execute("select to_regprocedure(%s)::text", (signature,))
+    row = await cursor.fetchone()
+    if row is not None and row[0] is not None:
+        raise SubscriptionError(
+            f"function {row[0]} of {connection.info.dbname!r} has the name and the parameters of a default "
+            f"procedure of {article.name}: drop or rename it, or name it as the custom procedure"
+        )
+
+
+async def _grant_sequences(connection: Connection, article: Article, agent: str) -> None:
+    """Columns of the Subscriber's own may fill themselves from sequences."""
+    cursor = connection.cursor(row_factory=tuple_row)
+    await cursor.execute(_SEQUENCES, {"table": f.table_of(article).as_string(None)})
+    for (sequence,) in await cursor.fetchall():
+        await connection.execute(
+            sql.SQL("grant usage on sequence {} to {}").format(
+                f.raw(sequence), sql.Identifier(agent)
+            )
+        )

@@ -1,0 +1,270 @@
+"""The net effect of a range of commands, per key: what is left to do once everything in it has happened.
+
+For a Subscriber that changes rows itself: its own accepted rows can be newer than what its agent has
+delivered. The Publisher inserts a key and deletes it again, the Subscriber then inserts it; the agent's
+first INSERT meets the Subscriber's row. Nothing is wrong: in the end the Publisher has the Subscriber's row
+too. So everything up to one of the Subscriber's own transactions is taken together, own commands in their
+places, and only its net effect is applied.
+
+Why the result is right. An own command was accepted because Publisher and Subscriber had the same version of
+its row, so no command that the Subscriber still lacks can stand before it on that row. Per row the range
+reads: own commands, whose effect is here already; then commands of others. Rows are followed through changes
+of their key, so a key that was freed and taken again means two rows. What came into being and went away
+within the range never reaches the Subscriber, and whatever an own command touched is left alone.
+
+Pure. Values are compared as the log has them: as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twopc.articles import Article
+from twopc.errors import SubscriptionError
+from twopc.propagation import (
+    CommandType,
+    Format,
+    Propagation,
+    bitmask,
+    changed_columns,
+    record_text,
+    record_values,
+)
+
+Value = bytes | None
+Key = tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where values stand in an article's commands."""
+
+    columns: int
+    """How many travel."""
+    key: tuple[int, ...]
+    """Places of the key's columns among them (from 0), in the key's order."""
+    update: Format
+    delete: Format
+
+    @classmethod
+    def of(cls, names: Sequence[str], key: Sequence[str], propagation: Propagation) -> Layout:
+        """From the names of the columns that travel, and of the key's."""
+        return cls(
+            columns=len(names),
+            key=tuple(names.index(name) for name in key),
+            update=propagation.upd.format,
+            delete=propagation.dele.format,
+        )
+
+    @classmethod
+    def of_article(cls, article: Article, propagation: Propagation) -> Layout:
+        """From the article."""
+        return cls.of([column.name for column in article.value_columns], article.key, propagation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A command in the Publisher's order."""
+
+    article_id: int
+    type: int
+    """`CommandType`: one of the three calls."""
+    command: bytes
+    own: bool = False
+    """The Subscriber made it itself: its effect is here already."""
+
+    @property
+    def code(self) -> int:
+        """Article and type in one number, as `msrepl.apply_net` takes it."""
+        return self.article_id * 100 + self.type
+
+
+@dataclass(slots=True, kw_only=True)
+class _Row:
+    """What happened to one row within the range."""
+
+    article_id: int
+    origin: Key | None
+    """The key under which the Subscriber has it; None: it came into being within the range."""
+    values: list[Value] = field(default_factory=list)
+    """The newest, as far as known."""
+    old: list[Value] | None = None
+    """The image before its first update (XCALL)."""
+    changed: set[int] = field(default_factory=set)
+    deleted: list[Value] | None = None
+    """What the DELETE brought."""
+    left_alone: bool = False
+    first: int = 0
+    last: int = 0
+
+
+def net_effect(layouts: Mapping[int, Layout], changes: Iterable[Change]) -> list[tuple[int, bytes]]:
+    """Codes and commands for `msrepl.apply_net`: deletes, then updates, then inserts.
+
+    Within each kind they keep the Publisher's order across articles, so that parents and children come
+    in an order that the Publisher could take.
+
+    Args:
+        layouts: by article.
+
+    Raises:
+        SubscriptionError: a command is a statement, which cannot be folded.
+    """
+    fold = _Fold(layouts)
+    for place, change in enumerate(changes):
+        fold.take(place, change)
+    return fold.result()
+
+
+class _Fold:
+    def __init__(self, layouts: Mapping[int, Layout]) -> None:
+        self._layouts = layouts
+        self._rows: list[_Row] = []
+        self._at: dict[tuple[int, Key], _Row] = {}
+        """Rows that commands of others have touched, by the key that they have now."""
+
+    def take(self, place: int, change: Change) -> None:
+        """Fold one command."""
+        if change.type not in (CommandType.INSERT, CommandType.UPDATE, CommandType.DELETE):
+            raise SubscriptionError(
+                f"article {change.article_id} is propagated by statements: what they and the "
+                "Subscriber's own changes amount to cannot be worked out; publish it with CALL, SCALL, "
+                "MCALL or XCALL"
+            )
+        layout = self._layouts[change.article_id]
+        values = record_values(change.command)
+        if change.own:
+            self._own(change, layout, values)
+        elif change.type == CommandType.INSERT:
+            row = _Row(article_id=change.article_id, origin=None, values=values, first=place)
+            self._rows.append(row)
+            self._at[change.article_id, _key_of(layout, values)] = row
+        elif change.type == CommandType.UPDATE:
+            self._update(place, change, layout, values)
+        else:
+            key = _original_key(layout, change.type, values)
+            row = self._row(place, change.article_id, key)
+            del self._at[change.article_id, key]
+            row.deleted, row.last = values, place
+
+    def _own(self, change: Change, layout: Layout, values: list[Value]) -> None:
+        """The Subscriber is past this command: what it touched is as the Subscriber has it."""
+        keys = set()
+        if change.type != CommandType.INSERT:
+            keys.add(_original_key(layout, change.type, values))
+        if change.type == CommandType.UPDATE:
+            keys.add(_new_key(layout, values))
+        for key in keys:
+            row = self._at.pop((change.article_id, key), None)
+            if row is not None:
+                row.left_alone = True
+        if change.type == CommandType.INSERT:
+            self._at.pop((change.article_id, _key_of(layout, values)), None)
+
+    def _row(self, place: int, article_id: int, key: Key) -> _Row:
+        row = self._at.get((article_id, key))
+        if row is None:
+            row = _Row(article_id=article_id, origin=key, first=place)
+            self._rows.append(row)
+            self._at[article_id, key] = row
+        return row
+
+    def _update(self, place: int, change: Change, layout: Layout, values: list[Value]) -> None:
+        key, count = _original_key(layout, change.type, values), layout.columns
+        row = self._row(place, change.article_id, key)
+        row.last = place
+        if layout.update is Format.XCALL:
+            if row.old is None:
+                row.old = values[:count]
+            row.values = values[count:]
+        elif layout.update is Format.CALL:
+            row.values = values[:count]
+        else:
+            touched = changed_columns(_mask(values))
+            row.changed.update(touched)
+            if layout.update is Format.MCALL or not row.values:
+                row.values = values[:count]
+            else:
+                for column in touched:
+                    row.values[column] = values[column]
+        now = _new_key(layout, values)
+        if now != key:
+            del self._at[change.article_id, key]
+            self._at[change.article_id, now] = row
+
+    def result(self) -> list[tuple[int, bytes]]:
+        """What is left to do."""
+        deletes, updates, inserts = [], [], []
+        for row in self._rows:
+            if row.left_alone:
+                continue
+            layout, code = self._layouts[row.article_id], row.article_id * 100
+            if row.origin is None:
+                if row.deleted is None:
+                    inserts.append((row.first, code + CommandType.INSERT, row.values))
+            elif row.deleted is not None:
+                deletes.append((row.last, code + CommandType.DELETE, _delete(layout, row)))
+            else:
+                updates.append((row.last, code + CommandType.UPDATE, _net_update(layout, row)))
+        return [
+            (code, record_text(values))
+            for phase in (deletes, updates, inserts)
+            for _, code, values in sorted(phase, key=lambda each: each[0])
+        ]
+
+
+def _mask(values: list[Value]) -> bytes:
+    """The bitmask, which comes as bytea's text."""
+    return bytes.fromhex((values[-1] or b"\\x")[2:].decode())
+
+
+def _key_of(layout: Layout, values: Sequence[Value]) -> Key:
+    return tuple(values[place] for place in layout.key)
+
+
+def _original_key(layout: Layout, kind: int, values: list[Value]) -> Key:
+    """The key by which a command finds its row."""
+    form = layout.update if kind == CommandType.UPDATE else layout.delete
+    if form is Format.XCALL:
+        return _key_of(layout, values)
+    if kind == CommandType.DELETE:
+        return tuple(values)
+    return tuple(values[layout.columns : layout.columns + len(layout.key)])
+
+
+def _new_key(layout: Layout, values: list[Value]) -> Key:
+    """The key that a row has after an update."""
+    if layout.update is Format.XCALL:
+        return _key_of(layout, values[layout.columns :])
+    if layout.update is not Format.SCALL:
+        return _key_of(layout, values)
+    touched = set(changed_columns(_mask(values)))
+    return tuple(
+        values[place] if place in touched else old
+        for place, old in zip(
+            layout.key, _original_key(layout, CommandType.UPDATE, values), strict=True
+        )
+    )
+
+
+def _delete(layout: Layout, row: _Row) -> list[Value]:
+    """A DELETE of the row as the Subscriber has it."""
+    assert row.origin is not None and row.deleted is not None
+    if layout.delete is not Format.XCALL:
+        return list(row.origin)
+    image = list(row.old or row.deleted)
+    for place, value in zip(layout.key, row.origin, strict=True):
+        image[place] = value
+    return image
+
+
+def _net_update(layout: Layout, row: _Row) -> list[Value]:
+    """An UPDATE from the row as the Subscriber has it to what it has become."""
+    assert row.origin is not None
+    if layout.update is Format.XCALL:
+        return [*(row.old or []), *row.values]
+    if layout.update is Format.CALL:
+        return [*row.values, *row.origin]
+    mask = b"\\x" + bitmask(row.changed, layout.columns).hex().encode()
+    return [*row.values, *row.origin, mask]

@@ -1,0 +1,39 @@
+"""The text of procedures before they exist: `sp_scriptinsproc` and its like (seed 000).
+
+Pure. What is shown is what `install.create` would create for a table that is as the article.
+"""
+
+from __future__ import annotations
+
+from subscriber.propagation.texts import Place, PropagationTexts
+from twopc.articles import Article
+from twopc.propagation import Format, Method, Propagation
+
+#: The original's procedures, by what they script.
+SCRIPTS: dict[str, tuple[str, Format]] = {
+    "sp_scriptinsproc": ("ins", Format.CALL),
+    "sp_scriptupdproc": ("upd", Format.CALL),
+    "sp_scriptmappedupdproc": ("upd", Format.MCALL),
+    "sp_scriptsupdproc": ("upd", Format.SCALL),
+    "sp_scriptxupdproc": ("upd", Format.XCALL),
+    "sp_scriptdelproc": ("del", Format.CALL),
+    "sp_scriptxdelproc": ("del", Format.XCALL),
+}
+
+
+def script_procedure(script: str, article: Article, article_id: int, place: Place) -> str:
+    """The default procedure that `script` shows, with the row types that it needs.
+
+    Args:
+        script: one of `SCRIPTS`.
+    """
+    operation, form = SCRIPTS[script]
+    nothing, shown = Method(format=Format.NONE), Method(format=form)
+    propagation = Propagation(
+        ins=shown if operation == "ins" else nothing,
+        upd=shown if operation == "upd" else nothing,
+        dele=shown if operation == "del" else nothing,
+    )
+    texts = PropagationTexts(article, article_id, propagation, place)
+    types = texts.types() if texts.by_row(operation) else []
+    return "\n".join([*types, texts.procedure(operation)])

@@ -1,0 +1,29 @@
+-- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- called by: the distribution agent, for every row of a block
+-- tables:    none
+-- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+--
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
+-- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+create function {function}(command text) returns void
+language plpgsql
+as $msrepl$
+declare
+    c {call_type};
+    done boolean;
+    more text;
+begin
+    begin
+        c := command::{call_type};
+    exception
+        when data_exception then
+            get stacked diagnostics more = pg_exception_detail;
+            perform msrepl.raise_unfit_call({article}, {procedure_text}, sqlstate, sqlerrm, more);
+    end;
+    {invocation};
+end
+$msrepl$;
+alter function {function}(text) owner to {owner};
+revoke all on function {function}(text) from public;
+grant execute on function {function}(text) to {agent};
+comment on function {function}(text) is {comment};

@@ -1,0 +1,23 @@
+-- msrepl.apply_<article>_<operation>, SQL: one command that is a statement.
+-- called by: the distribution agent, for every row of a block
+-- tables:    the subscribed table
+-- holes:     function, operation, article, owner, agent, comment
+--
+-- The statement runs with the rights of the agent. No search_path is set: it names its table with the schema.
+create function {function}(command text) returns void
+language plpgsql
+as $msrepl$
+declare
+    done bigint;
+begin
+    execute command;
+    get diagnostics done = row_count;
+    if done = 0 then
+        perform msrepl.sp_msreplraiserror(20598, {operation}, {article}, null, command);
+    end if;
+end
+$msrepl$;
+alter function {function}(text) owner to {owner};
+revoke all on function {function}(text) from public;
+grant execute on function {function}(text) to {agent};
+comment on function {function}(text) is {comment};

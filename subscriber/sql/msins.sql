@@ -1,0 +1,20 @@
+-- sp_msins_<table>: brings a row that was inserted at the Publisher.
+-- called by: msrepl.apply_<article>_ins
+-- tables:    the subscribed table
+-- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, agent, comment
+--
+-- No search_path is set, since that costs a tenth of a call: every name has its schema, every parameter is
+-- one whatever the columns are called, and the rights are those of the caller.
+create function {procedure}({parameters}) returns void
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+begin
+    insert into {table} as t ({columns}){overriding}
+    values ({values});{computed}
+end
+$msrepl$;
+alter function {procedure}({signature}) owner to {owner};
+revoke all on function {procedure}({signature}) from public;
+grant execute on function {procedure}({signature}) to {agent};
+comment on function {procedure}({signature}) is {comment};
