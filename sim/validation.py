@@ -34,6 +34,7 @@ from subscriber import validation as subscriber_end
 from subscriber.validation import Values, by_column
 from twopc.distributed import DistributedArticle
 from twopc.errors import SubscriptionError
+from twopc.lsn import lsn_value
 from twopc.names import BranchId, branch_gid, further_branch, node_of
 from twopc.propagation import record_values
 from twopc.sql.checksum import PINNED, ChecksumTexts
@@ -235,7 +236,9 @@ class _Session:
     async def _delivered(self, request: Posted) -> bool:
         stored = await self._stored(request)
         reached = await subscriber_end.position(self.subscriber, self.ends.publisher)
-        return stored is not None and reached is not None and _lsn(reached) >= _lsn(stored)
+        return (
+            stored is not None and reached is not None and lsn_value(reached) >= lsn_value(stored)
+        )
 
     async def _settled(self) -> bool:
         """Nothing that the Subscriber sees of its own is still prepared at the Publisher."""
@@ -337,11 +340,6 @@ class _Session:
             block = each.differences[at : at + _BLOCK]
             repaired += await subscriber_end.repair(self.subscriber, article, block, fetch)
         return repaired
-
-
-def _lsn(text: str) -> int:
-    high, low = text.split("/")
-    return int(high, 16) << 32 | int(low, 16)
 
 
 def _values(row: str) -> list[str | None]:

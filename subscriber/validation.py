@@ -18,7 +18,7 @@ from psycopg import AsyncConnection, sql
 from twopc.articles import Article, Table
 from twopc.names import PREFIX
 from twopc.sql import fragments as f
-from twopc.sql.checksum import PINNED, ChecksumTexts
+from twopc.sql.checksum import PARAMETER, PINNED, ChecksumTexts, executable
 from twopc.sql.describe import describe
 from twopc.validation import Difference, Key, parse_key
 
@@ -143,7 +143,7 @@ class _Repair:
     def _same_key(self) -> sql.Composed:
         return f.AND.join(
             [
-                f.equal(sql.Identifier(column.name), sql.Placeholder(), column.equality)
+                f.equal(sql.Identifier(column.name), PARAMETER, column.equality)
                 for column in self._article.key_columns
             ]
         )
@@ -151,7 +151,7 @@ class _Repair:
     async def _delete(self, keys: Sequence[Key]) -> None:
         command = sql.SQL("delete from {} where {}").format(self._table, self._same_key())
         async with self._connection.cursor() as cursor:
-            await cursor.executemany(command, keys)
+            await cursor.executemany(executable(command), keys)
 
     async def _change(self, keys: Sequence[Key], there: Mapping[Key, tuple[int, Values]]) -> None:
         if self._as_a_whole:
@@ -160,13 +160,16 @@ class _Repair:
         columns = [c for c in self._columns if c.name not in self._article.key]
         command = sql.SQL("update {} set {} where {}").format(
             self._table,
-            f.COMMA.join([sql.SQL("{} = %s").format(sql.Identifier(c.name)) for c in columns]),
+            f.COMMA.join(
+                [sql.SQL("{} = {}").format(sql.Identifier(c.name), PARAMETER) for c in columns]
+            ),
             self._same_key(),
         )
         try:
             async with self._connection.transaction(), self._connection.cursor() as cursor:
                 await cursor.executemany(
-                    command, [(*self._values(there[key][1], columns), *key) for key in keys]
+                    executable(command),
+                    [(*self._values(there[key][1], columns), *key) for key in keys],
                 )
         except psycopg.errors.UniqueViolation:
             # unique values that have changed places
@@ -180,10 +183,12 @@ class _Repair:
         command = sql.SQL("insert into {} ({}) overriding system value values ({})").format(
             self._table,
             f.identifiers(column.name for column in self._columns),
-            f.COMMA.join([sql.Placeholder()] * len(self._columns)),
+            f.COMMA.join([PARAMETER] * len(self._columns)),
         )
         async with self._connection.cursor() as cursor:
-            await cursor.executemany(command, [self._values(row, self._columns) for row in rows])
+            await cursor.executemany(
+                executable(command), [self._values(row, self._columns) for row in rows]
+            )
 
     def _values(self, row: Values, columns: Sequence[Any]) -> list[str | None]:
         wanted = {column.name for column in columns}

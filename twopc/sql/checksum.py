@@ -29,13 +29,15 @@ PINNED = (
 )
 
 # Types whose hash is over all the bits of the value.
-_PLAIN = {
-    "boolean", "smallint", "integer", "bigint", "oid", "uuid", "bytea", "date", '"char"',
-    "time without time zone", "timestamp without time zone", "timestamp with time zone",
-}  # fmt: skip
+_PLAIN = {"boolean", "smallint", "integer", "oid", "uuid", "bytea", "date", '"char"'}
 _TEXT = {"text", "character varying"}
-# Types whose hash takes different values for equal: their binary form tells all.
+# Types whose hash is the same for several values, be it that they are equal to an operator or that 64 bits
+# are folded to 32: the binary form tells all.
 _SENT = {
+    "bigint": "int8send",
+    "time without time zone": "time_send",
+    "timestamp without time zone": "timestamp_send",
+    "timestamp with time zone": "timestamptz_send",
     "real": "float4send",
     "double precision": "float8send",
     "numeric": "numeric_send",
@@ -44,7 +46,15 @@ _SENT = {
     "interval": "interval_send",
     "time with time zone": "timetz_send",
 }
+#: Stands for a parameter until `executable` puts ``%s`` there.
+PARAMETER = sql.SQL(" $msrepl_parameter$ ")
 _MODIFIER = re.compile(r"\([^()]*\)")
+
+
+def executable(query: sql.Composed) -> bytes:
+    """The query for psycopg, to which a percent sign in a name or condition is a placeholder."""
+    text = query.as_string(None).replace("%", "%%")
+    return text.replace(PARAMETER.as_string(None), "%s").encode()
 
 
 def _hashed(column: Column, value: sql.Composable) -> sql.Composable:
@@ -89,10 +99,11 @@ class ChecksumTexts:
         return sql.SQL("row({})::text").format(f.identifiers(self._article.key, alias))
 
     def _given(self) -> sql.Composed:
-        """``unnest(%s::text[], …) as u(k1, …)``: a parameter per key column."""
+        """``unnest($1::text[], …) as u(k1, …)``: a parameter per key column."""
         names = f.numbered("k", len(self._key))
         return sql.SQL("unnest({}) as u({})").format(
-            f.COMMA.join([sql.SQL("%s::text[]")] * len(names)), f.identifiers(names)
+            f.COMMA.join([sql.SQL("{}::text[]").format(PARAMETER)] * len(names)),
+            f.identifiers(names),
         )
 
     def _given_values(self) -> list[sql.Composable]:
@@ -118,27 +129,29 @@ class ChecksumTexts:
             filter=self._filter,
         )
 
-    def buckets(self) -> sql.Composed:
+    def buckets(self) -> bytes:
         """Bucket, number of rows and checksum. Parameters: keys to leave out."""
-        return sql.SQL(
+        query = sql.SQL(
             "select (h.k & {mask})::int, count(*), bit_xor(h.r)\nfrom ({hashes}) as h\ngroup by 1"
         ).format(mask=sql.Literal(BUCKETS - 1), hashes=self._hashes())
+        return executable(query)
 
-    def rows(self) -> sql.Composed:
+    def rows(self) -> bytes:
         """Key's hash, row's hash and key, in that order. Parameters: keys to leave out, buckets."""
-        return sql.SQL(
+        query = sql.SQL(
             "select h.k, h.r, h.t\nfrom ({hashes}) as h\n"
-            "where (h.k & {mask})::int = any (%s)\n"
+            "where (h.k & {mask})::int = any ({buckets})\n"
             'order by h.k, h.t collate "C"'
-        ).format(mask=sql.Literal(BUCKETS - 1), hashes=self._hashes())
+        ).format(mask=sql.Literal(BUCKETS - 1), hashes=self._hashes(), buckets=PARAMETER)
+        return executable(query)
 
-    def rows_by_key(self, *, values: bool = False, lock: bool = False) -> sql.Composed:
+    def rows_by_key(self, *, values: bool = False, lock: bool = False) -> bytes:
         """Key and row's hash of the keys given, and the row itself if its `values` are wanted."""
         wanted: list[sql.Composable] = [self._key_text("h"), sql.Identifier("h", "msrepl_hash")]
         if values:
             names = [column.name for column in self._values]
             wanted.append(sql.SQL("row({})::text").format(f.identifiers(names, "h")))
-        return sql.SQL(
+        query = sql.SQL(
             "select {wanted}\nfrom {given}\n"
             "join lateral (select t.*, {row_hash} as msrepl_hash from {table} as t\n"
             "              where {same} and {filter}{lock}) as h on true"
@@ -156,3 +169,4 @@ class ChecksumTexts:
             filter=self._filter,
             lock=sql.SQL(" for update" if lock else ""),
         )
+        return executable(query)
