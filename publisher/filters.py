@@ -96,8 +96,8 @@ def _images(article: DistributedArticle, changes: Sequence[Change]) -> list[str 
                 "because the table or a partition of it has lost REPLICA IDENTITY FULL: `twopc regenerate` "
                 "it, and reinitialise its subscriptions"
             )
-        for image in (change.old, change.new):
-            images.append(
-                None if image is None else record_text([image[place] for place in kept]).decode()
-            )
+        images += [
+            None if image is None else record_text([image[place] for place in kept]).decode()
+            for image in (change.old, change.new)
+        ]
     return images

@@ -5,6 +5,7 @@ Knows tables and positions; not how a log is read, nor how commands are applied.
 
 from __future__ import annotations
 
+from publisher.distribution.browse import BrowsedCommand, browse
 from publisher.distribution.install import install, install_texts
 from publisher.distribution.registry import (
     ACTIVE,
@@ -21,15 +22,24 @@ from publisher.distribution.registry import (
     put_articles,
     register_publisher,
 )
+from publisher.distribution.retention import CleanUp, clean_up
+from publisher.distribution.status import AgentStatus, ReaderStatus, agents, readers
 
 __all__ = [
     "ACTIVE",
     "ARTICLES_CHANGED",
     "INACTIVE",
     "SUBSCRIBED",
+    "AgentStatus",
+    "BrowsedCommand",
+    "CleanUp",
+    "ReaderStatus",
     "add_originator",
     "add_subscription",
+    "agents",
     "articles",
+    "browse",
+    "clean_up",
     "drop_subscription",
     "forget_publisher",
     "install",
@@ -37,5 +47,6 @@ __all__ = [
     "publisher_id",
     "put_article",
     "put_articles",
+    "readers",
     "register_publisher",
 ]

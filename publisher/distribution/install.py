@@ -21,6 +21,7 @@ TABLES = (
     "msarticles",
     "mssubscriptions",
     "msdistribution_agents",
+    "mssubscription_positions",
     "msrepl_transactions",
     "msrepl_commands",
     "msdistribution_history",

@@ -1,0 +1,141 @@
+"""Show what waits for delivery, command by command: the analogue of `sp_browsereplcmds`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from publisher.distribution.registry import articles, publisher_id
+from twopc.distributed import DistributedArticle, read_command
+from twopc.errors import ConfigurationError
+
+Connection = AsyncConnection[Any]
+
+_COMMANDS = """
+select c.xact_seqno::text, c.command_id, t.entry_time, c.article_id, c.type, c.hashkey, o.srvname, c.command
+from msrepl.msrepl_commands c
+join msrepl.msrepl_transactions t using (publisher_database_id, xact_seqno)
+left join msrepl.msrepl_originators o on o.id = coalesce(c.originator_id, t.originator_id)
+where c.publisher_database_id = %(publisher)s
+  and c.xact_seqno >= coalesce(%(start)s::pg_lsn, '0/0')
+  and c.xact_seqno <= coalesce(%(end)s::pg_lsn, 'FFFFFFFF/FFFFFFFF')
+  and (%(article)s::integer[] is null or c.article_id = any (%(article)s::integer[]))
+  and (%(command)s::integer is null or c.command_id = %(command)s)
+order by c.xact_seqno, c.command_id
+limit %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrowsedCommand:
+    """A command that waits, or has been delivered and not yet been removed."""
+
+    xact_seqno: str
+    """Commit LSN of its transaction."""
+    command_id: int
+    entry_time: datetime
+    """When the transaction was committed at the Publisher."""
+    article_id: int
+    article: str
+    """The table; empty for what goes to every Subscriber, and for an article that is gone."""
+    type: int
+    hashkey: int
+    originator: str | None
+    """The Subscriber that it came from, and to which it does not go."""
+    text: str
+    """See `twopc.distributed.read_command`."""
+    changed: tuple[str, ...] | None
+    """The columns whose bit is set."""
+
+    @property
+    def statement(self) -> str:
+        """The text, with the bitmask decoded behind it."""
+        if self.changed is None:
+            return self.text
+        return f"{self.text} -- changes {', '.join(self.changed) or 'nothing'}"
+
+
+async def browse(
+    connection: Connection,
+    publisher: str,
+    *,
+    seqno_start: str | None = None,
+    seqno_end: str | None = None,
+    article: str | int | None = None,
+    command_id: int | None = None,
+    limit: int = 1000,
+) -> list[BrowsedCommand]:
+    """The stored commands of a Publisher in the order of delivery, readable.
+
+    What came from a Subscriber through a sync procedure is shown as a VCALL, the original's word for calls
+    of updatable subscriptions.
+
+    Args:
+        seqno_start, seqno_end: commit LSNs, both included.
+        article: its number, or its table as ``table`` or ``schema.table``: then with its filtered parts.
+        command_id: of one transaction only: both positions must name it (21109).
+
+    Raises:
+        ConfigurationError: there is no such Publisher or article, or the choice makes no sense.
+    """
+    if command_id is not None and (seqno_start is None or seqno_start != seqno_end):
+        raise ConfigurationError(
+            "a command's number means something within one transaction only (21109): say its position as "
+            "start and as end"
+        )
+    database = await publisher_id(connection, publisher)
+    if database is None:
+        raise ConfigurationError(f"the distribution database knows no Publisher {publisher!r}")
+    known = {each.article_id: each for each in await articles(connection, database)}
+    cursor = await connection.execute(
+        _COMMANDS,
+        {
+            "publisher": database,
+            "start": seqno_start,
+            "end": seqno_end,
+            "article": _numbers(known, article),
+            "command": command_id,
+            "limit": limit,
+        },
+    )
+    return [_browsed(known, row) for row in await cursor.fetchall()]
+
+
+def _numbers(known: dict[int, DistributedArticle], article: str | int | None) -> list[int] | None:
+    if article is None:
+        return None
+    if isinstance(article, int):
+        return [article]
+    found = [
+        number
+        for number, each in known.items()
+        if article in (each.article.name, f"{each.article.schema}.{each.article.table}")
+    ]
+    if not found:
+        names = sorted({each.article.name for each in known.values()})
+        raise ConfigurationError(
+            f"no article {article!r}; articles are {', '.join(names) or 'none'}"
+        )
+    return found
+
+
+def _browsed(known: dict[int, DistributedArticle], row: tuple[Any, ...]) -> BrowsedCommand:
+    seqno, command_id, entry_time, article_id, kind, hashkey, originator, command = row
+    article = known.get(article_id)
+    verb = "CALL" if originator is None else "VCALL"
+    reading = read_command(article, kind, command, verb=verb)
+    return BrowsedCommand(
+        xact_seqno=seqno,
+        command_id=command_id,
+        entry_time=entry_time,
+        article_id=article_id,
+        article="" if article is None else article.article.name,
+        type=kind,
+        hashkey=hashkey,
+        originator=originator,
+        text=reading.text,
+        changed=reading.changed,
+    )

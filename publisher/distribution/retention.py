@@ -1,0 +1,147 @@
+"""Clean-up: what every Subscriber has got goes, and a Subscriber that fell too far behind is given up.
+
+Source: the original's distribution clean-up and history clean-up (21010, 21074).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from psycopg import AsyncConnection
+
+Connection = AsyncConnection[Any]
+
+#: So many transactions are removed by one statement.
+_BLOCK = 5000
+
+# clock_timestamp(): what is as old as the statement is not younger than it
+_LATE = """
+with late as (
+    select distinct p.publisher_database_id, p.subscriber
+    from msrepl.mssubscription_positions p
+    cross join lateral (
+        select t.entry_time from msrepl.msrepl_transactions t
+        where t.publisher_database_id = p.publisher_database_id and t.xact_seqno > p.position
+        order by t.xact_seqno limit 1
+    ) as next
+    where next.entry_time < clock_timestamp() - %(max)s::interval
+), given_up as (
+    update msrepl.mssubscriptions s set status = 0
+    from late l
+    where (s.publisher_database_id, s.subscriber) = (l.publisher_database_id, l.subscriber) and s.status > 0
+    returning s.publisher_database_id, s.subscriber
+), history as (
+    insert into msrepl.msdistribution_history (publisher_database_id, subscriber, event, error, message)
+    select distinct publisher_database_id, subscriber, 'deactivated', '21074',
+           format('the subscription of %%s was deactivated: what it has not got is older than %%s; '
+                  'reinitialise it', subscriber, %(max)s::interval)
+    from given_up
+)
+select distinct subscriber from given_up order by 1
+"""
+
+_BOUNDS = """
+select d.id, least(
+    coalesce((select min(p.position) from msrepl.mssubscription_positions p
+              where p.publisher_database_id = d.id), d.read_to),
+    -- positions and commit times do not rise together: nothing after the first young one goes
+    (select min(t.xact_seqno) - 1 from msrepl.msrepl_transactions t
+     where %(min)s::interval > interval '0' and t.publisher_database_id = d.id
+       and t.entry_time >= clock_timestamp() - %(min)s::interval))
+from msrepl.mspublisher_databases d
+order by d.id
+"""
+
+_REMOVE = """
+with block as (
+    select max(xact_seqno) as last from (
+        select xact_seqno from msrepl.msrepl_transactions
+        where publisher_database_id = %(database)s and xact_seqno <= %(bound)s
+        order by xact_seqno limit %(block)s) as some
+), commands as (
+    delete from msrepl.msrepl_commands c using block b
+    where c.publisher_database_id = %(database)s and c.xact_seqno <= b.last
+    returning 1
+), transactions as (
+    delete from msrepl.msrepl_transactions t using block b
+    where t.publisher_database_id = %(database)s and t.xact_seqno <= b.last
+    returning 1
+)
+select (select count(*) from transactions), (select count(*) from commands)
+"""
+
+_HISTORY = (
+    "delete from msrepl.msdistribution_history where at < clock_timestamp() - %s::interval",
+    """
+    with old as (
+        delete from msrepl.mstracer_tokens
+        where coalesce(distributor_commit, publisher_commit) < clock_timestamp() - %s::interval
+        returning publisher_database_id, tracer_id
+    )
+    delete from msrepl.mstracer_history h using old o
+    where (h.publisher_database_id, h.tracer_id) = (o.publisher_database_id, o.tracer_id)
+    """,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanUp:
+    """What a clean-up removed."""
+
+    transactions: int
+    commands: int
+    duration_s: float
+    deactivated: tuple[str, ...]
+    """Subscribers whose subscriptions were given up."""
+
+    def __str__(self) -> str:
+        rows = self.transactions + self.commands
+        rate = rows / self.duration_s if self.duration_s else 0.0
+        return (
+            f"Removed {self.transactions} replicated transactions consisting of {self.commands} "
+            f"statements in {self.duration_s:.1f} seconds ({rate:.0f} rows/sec)."
+        )
+
+
+async def clean_up(
+    connection: Connection,
+    *,
+    min_retention: timedelta = timedelta(0),
+    max_retention: timedelta = timedelta(hours=72),
+    history_retention: timedelta = timedelta(hours=48),
+) -> CleanUp:
+    """Remove what every Subscriber has got, in blocks that are committed one by one.
+
+    Args:
+        connection: an administrator's, in autocommit mode.
+        min_retention: what was committed at the Publisher within this time stays in any case.
+        max_retention: a subscription for which something older waits is deactivated, and does not hold
+            anything any longer.
+        history_retention: for the history of agents and of tracer tokens.
+    """
+    began = time.perf_counter()
+    given_up = await connection.execute(_LATE, {"max": max_retention})
+    deactivated = tuple(name for (name,) in await given_up.fetchall())
+    bounds = await (await connection.execute(_BOUNDS, {"min": min_retention})).fetchall()
+    transactions = commands = 0
+    for database, bound in bounds:
+        while True:
+            cursor = await connection.execute(
+                _REMOVE, {"database": database, "bound": bound, "block": _BLOCK}
+            )
+            row = await cursor.fetchone()
+            assert row is not None
+            transactions, commands = transactions + row[0], commands + row[1]
+            if row[0] < _BLOCK:
+                break
+    for statement in _HISTORY:
+        await connection.execute(statement.encode(), (history_retention,))
+    return CleanUp(
+        transactions=transactions,
+        commands=commands,
+        duration_s=time.perf_counter() - began,
+        deactivated=deactivated,
+    )

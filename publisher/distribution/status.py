@@ -1,0 +1,101 @@
+"""How the log readers and the agents are doing, as the distribution database knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import class_row
+
+Connection = AsyncConnection[Any]
+
+_READERS = """
+select d.publisher, d.publisher_db, d.slot, d.read_to::text, d.last_commit, d.read_at, d.last_error,
+       count(t.xact_seqno) as transactions, coalesce(sum(t.commands), 0)::bigint as commands
+from msrepl.mspublisher_databases d
+left join msrepl.msrepl_transactions t on t.publisher_database_id = d.id
+group by d.id
+order by d.publisher
+"""
+
+# What waits is counted in whole transactions; some of them may hold nothing for this Subscriber. The rate is
+# that of the last row of history that counted something.
+_AGENTS = """
+select d.publisher, a.subscriber,
+       case min(s.status) when 0 then 'inactive' when 1 then 'subscribed' when 2 then 'active'
+            else 'unsubscribed' end as subscription,
+       a.delivered::text, a.delivered_at, a.runstatus, a.runstatus_at, a.last_error,
+       w.transactions as waiting_transactions, w.commands as waiting_commands,
+       extract(epoch from clock_timestamp() - w.oldest)::float8 as lag_s,
+       case when h.duration_ms > 0 then h.commands * 1000 / h.duration_ms end as commands_per_s
+from msrepl.msdistribution_agents a
+join msrepl.mspublisher_databases d on d.id = a.publisher_database_id
+left join msrepl.mssubscriptions s using (publisher_database_id, subscriber)
+left join lateral (
+    select count(*) as transactions, coalesce(sum(t.commands), 0)::bigint as commands, min(t.entry_time) as oldest
+    from msrepl.msrepl_transactions t
+    where t.publisher_database_id = a.publisher_database_id and t.xact_seqno > a.delivered
+) as w on true
+left join lateral (
+    select h.duration_ms, h.commands from msrepl.msdistribution_history h
+    where h.publisher_database_id = a.publisher_database_id and h.subscriber = a.subscriber
+      and h.commands > 0
+    order by h.id desc limit 1
+) as h on true
+group by d.publisher, a.publisher_database_id, a.subscriber, w.transactions, w.commands, w.oldest,
+         h.duration_ms, h.commands
+order by 1, 2
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderStatus:
+    """A Publisher's log as far as it has been read; what the slot says is known at the Publisher."""
+
+    publisher: str
+    publisher_db: str
+    slot: str
+    read_to: str
+    last_commit: datetime | None
+    read_at: datetime | None
+    last_error: str | None
+    transactions: int
+    """Stored here: waiting, or not removed yet."""
+    commands: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStatus:
+    """One Subscriber's agent."""
+
+    publisher: str
+    subscriber: str
+    subscription: str
+    """``active``, ``subscribed`` (its copy is not made), ``inactive``: of its articles the least."""
+    delivered: str
+    delivered_at: datetime | None
+    runstatus: str
+    runstatus_at: datetime | None
+    last_error: str | None
+    waiting_transactions: int
+    waiting_commands: int
+    lag_s: float | None
+    """How long ago the oldest transaction that waits was committed; None: none waits."""
+    commands_per_s: float | None
+    """When it last had something to do."""
+
+
+async def readers(connection: Connection) -> list[ReaderStatus]:
+    """The log reader of every Publisher."""
+    async with connection.cursor(row_factory=class_row(ReaderStatus)) as cursor:
+        await cursor.execute(_READERS)
+        return await cursor.fetchall()
+
+
+async def agents(connection: Connection) -> list[AgentStatus]:
+    """The agent of every Subscriber."""
+    async with connection.cursor(row_factory=class_row(AgentStatus)) as cursor:
+        await cursor.execute(_AGENTS)
+        return await cursor.fetchall()

@@ -1,0 +1,15 @@
+-- msrepl.mssubscription_positions: what each subscription waits for: everything after its position.
+-- called by: publisher.distribution (clean_up)
+-- tables:    msrepl.mssubscriptions, msrepl.msdistribution_agents
+-- holes:     none
+--
+-- A subscription whose copy is not made yet waits for everything there is, unless it is known from where on.
+-- Inactive ones wait for nothing.
+create or replace view msrepl.mssubscription_positions as
+select s.publisher_database_id, s.article_id, s.subscriber,
+       case when s.status = 1 and s.subscription_seqno is null then '0/0'::pg_lsn
+            else greatest(a.delivered, s.subscription_seqno) end as position
+from msrepl.mssubscriptions as s
+join msrepl.msdistribution_agents as a using (publisher_database_id, subscriber)
+where s.status > 0;
+comment on view msrepl.mssubscription_positions is 'What each subscription waits for: everything after its position';
