@@ -13,8 +13,9 @@ from psycopg import AsyncConnection, sql
 from psycopg.rows import tuple_row
 
 from subscriber.objects import owner_role
+from subscriber.propagation.calls import Place
 from subscriber.propagation.custom import Routine, find_routine
-from subscriber.propagation.texts import VALUES_MAX, Place, PropagationTexts, drop_texts
+from subscriber.propagation.texts import VALUES_MAX, PropagationTexts, drop_texts
 from twopc import names
 from twopc.articles import Article
 from twopc.errors import SubscriptionError

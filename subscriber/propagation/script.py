@@ -5,7 +5,8 @@ Pure. What is shown is what `install.create` would create for a table that is as
 
 from __future__ import annotations
 
-from subscriber.propagation.texts import Place, PropagationTexts
+from subscriber.propagation.calls import Place
+from subscriber.propagation.texts import PropagationTexts
 from twopc.articles import Article
 from twopc.propagation import Format, Method, Propagation
 

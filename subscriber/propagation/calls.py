@@ -1,0 +1,227 @@
+"""What is called for an article, and with what: names, arguments, row types.
+
+Pure. Where a call has more values than PostgreSQL passes arguments, each image of the row is one argument of a
+row type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from psycopg import sql
+
+from subscriber.propagation.bodies import Bodies
+from subscriber.propagation.custom import Routine
+from twopc import names
+from twopc.articles import Article, Table
+from twopc.propagation import ARGUMENTS_MAX, OPERATIONS, Format, Parameter, Propagation
+from twopc.sql import fragments as f
+from twopc.sql.render import render
+
+COMMAND = {"ins": "INSERT", "upd": "UPDATE", "del": "DELETE"}
+_ROW_ARGUMENT = {"new": "new_row", "old": "old_row", "key": "original_key"}
+
+
+def ours(name: str) -> sql.Identifier:
+    """An object in schema msrepl."""
+    return sql.Identifier(names.SCHEMA, name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The Subscriber's side: who owns what, and what its table is like."""
+
+    owner: str
+    """Owns what is in schema msrepl."""
+    agent: str
+    """The role of distribution agents."""
+    table_owner: str
+    held: Table | None = None
+    """Its table; None: one that was made from the article."""
+    types: Mapping[str, str] = field(default_factory=dict)
+    """For columns of a domain, the type behind it."""
+    routines: Mapping[str, Routine] = field(default_factory=dict)
+    """The custom procedures, by operation."""
+
+
+class Calls:
+    """Names, arguments and row types of one article's calls.
+
+    Args:
+        procedures: names of the default procedures by operation, where they are not
+            `names.propagation_procedure`.
+    """
+
+    def __init__(
+        self,
+        article: Article,
+        article_id: int,
+        propagation: Propagation,
+        place: Place,
+        procedures: Mapping[str, str] | None = None,
+    ) -> None:
+        self.article = article
+        self.article_id = article_id
+        self.propagation = propagation
+        self.place = place
+        self.procedures = procedures or {}
+        self.owner = sql.Identifier(place.owner)
+        self.agent = sql.Identifier(place.agent)
+        self._bodies: dict[str, Bodies] = {}
+
+    # -- names and parameters ---------------------------------------------------------------------
+
+    def default_name(self, operation: str) -> str:
+        """``sp_ms<operation>_<schema><table>``."""
+        article = self.article
+        return self.procedures.get(operation) or names.propagation_procedure(
+            operation, article.schema, article.table
+        )
+
+    def bodies(self, operation: str) -> Bodies:
+        """The statements of an operation that is called."""
+        if operation not in self._bodies:
+            self._bodies[operation] = Bodies(
+                self.article,
+                operation,
+                self.propagation.method(operation).format,
+                held=self.place.held,
+                types=self.place.types,
+            )
+        return self._bodies[operation]
+
+    def is_called(self, operation: str) -> bool:
+        """Commands of this operation are calls, not statements and not nothing."""
+        return self.propagation.method(operation).format not in (Format.SQL, Format.NONE)
+
+    def by_row(self, operation: str) -> bool:
+        """There are more values than arguments: each image is one argument."""
+        return len(self.bodies(operation).parameters) > ARGUMENTS_MAX
+
+    def call_type(self, operation: str) -> sql.Identifier:
+        """The type of a call's values."""
+        return ours(f"call_{self.article_id}_{operation}")
+
+    def _image_type(self, image: str) -> sql.Identifier:
+        return ours(f"{'key' if image == 'key' else 'image'}_{self.article_id}")
+
+    def arguments(self, operation: str) -> list[tuple[str, str]]:
+        """Name and SQL type of every argument of the operation's procedure."""
+        bodies = self.bodies(operation)
+        if not self.by_row(operation):
+            return [(each.name, bodies.type_of(each)) for each in bodies.parameters]
+        images = dict.fromkeys(each.image for each in bodies.parameters)
+        return [
+            ("bitmap", "bytea")
+            if image == "bitmap"
+            else (_ROW_ARGUMENT[image], self._image_type(image).as_string(None))
+            for image in images
+        ]
+
+    def signature(self, operation: str) -> str:
+        """``schema.name(types)`` of the default procedure, as regprocedure takes it."""
+        name = sql.Identifier(self.article.schema, self.default_name(operation)).as_string(None)
+        return f"{name}({', '.join(each for _, each in self.arguments(operation))})"
+
+    def parameter_list(self, operation: str) -> sql.Composed:
+        # SCALL leaves out what did not change, as the original's calls do
+        default = ""
+        if self.propagation.method(operation).format is Format.SCALL:
+            default = " default null"
+        return sql.SQL(",\n    " if len(self.arguments(operation)) > 8 else ", ").join(
+            [
+                sql.SQL("{} {}" + default).format(sql.Identifier(name), f.raw(kind))
+                for name, kind in self.arguments(operation)
+            ]
+        )
+
+    def argument(self, operation: str, parameter: Parameter) -> sql.Composable:
+        """Where the procedure finds a value."""
+        if not self.by_row(operation) or parameter.image == "bitmap":
+            return sql.Identifier(parameter.name)
+        return sql.Identifier(_ROW_ARGUMENT[parameter.image], parameter.name.removeprefix("old_"))
+
+    # -- objects ----------------------------------------------------------------------------------
+
+    def types(self) -> list[str]:
+        """Row types: the values of each call, and images for procedures that take them whole."""
+        called = [operation for operation in OPERATIONS if self.is_called(operation)]
+        texts = [
+            self._type(
+                self.call_type(operation),
+                [
+                    (p.name, self.bodies(operation).type_of(p))
+                    for p in self.bodies(operation).parameters
+                ],
+                f"Values of a command for {COMMAND[operation]} in {self.article.name}",
+            )
+            for operation in called
+        ]
+        if any(self.by_row(operation) for operation in called):
+            types = self.place.types
+            for image, columns, prefix in (
+                ("new", self.article.value_columns, "c"),
+                ("key", self.article.key_columns, "pkc"),
+            ):
+                texts.append(
+                    self._type(
+                        self._image_type(image),
+                        [
+                            (f"{prefix}{n}", types.get(column.name, column.type))
+                            for n, column in enumerate(columns, 1)
+                        ],
+                        f"A row of {self.article.name} as one argument"
+                        if image == "new"
+                        else f"The original key of a row of {self.article.name} as one argument",
+                    )
+                )
+        return texts
+
+    def _type(
+        self, name: sql.Identifier, attributes: Sequence[tuple[str, str]], comment: str
+    ) -> str:
+        return render(
+            "subscriber",
+            "call_type",
+            type=name,
+            attributes=f.COMMA.join(
+                [sql.SQL("{} {}").format(sql.Identifier(a), f.raw(kind)) for a, kind in attributes]
+            ),
+            owner=self.owner,
+            agent=self.agent,
+            comment=sql.Literal(comment),
+        )
+
+    def called_name(self, operation: str) -> str:
+        """The procedure's quoted name."""
+        routine = self.place.routines.get(operation)
+        if routine is not None:
+            return routine.name
+        name = sql.Identifier(self.article.schema, self.default_name(operation))
+        return name.as_string(None)
+
+    def invocation(self, operation: str) -> sql.Composed:
+        routine = self.place.routines.get(operation)
+        call = sql.SQL("{}({})").format(f.raw(self.called_name(operation)), self._values(operation))
+        if routine is None:
+            # a PERFORM would be a query; an expression is evaluated at once
+            return sql.SQL("done := {} is null").format(call)
+        return sql.SQL("call {}" if routine.is_procedure else "perform {}").format(call)
+
+    def _values(self, operation: str) -> sql.Composed:
+        """What is passed: every value, or whole images."""
+        values = {p.name: sql.Identifier("c", p.name) for p in self.bodies(operation).parameters}
+        if not self.by_row(operation):
+            return f.COMMA.join(list(values.values()))
+        images: dict[str, list[sql.Composable]] = {}
+        for parameter in self.bodies(operation).parameters:
+            images.setdefault(parameter.image, []).append(values[parameter.name])
+        return f.COMMA.join(
+            [
+                fields[0]
+                if image == "bitmap"
+                else sql.SQL("row({})::{}").format(f.COMMA.join(fields), self._image_type(image))
+                for image, fields in images.items()
+            ]
+        )
