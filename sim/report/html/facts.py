@@ -1,0 +1,118 @@
+"""What stands under an order's timeline: its refusals, its steps, and its diagrams as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sim.report.diagram import diagram, text
+from sim.report.history import Record
+from sim.report.html.markup import Content, Markup, join, signs, tag
+from sim.report.mermaid import mermaid
+from sim.report.played import Played, Step, steps, took_effect_at
+from sim.report.words import because, call_text, done_text, holder, refusal, row_text, style_of
+
+_COLUMNS = 110
+
+
+def facts(order: Played) -> Markup:
+    """Everything that is unfolded on demand."""
+    return tag(
+        "div",
+        _refusals(order.records),
+        _steps(order),
+        _folded("Sequence diagram", tag("pre", signs(text(diagram(order, _COLUMNS))), tabindex=0)),
+        _folded("The same in Mermaid", tag("pre", mermaid(order), tabindex=0, class_="source")),
+        class_="facts",
+    )
+
+
+def _folded(title: str, *content: Content) -> Markup:
+    return tag("details", tag("summary", title), *content)
+
+
+def _refusals(records: Sequence[Record]) -> Content:
+    refused = [record for record in records if record.kind == "rejected"]
+    if not refused:
+        return None
+    title = f"{len(refused)} refusal" + ("s" if len(refused) > 1 else "")
+    return _folded(title, *(_refusal(record) for record in refused))
+
+
+def _refusal(record: Record) -> Markup:
+    facts_ = record.conflict or {}
+    rows = [
+        ("kind", facts_.get("kind")),
+        ("row", _row(facts_)),
+        ("version it was made from", facts_.get("subscriber_version")),
+        ("version at the Publisher", facts_.get("publisher_version")),
+        ("row at the Publisher", _publisher_row(facts_)),
+        ("SQLSTATE", record.sqlstate),
+        ("number", record.number or None),
+        ("message", record.message),
+        ("global transaction", record.gid),
+    ]
+    terms = [join(tag("dt", name), tag("dd", str(value))) for name, value in rows if value]
+    why = because(record)
+    return tag(
+        "div",
+        tag("p", tag("b", f"{record.step} of {record.session}: "), why) if why else None,
+        tag("dl", *terms),
+        class_="refusal",
+    )
+
+
+def _row(conflict: Mapping[str, Any]) -> str:
+    key = conflict.get("key")
+    article = conflict.get("article") or ""
+    return f"{article} {row_text(key)}" if isinstance(key, Mapping) else str(article)
+
+
+def _publisher_row(conflict: Mapping[str, Any]) -> str:
+    row = conflict.get("publisher_row")
+    return row_text(row) if isinstance(row, Mapping) else ""
+
+
+def _steps(order: Played) -> Markup:
+    heads = ("session", "step", "took", "waited", "for", "end")
+    nodes_of = took_effect_at(order.records)
+    at_us = {record.seq: record.t_us for record in order.records}
+    rows = [_step(step, nodes_of, at_us) for step in steps(order.records)]
+    table = tag(
+        "table",
+        tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads))),
+        tag("tbody", *rows),
+        class_="steps",
+    )
+    return _folded("Steps, and how long each took", table)
+
+
+def _step(step: Step, nodes_of: Mapping[str, Sequence[str]], at_us: Mapping[int, int]) -> Markup:
+    invoked, ended = step.invoked, step.ended
+    took = "" if ended is None else _ms(ended.t_us - invoked.t_us)
+    waited = sum(at_us.get(until, record.t_us) - record.t_us for record, until in step.waits)
+    holders = dict.fromkeys(holder(record.wait or {}) for record, _ in step.waits)
+    cells = (
+        tag("td", invoked.session),
+        tag("td", tag("code", call_text(invoked))),
+        tag("td", took, class_="number"),
+        tag("td", _ms(waited) if step.waits else "", class_="number"),
+        tag("td", "; ".join(holders)),
+        tag("td", *_end(ended, nodes_of)),
+    )
+    return tag("tr", *cells)
+
+
+def _end(ended: Record | None, nodes_of: Mapping[str, Sequence[str]]) -> Iterator[Content]:
+    if ended is None:
+        yield tag("span", "no end", class_="bad")
+    elif ended.kind == "explain":
+        yield tag("span", "a note", class_="note")
+    elif ended.kind == "ok":
+        yield tag("span", done_text(ended, nodes_of), class_=style_of(ended) or None)
+    else:
+        yield tag("span", refusal(ended), class_=style_of(ended) or None)
+
+
+def _ms(microseconds: int) -> str:
+    return f"{microseconds / 1000:.1f} ms"

@@ -1,0 +1,124 @@
+"""The timeline as a grid: a column each session, a row each happening, a box each step.
+
+A row is as high as its text and not as long as it took: what matters is what came before what, and where
+somebody waited. The time stands beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from sim.report.history import Record
+from sim.report.html.markup import Markup, join, signs, tag
+from sim.report.moments import Moment
+from sim.report.played import Played, steps
+from sim.report.timeline import Entry
+from sim.report.words import style_of
+
+#: The first row of the grid that is a happening: above it stand the names.
+_FIRST = 2
+_NAMED = re.compile(r"(\w+): (.*)", re.DOTALL)
+
+
+def lanes(order: Played, moments: Sequence[Moment], number: int) -> Markup:
+    """The grid of one order; `number` tells it from others on the page."""
+    names = order.sessions
+    columns = {name: at + 2 for at, name in enumerate(names)}
+    heads = [
+        tag(
+            "div",
+            tag("b", name),
+            tag("span", f" at {node}"),
+            class_="head",
+            style=f"grid-column:{columns[name]}",
+        )
+        for name, node in names.items()
+    ]
+    rails = [
+        tag("div", class_="rail", style=f"grid-area:{_FIRST}/{at}/{_FIRST + len(moments)}")
+        for at in columns.values()
+    ]
+    rows = [_row(at, moment, columns) for at, moment in enumerate(moments, start=1)]
+    return tag(
+        "div",
+        tag("div", "ms", class_="head ms", aria_hidden="true"),
+        *heads,
+        *rails,
+        *_boxes(order, moments, columns),
+        tag("ol", *rows, aria_label="What happened"),
+        class_="lanes",
+        style=f"--lanes:{len(names)}",
+        id=f"lanes-{number}",
+        role="region",
+        tabindex=0,
+        aria_label=f"Timeline of {order.name}",
+    )
+
+
+def _row(at: int, moment: Moment, columns: dict[str, int]) -> Markup:
+    entry = moment.entry
+    stamp = f"{entry.t_us / 1000:.1f}" if entry.t_us >= 0 else ""
+    more = [tag("div", each.text, class_=f"more {each.style}".strip()) for each in moment.more]
+    said = tag(
+        "div",
+        tag("span", f"{entry.session}: ", class_="unseen"),
+        tag("div", _text(entry), class_=entry.style or None),
+        *more,
+        class_="say",
+        style=f"grid-column:{columns.get(entry.session, 2)}",
+    )
+    return tag(
+        "li",
+        tag("span", stamp, tag("span", " ms", class_="unseen"), class_="ms"),
+        said,
+        style=f"grid-row:{at + _FIRST - 1}",
+        data_moment=at,
+    )
+
+
+def _text(entry: Entry) -> Markup:
+    """A step's name apart from its SQL."""
+    found = _NAMED.fullmatch(entry.text) if entry.style in ("", "good") else None
+    if found is None:
+        return signs(entry.text)
+    return join(tag("b", found[1]), " ", _code(found[2]))
+
+
+def _code(text: str) -> Markup:
+    """SQL, and behind it what came of it, which begins with a sign."""
+    found = re.search(r" (?=[✓→] ?)", text)
+    if found is None:
+        return tag("code", text)
+    sql, said = text[: found.start()], text[found.end() :]
+    return join(tag("code", sql), " ", tag("span", said, class_="result"))
+
+
+def _boxes(order: Played, moments: Sequence[Moment], columns: dict[str, int]) -> Iterator[Markup]:
+    """Behind the text: how long each step went on, and where in it the session was blocked."""
+    for step in steps(order.records):
+        column = columns.get(step.invoked.session)
+        if column is None or not moments:
+            continue
+        end = step.ended.seq if step.ended is not None else order.records[-1].seq
+        first, last = _place(moments, step.invoked.seq), _place(moments, end)
+        yield _box("step open" if step.ended is None else "step", column, first, last)
+        for blocked, until in step.waits:
+            begun = _place(moments, blocked.seq)
+            yield _box("wait", column, begun, max(begun, _place(moments, until - 1)))
+        if step.ended is not None and _style(step.ended):
+            yield _box(_style(step.ended), column, last, last)
+
+
+def _style(ended: Record) -> str:
+    return "note" if ended.kind == "explain" else style_of(ended)
+
+
+def _box(name: str, column: int, first: int, last: int) -> Markup:
+    area = f"grid-area:{first + _FIRST}/{column}/{last + _FIRST + 1}"
+    return tag("div", class_=f"box {name}", style=area)
+
+
+def _place(moments: Sequence[Moment], seq: int) -> int:
+    """The row to which a record belongs."""
+    return next((at for at, moment in enumerate(moments) if seq <= moment.until), len(moments) - 1)

@@ -1,0 +1,176 @@
+"""The nodes beside the timeline: who is doing what there, who waits, and the committed rows.
+
+Every state is on the page once, with the moments for which it holds; the script only chooses which of
+them is seen. Without it the last one is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sim.report.html.markup import Content, Markup, join, signs, tag
+from sim.report.moments import NodeState, Standing, Table
+from sim.report.played import Played
+from twopc.names import VERSION_COLUMN
+
+#: Rows of a table that are shown.
+ROWS_MAX = 20
+#: Digits of a row version that are shown: enough to tell versions apart.
+_DIGITS = 6
+
+
+def cards(order: Played, states: Mapping[str, Sequence[NodeState]]) -> Markup:
+    """One card a node."""
+    return tag("div", *(_card(order, node, states[node]) for node in order.nodes), class_="nodes")
+
+
+def _card(order: Played, node: str, states: Sequence[NodeState]) -> Markup:
+    role = "Publisher" if node == order.publisher else "Subscriber"
+    parts: list[Content] = [
+        tag("h4", node, tag("span", f" {role}", class_="role")),
+        _changing(states, lambda state: state.sessions, _sessions),
+        _changing(states, lambda state: state.waits, _waits),
+        _changing(states, lambda state: state.prepared, _prepared),
+    ]
+    names = dict.fromkeys(table.name for state in states for table in state.tables)
+    parts += [_changing(states, _table_of(name), _table(order.publisher)) for name in names]
+    return tag("section", *parts, class_="node", aria_label=f"{node}, {role}")
+
+
+def _changing(
+    states: Sequence[NodeState],
+    part: Callable[[NodeState], Any],
+    draw: Callable[[Any], Content],
+) -> Markup:
+    """One part of a card in each of its states."""
+    return join(*_periods([part(state) for state in states], draw))
+
+
+def _periods(values: Sequence[Any], draw: Callable[[Any], Content]) -> Iterator[Markup]:
+    since = 0
+    for at in range(1, len(values) + 1):
+        if at < len(values) and values[at] == values[since]:
+            continue
+        drawn = draw(values[since])
+        if drawn:
+            last = at == len(values)
+            yield tag("div", drawn, data_since=since, data_until=at, hidden=not last)
+        since = at
+
+
+def _sessions(sessions: Sequence[tuple[str, Standing]]) -> Content:
+    if not sessions:
+        return None
+    items = [
+        tag(
+            "li",
+            tag("b", name),
+            " ",
+            tag("span", signs(standing.text), class_=standing.style or None),
+        )
+        for name, standing in sessions
+    ]
+    return tag("ul", *items, class_="sessions")
+
+
+def _waits(waits: Sequence[str]) -> Content:
+    if not waits:
+        return None
+    return tag("ul", *(tag("li", signs(f"⧗ {wait}")) for wait in waits), class_="waits")
+
+
+def _prepared(gids: Sequence[str] | None) -> Content:
+    if not gids:
+        return None
+    listed = [tag("li", tag("code", gid)) for gid in gids]
+    return tag("div", tag("b", "✗ still prepared"), tag("ul", *listed), class_="prepared bad")
+
+
+def _table_of(name: str) -> Callable[[NodeState], Table | None]:
+    def find(state: NodeState) -> Table | None:
+        return next((table for table in state.tables if table.name == name), None)
+
+    return find
+
+
+def _table(publisher: str) -> Callable[[Table | None], Content]:
+    def draw(table: Table | None) -> Content:
+        return None if table is None else _rows(table, publisher)
+
+    return draw
+
+
+def _rows(table: Table, publisher: str) -> Markup:
+    columns = list(table.rows[0]) if table.rows else list((table.before or ({},))[0])
+    heads = [tag("th", _title(column), scope="col") for column in columns]
+    body = list(_lines(table, columns))
+    caption = tag("caption", tag("b", table.name), " ", _compared(table, publisher))
+    if not table.rows and not body:
+        return tag("table", caption, tag("tbody", tag("tr", tag("td", "no rows", class_="faint"))))
+    mark = tag("th", tag("span", "change", class_="unseen"), scope="col", class_="mark")
+    head = tag("thead", tag("tr", mark, *heads))
+    left = table.count - min(len(table.rows), ROWS_MAX)
+    more = tag("p", f"and {left} more rows", class_="faint") if left > 0 else None
+    return join(tag("table", caption, head, tag("tbody", *body)), more)
+
+
+def _compared(table: Table, publisher: str) -> Content:
+    if table.as_publisher is None:
+        return None
+    if table.as_publisher:
+        return tag("span", f"= as at {publisher}", class_="same")
+    return tag("span", f"≠ differs from {publisher}", class_="differs")
+
+
+def _lines(table: Table, columns: Sequence[str]) -> Iterator[Markup]:
+    before = {_key(table, row): row for row in table.before or ()}
+    now = {_key(table, row) for row in table.rows}
+    for row in table.rows[:ROWS_MAX]:
+        was = before.get(_key(table, row))
+        if table.before is None or was == row:
+            yield _line("", "", [_cell(column, row.get(column)) for column in columns])
+        elif was is None:
+            yield _line("+", "new", [_cell(column, row.get(column)) for column in columns])
+        else:
+            cells = [_changed(column, row.get(column), was.get(column)) for column in columns]
+            yield _line("●", "changed", cells)
+    gone = [row for key, row in before.items() if key not in now]
+    for row in gone[:ROWS_MAX]:
+        cells = [tag("td", tag("del", _value(column, row.get(column)))) for column in columns]
+        yield _line("−", "deleted", cells)
+
+
+def _line(sign: str, word: str, cells: Sequence[Markup]) -> Markup:
+    mark = tag("td", sign, tag("span", word, class_="unseen") if word else None, class_="mark")
+    return tag("tr", mark, *cells, class_=word or None, title=word or None)
+
+
+def _cell(column: str, value: Any) -> Markup:
+    return tag("td", _value(column, value))
+
+
+def _changed(column: str, value: Any, was: Any) -> Markup:
+    if value == was:
+        return _cell(column, value)
+    told = None
+    if column != VERSION_COLUMN:
+        told = join(" ", tag("span", "was ", _value(column, was), class_="was"))
+    return tag("td", tag("b", _value(column, value)), told)
+
+
+def _value(column: str, value: Any) -> Markup:
+    if value is None:
+        return tag("i", "null")
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if column == VERSION_COLUMN:
+        return tag("code", text[:_DIGITS], title=text)
+    return join(text)
+
+
+def _title(column: str) -> Content:
+    return tag("span", "version", title=column) if column == VERSION_COLUMN else column
+
+
+def _key(table: Table, row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(row.get(column)) for column in table.key)

@@ -1,0 +1,211 @@
+"""How every node stood at every moment of an order, as far as the history tells.
+
+A moment is one row of the timeline and everything that was recorded until the next. Committed rows are
+known whenever they were looked at: before the first step, after each commit, at the end. A pure function
+of the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sim.report.history import ENDS, Record
+from sim.report.played import Played
+from sim.report.timeline import Entry, timeline
+from sim.report.words import WORDS, refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One row of the timeline."""
+
+    entry: Entry
+    more: tuple[Entry, ...]
+    """What is written under it."""
+    until: int
+    """The last record that belongs to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What a session is doing, in a few words."""
+
+    text: str
+    style: str = ""
+    """As of a timeline's entry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The committed rows of a table at a node."""
+
+    name: str
+    key: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]
+    count: int
+    """Of all its rows: of a long table only the first are recorded."""
+    before: tuple[Mapping[str, Any], ...] | None
+    """The rows before they last changed; None if they have not."""
+    as_publisher: bool | None
+    """Whether the Publisher has the same rows in the same versions; None at the Publisher."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """A node at a moment."""
+
+    sessions: tuple[tuple[str, Standing], ...]
+    waits: tuple[str, ...]
+    """Who waits here for whom."""
+    prepared: tuple[str, ...] | None
+    """The branches that are prepared; None while nobody has looked."""
+    tables: tuple[Table, ...]
+
+
+def moments(order: Played) -> list[Moment]:
+    """The rows of the order's timeline; the last takes everything that was recorded after it."""
+    groups: list[list[Entry]] = []
+    for entry in timeline(order.records).entries:
+        if entry.t_us >= 0 or not groups:
+            groups.append([])
+        groups[-1].append(entry)
+    ends = [group[0].seq - 1 for group in groups[1:]] + [order.records[-1].seq]
+    return [
+        Moment(entry=group[0], more=tuple(group[1:]), until=end)
+        for group, end in zip(groups, ends, strict=True)
+    ]
+
+
+def states(order: Played, at: Sequence[Moment]) -> dict[str, list[NodeState]]:
+    """Of each node its state before the first moment, and at each."""
+    watch = _Watch(order)
+    found: dict[str, list[NodeState]] = {node: [] for node in order.nodes}
+    records = iter(order.records)
+    waiting = next(records, None)
+    first = at[0].entry.seq - 1 if at else order.records[-1].seq
+    for until in (first, *(moment.until for moment in at)):
+        while waiting is not None and waiting.seq <= until:
+            watch.see(waiting)
+            waiting = next(records, None)
+        for node, seen in found.items():
+            seen.append(watch.node(node))
+    return found
+
+
+class _Watch:
+    """What is known after the records seen so far."""
+
+    def __init__(self, order: Played) -> None:
+        self._order = order
+        self._standings = {
+            name: Standing(text="not begun", style="faint") for name in order.sessions
+        }
+        self._open: set[str] = set()
+        self._waits: dict[str, Mapping[str, Any]] = {}
+        self._prepared: dict[str, tuple[str, ...]] = {}
+        self._tables: dict[str, dict[str, Record]] = {}
+        self._before: dict[tuple[str, str], tuple[Mapping[str, Any], ...]] = {}
+
+    def see(self, record: Record) -> None:
+        if record.kind == "state":
+            self._state(record)
+        elif record.kind == "prepared":
+            self._prepared[record.node] = tuple((record.data or {}).get("gids", ()))
+        elif record.session in self._standings:
+            self._session(record)
+
+    def _state(self, record: Record) -> None:
+        tables = self._tables.setdefault(record.node, {})
+        name = str((record.data or {}).get("table"))
+        last = tables.get(name)
+        if last is not None and last.rows != record.rows:
+            self._before[record.node, name] = last.rows or ()
+        tables[name] = record
+
+    def _session(self, record: Record) -> None:
+        name, kind = record.session, record.kind
+        if kind in ENDS or kind in ("unblocked", "blocked"):
+            self._waits.pop(name, None)
+        if kind == "blocked" and record.wait:
+            self._waits[name] = record.wait
+        standing = self._standing(record)
+        if standing is not None:
+            self._standings[name] = standing
+
+    def _standing(self, record: Record) -> Standing | None:
+        kind = record.kind
+        if kind == "invoke":
+            return Standing(text=f"runs {record.sql if record.sql in WORDS else record.step}")
+        if kind == "blocked":
+            return Standing(text=f"⧗ {record.step} waits", style="wait")
+        if kind == "unblocked":
+            return Standing(text=f"runs {record.step}")
+        if kind in ("rejected", "error", "timed_out", "rolled_back", "in_doubt"):
+            return Standing(text=refusal(record), style="bad")
+        if kind == "ok":
+            return self._ok(record)
+        if kind == "outcome" and not self._standings[record.session].text.endswith(record.message):
+            return _outcome(record.message)
+        return None
+
+    def _ok(self, record: Record) -> Standing:
+        name = record.session
+        if record.tag == "BEGIN":
+            self._open.add(name)
+        if record.tag == "ROLLBACK":
+            self._open.discard(name)
+            return _outcome("rolled back")
+        if record.tag == "COMMIT" or (record.data or {}).get("committed"):
+            self._open.discard(name)
+            return _outcome("committed")
+        return Standing(text="in a transaction" if name in self._open else "idle")
+
+    def node(self, node: str) -> NodeState:
+        """What is known of a node now."""
+        return NodeState(
+            sessions=tuple(
+                (name, self._standings[name])
+                for name, at in self._order.sessions.items()
+                if at == node
+            ),
+            waits=tuple(
+                _wait_text(name, wait)
+                for name, wait in self._waits.items()
+                if wait.get("node") == node
+            ),
+            prepared=self._prepared.get(node),
+            tables=tuple(
+                self._table(node, name, record)
+                for name, record in self._tables.get(node, {}).items()
+            ),
+        )
+
+    def _table(self, node: str, name: str, record: Record) -> Table:
+        publisher = self._order.publisher
+        theirs = self._tables.get(publisher, {}).get(name)
+        same = None if node == publisher or theirs is None else theirs.rows == record.rows
+        return Table(
+            name=name,
+            key=tuple((record.data or {}).get("key", ())),
+            rows=record.rows or (),
+            count=record.rowcount or 0,
+            before=self._before.get((node, name)),
+            as_publisher=same,
+        )
+
+
+def _outcome(said: str) -> Standing:
+    return {
+        "committed": Standing(text="✓ committed", style="good"),
+        "in doubt": Standing(text="? in doubt", style="bad"),
+    }.get(said, Standing(text=said))
+
+
+def _wait_text(waiter: str, wait: Mapping[str, Any]) -> str:
+    who = wait.get("session") or wait.get("gid") or f"process {wait.get('pid')}"
+    step = f" ({wait['step']})" if wait.get("step") else ""
+    prepared = ", prepared" if wait.get("gid") and wait.get("session") else ""
+    lock = f": {wait['lock']}" if wait.get("lock") else ""
+    return f"{waiter} waits for {who}{step}{prepared}{lock}"
