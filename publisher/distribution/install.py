@@ -26,6 +26,8 @@ TABLES = (
     "msrepl_commands",
     "msdistribution_history",
     "mstracer_history",
+    "articles_changed",
+    "log_was_read",
 )
 
 

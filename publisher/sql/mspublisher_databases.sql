@@ -6,7 +6,8 @@
 -- publisher    the Publisher's node name
 -- read_to      commit LSN of the last stored transaction: what is read again up to here is dropped
 -- last_commit  when that transaction was committed
--- read_at      when the log reader last looked, whether it found something or not
+-- read_at      when something was stored last
+-- articles_version  counts the changes to its articles
 create table if not exists msrepl.mspublisher_databases (
     id integer generated always as identity primary key,
     publisher text not null unique,
@@ -15,6 +16,7 @@ create table if not exists msrepl.mspublisher_databases (
     read_to pg_lsn not null default '0/0',
     last_commit timestamptz,
     read_at timestamptz,
-    last_error text
+    last_error text,
+    articles_version bigint not null default 0
 );
 comment on table msrepl.mspublisher_databases is 'Publisher databases, and how far the log of each has been read';
