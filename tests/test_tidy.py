@@ -32,7 +32,7 @@ BANNED: dict[str, tuple[str, dict[str, str]]] = {
     "asyncio.sleep": (
         "wait for the condition, not for the clock",
         {
-            "twopc/drivers/postgres.py": "a server that is down tells nobody when it is up again",
+            "twopc/drivers/hub.py": "a server that is down tells nobody when it is up again",
             "twopc/drivers/keeper.py": "recovery and deadlock detection look at intervals",
             "tests/crash/test_late_prepare.py": "when each side of a race begins is what is drawn",
             "twopc/drivers/participant.py": "a busy gid: the server tells no end of it",

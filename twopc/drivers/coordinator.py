@@ -6,7 +6,6 @@ The public face of this package. It must not know articles, triggers or scenario
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,23 +14,22 @@ from typing import Any, Self
 
 import psycopg
 
-from twopc.drivers import heuristics, in_doubt, oneshot, votes
+from twopc.drivers import heuristics, in_doubt, oneshot
 from twopc.drivers.decision_log import DecisionLog
+from twopc.drivers.engine import Engine
 from twopc.drivers.heuristics import Heuristic
 from twopc.drivers.hub import Hub
 from twopc.drivers.keeper import Keeper
-from twopc.drivers.lean import Lean, unbroken
+from twopc.drivers.lean import Lean
 from twopc.drivers.oneshot import Done
-from twopc.drivers.outcome import raise_unless_committed, refusal_at_commit
 from twopc.drivers.participant import Participant, ParticipantAddress
 from twopc.drivers.plan import Plans
 from twopc.drivers.points import Points
-from twopc.drivers.postgres import IS_READ_ONLY, Driver
 from twopc.drivers.recovery import Settled
-from twopc.drivers.sessions import Finishers, Session
+from twopc.drivers.sessions import Finishers
 from twopc.drivers.several import SeveralTransaction, check
 from twopc.drivers.transaction import Transaction
-from twopc.errors import ConfigurationError, RejectedError
+from twopc.errors import ConfigurationError
 from twopc.log import get_logger
 from twopc.names import PREFIX, session_name
 from twopc.protocol import effects as x
@@ -101,23 +99,21 @@ class PostgresCoordinator:
             lock_timeout_ms=lock_timeout_ms,
             busy=busy,
         )
-        self._sequence = itertools.count(1)
-        self._active: dict[int, Transaction] = {}
-        self._over = asyncio.Event()
-        """Set when the last active transaction has ended."""
+        self._engine = Engine(self._hub)
         self.keeper = Keeper(
             coordinator,
             distribution=distribution,
             publisher=publisher.name,
             addresses=addresses,
             hub=self._hub,
-            active=self._active,
+            active=self._engine.active,
             recovery_interval_s=recovery_interval_s,
             deadlock_interval_s=deadlock_interval_s,
             answer_timeout_s=answer_timeout_s,
             markers_kept_s=markers_kept_s,
         )
         """What goes on in the background; see there."""
+        self._engine.keeper = self.keeper
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -144,23 +140,15 @@ class PostgresCoordinator:
     async def close(self) -> None:
         """Stop; transactions that are still open are rolled back, those that are being committed are
         waited for. Harmless twice."""
-        for transaction in [*self._active.values()]:
-            await transaction.rollback()
-        await self._wait_for_ends()
+        # As long as a commit may take to find out how it ended; then recovery goes on with it.
+        if not await self._engine.stop(self._hub.in_doubt_after_s):
+            count = len(self._engine.active)
+            _log.warning("closed with transactions under way", count=count)
         await self.keeper.close()
         await self._plans.close()
         await self._hub.finishers.close()
         await self._log.close()
         await asyncio.gather(*(one.close() for one in self._hub.participants.values()))
-
-    async def _wait_for_ends(self) -> None:
-        """As long as a commit may take to find out how it ended; then recovery goes on with it."""
-        if self._active:
-            self._over.clear()
-            try:
-                await asyncio.wait_for(self._over.wait(), self._hub.in_doubt_after_s)
-            except TimeoutError:
-                _log.warning("closed with transactions under way", count=len(self._active))
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -199,7 +187,8 @@ class PostgresCoordinator:
         Raises:
             ConfigurationError: there is no such Subscriber or option.
         """
-        return Transaction(self, self._plans.of(subscriber, isolation, shipping, commit, role))
+        plan = self._plans.of(subscriber, isolation, shipping, commit, role)
+        return Transaction(self._engine, plan)
 
     def several(
         self,
@@ -223,7 +212,8 @@ class PostgresCoordinator:
         """
         check(self.coordinator, self.publisher, subscribers, commit)
         return SeveralTransaction(
-            self, [self._plans.of(one, isolation, shipping, commit, role) for one in subscribers]
+            self._engine,
+            [self._plans.of(one, isolation, shipping, commit, role) for one in subscribers],
         )
 
     async def run(
@@ -253,151 +243,7 @@ class PostgresCoordinator:
             reading = self.transaction(subscriber, isolation=isolation, role=role)
             return await oneshot.read(reading, statement, params)
         plan = self._plans.of(subscriber, isolation, shipping, commit, role)
-        transaction = Transaction(self, plan)
-        await self._register(transaction)
-        try:
-            session = await plan.pool.take_idle()
-        except BaseException:
-            self._active.pop(transaction.sequence, None)
-            raise
-        transaction.attach(session)
-        begin = plan.begin(transaction.gid)
-        sent = oneshot.message(session, begin, plan.begin_results, statement, params)
-        driver = self._driver(transaction, session, work=sent.text, work_results=sent.results)
-        try:
-            await self._drive(transaction, (session,), driver)
-        except RejectedError as error:
-            oneshot.forget_if_stale(session, sent, driver.good, error.sqlstate)
-            raise
-        return oneshot.done(session, transaction.gid, driver.results[sent.results - 1])
-
-    async def begin(self, transaction: Transaction) -> Session:
-        """Begin it, for `Transaction`; returns its session."""
-        plan = transaction.plan
-        await self._register(transaction)
-        try:
-            if self.points.armed:
-                await self.points.reach(f"coordinator.begin({plan.subscriber})")
-            return await plan.pool.take(plan.begin(transaction.gid))
-        except BaseException:
-            self._active.pop(transaction.sequence, None)
-            raise
-
-    async def begin_several(self, transaction: SeveralTransaction) -> list[Session]:
-        """Begin it everywhere or nowhere, for `SeveralTransaction`; returns its sessions."""
-        await self._register(transaction)
-        try:
-            return await transaction.take_sessions(self.points)
-        except BaseException:
-            self._active.pop(transaction.sequence, None)
-            raise
-
-    async def commit(self, transaction: Transaction, session: Session) -> None:
-        """Commit it, for `Transaction`."""
-        if transaction.wrote or not await self._commit_read_only(transaction, session):
-            await self._drive(transaction, (session,), self._driver(transaction, session))
-
-    async def commit_several(
-        self, transaction: SeveralTransaction, sessions: Sequence[Session]
-    ) -> None:
-        """Commit it, for `SeveralTransaction`."""
-        await self._drive(transaction, sessions, transaction.driver(self._hub, sessions))
-
-    async def roll_back(self, transaction: Transaction, *sessions: Session) -> None:
-        """Roll it back, for `Transaction` and `SeveralTransaction`."""
-        points = self.points
-        try:
-            for session in sessions:
-                if points.armed:
-                    await points.reach(f"coordinator.before_rollback({session.subscriber})")
-                await unbroken(session.roll_back())
-                if points.armed:
-                    await points.reach(f"coordinator.after_rollback({session.subscriber})")
-        finally:
-            await self._end(transaction, sessions, settled=True)
-
-    async def _register(self, transaction: Transaction) -> None:
-        plan = transaction.plan
-        ids = self._log.current(plan.variant)
-        if ids is None:
-            try:
-                ids = await self._log.epoch(plan.variant)
-            except psycopg.Error as error:
-                raise RejectedError(
-                    f"the decision log cannot be reached, nothing was begun: {error}"
-                ) from error
-        transaction.ids = ids
-        transaction.sequence = next(self._sequence)
-        transaction.gid = ids.text(transaction.sequence)
-        self._active[transaction.sequence] = transaction
-
-    def _driver(
-        self,
-        transaction: Transaction,
-        session: Session,
-        *,
-        work: bytes = b"",
-        work_results: int = 0,
-    ) -> Driver:
-        return Driver(
-            self._hub,
-            transaction.ids,
-            transaction.sequence,
-            session,
-            transaction.plan.settings,
-            transaction.branches,
-            work=work,
-            work_results=work_results,
-        )
-
-    async def _drive(
-        self, transaction: Transaction, sessions: Sequence[Session], driver: Driver
-    ) -> None:
-        task = asyncio.current_task()
-        cancelled = task.cancelling() if task is not None else 0
-        try:
-            await driver.commit()
-        except BaseException:
-            for session in sessions:
-                session.lean.abort("its transaction was given up")
-            raise
-        finally:
-            transaction.outcome = driver.answer
-            await self._end(transaction, sessions, settled=driver.settled)
-        if task is not None and task.cancelling() > cancelled:
-            raise asyncio.CancelledError
-        raise_unless_committed(transaction, driver)
-
-    async def _end(
-        self, transaction: Transaction, sessions: Sequence[Session], *, settled: bool
-    ) -> None:
-        self._active.pop(transaction.sequence, None)
-        if not self._active:
-            self._over.set()
-        if not settled:
-            self.keeper.take_over((transaction.ids.epoch, transaction.sequence))
-        elif transaction.outcome is Outcome.COMMITTED:
-            self.keeper.over(transaction.gid, transaction.branches)
-        for part, session in zip(transaction.parts, sessions, strict=True):
-            await part.plan.pool.give_back(session)
-
-    async def _commit_read_only(self, transaction: Transaction, session: Session) -> bool:
-        """Commit in one phase what has changed nothing; False if it has."""
-        lean = session.lean
-        results = await lean.run(IS_READ_ONLY)
-        failure = votes.first_error(results, lean.lost)[1]
-        if failure is None:
-            if results[0].get_value(0, 0) != b"t":
-                return False
-            results = await lean.run(b"commit")
-            failure = votes.first_error(results, lean.lost)[1]
-        await session.roll_back()
-        transaction.outcome = Outcome.ABORTED if failure is not None else Outcome.COMMITTED
-        await self._end(transaction, (session,), settled=True)
-        if failure is not None:
-            node = transaction.node_of(failure)
-            raise refusal_at_commit(failure, "", gid=transaction.gid, node=node)
-        return True
+        return await self._engine.run(plan, statement, params)
 
     # -- recovery, and looking ---------------------------------------------------------------------
 

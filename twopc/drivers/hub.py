@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 import psycopg
 
 from twopc.drivers import votes
 from twopc.drivers.decision_log import DecisionLog
-from twopc.drivers.lean import Lean
+from twopc.drivers.lean import Lean, unbroken
 from twopc.drivers.participant import Participant
 from twopc.drivers.points import Points
 from twopc.drivers.sessions import Finishers, Session
@@ -21,6 +23,7 @@ from twopc.protocol import events as e
 from twopc.protocol.effects import Outcome
 
 _log = get_logger(__name__)
+_RETRY_S: Final = 0.05
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,6 +43,14 @@ class Hub:
     """The role that a Subscriber's link prepares branches under, as seen at the Publisher."""
     observe: Callable[[str, x.Effect | e.Event], None] | None = None
     """Sees every effect before it is performed, and every event."""
+
+
+async def pause(until: float) -> bool:
+    """Wait a little, since no server tells when it is back; False if it is too late to, by the loop's clock."""
+    if asyncio.get_running_loop().time() > until:
+        return False
+    await unbroken(asyncio.sleep(_RETRY_S))
+    return True
 
 
 async def settle(

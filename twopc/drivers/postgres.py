@@ -12,29 +12,22 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any, Final
 
-import psycopg
 from psycopg import pq
 
-from twopc.drivers import heuristics, votes
-from twopc.drivers.hub import Hub, settle
-from twopc.drivers.lean import Lean, Report, unbroken
+from twopc.drivers import asking, deciding, heuristics, votes
+from twopc.drivers.deciding import RESEND_FIRED
+from twopc.drivers.hub import Hub, pause, settle
+from twopc.drivers.lean import Report, unbroken
 from twopc.drivers.sessions import Session
 from twopc.drivers.statements import surely_wrote
 from twopc.names import EpochIds, branch_gid, node_of
 from twopc.protocol import Coordinator, CoordinatorState, Settings
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
-from twopc.protocol.effects import Message, Outcome, RecordKind, Timer
+from twopc.protocol.effects import Message, Outcome
 
 _BEGIN: Final = lru_cache(maxsize=1024)(lambda names: e.Begin(participants=names))
-_LOGGED: Final = lru_cache(maxsize=1024)(lambda record: e.Logged(record=record))
 _COMMIT_ASKED: Final = e.CommitAsked()
-_RESEND_FIRED: Final = e.TimerFired(name=Timer.RESEND)
-
-#: Whether the transaction has changed nothing.
-IS_READ_ONLY: Final = b"select pg_current_xact_id_if_assigned() is null"
-
-_RETRY_S: Final = 0.05
 
 
 class Driver:
@@ -126,7 +119,7 @@ class Driver:
         if type(event) is e.AckLost and machine.outcome is Outcome.COMMITTED and not self._resent:
             # One more round at once, so that one site's failure does not hold up another.
             self._resent = True
-            self._queue.extend(machine.receive(_RESEND_FIRED, now))
+            self._queue.extend(machine.receive(RESEND_FIRED, now))
 
     # -- effects, each with the event that answers it ----------------------------------------------
 
@@ -134,39 +127,11 @@ class Driver:
         return await _MESSAGES[effect.message](self, effect.to)
 
     async def _log(self, effect: x.Log) -> e.Event | None:
-        record, points, log = effect.record, self._hub.points, self._hub.log
-        if record.kind is RecordKind.END:
-            log.forget(self.ids.epoch, self._sequence)
-            return None
-        if points.armed and record.kind is not RecordKind.COLLECTING:
-            await points.reach("coordinator.before_decision")
-        entry = log.append(self.ids.epoch, self._sequence, record)
-        if not effect.forced:
-            return None
-        await entry.wait()
-        if entry.state == "failed":
-            return e.LogFailed(record=record, reason=entry.reason)
-        if entry.state == "unknown":
-            return e.LogUnknown(record=record, reason=entry.reason)
-        if points.armed and record.kind is not RecordKind.COLLECTING:
-            await points.reach("coordinator.decision_logged")
-        return _LOGGED(record)
+        return await deciding.write(self._hub, self.ids.epoch, self._sequence, effect)
 
     async def _read_back(self, effect: x.ReadBack) -> e.Event:
-        record = effect.record
         until = self._deadline()
-        while True:
-            try:
-                found = await unbroken(self._hub.log.read_back(self.ids.epoch, self._sequence))
-            except LookupError:
-                return _RESEND_FIRED
-            except psycopg.Error:
-                if not await self._again(until):
-                    return _RESEND_FIRED
-                continue
-            if found is not None and found.kind is record.kind:
-                return e.LogFound(record=record)
-            return e.LogMissing(record=record)
+        return await deciding.read_back(self._hub, self.ids.epoch, self._sequence, effect, until)
 
     async def _timer(self, effect: x.Effect) -> None:
         """Deadlines are kept where the waiting is: by the server, the connection, and recovery."""
@@ -195,20 +160,10 @@ class Driver:
         return self._votes[name]
 
     async def _collect_votes(self) -> None:
-        """Ask both for their votes in one message.
-
-        The last agent's decision goes with it: the server runs COMMIT only if the procedure before it
-        succeeded, which is the order that the machine wants, and it is told in that order.
-        """
+        """Ask both for their votes."""
         lean, ballot = self._session.lean, self._ballot
-        call = f"call msrepl.prepare_publisher('{self.gid}', null);".encode()
-        last = f"prepare transaction '{branch_gid(self.gid, ballot.subscriber)}'".encode()
-        if ballot.agent:
-            last = b"commit"
-        if self._hub.points.armed:
-            results = await self._ask_in_steps(lean, ballot, self._work + call, last)
-        else:
-            results = await lean.run(self._work + call + last)
+        call, last = asking.question(self.gid, ballot)
+        results = await asking.ask(self._hub.points, lean, ballot, self._work + call, last)
         self.results = results
         read = votes.read(ballot, results, lost=lean.lost, unsynced=lean.unsynced)
         self.failure, self.good = read.failure, read.good
@@ -234,33 +189,14 @@ class Driver:
             return e.VoteUnknown(participant=name, reason=self._session.lean.lost)
         return votes.read_only(name)
 
-    async def _ask_in_steps(
-        self, lean: Lean, ballot: votes.Ballot, first: bytes, last: bytes
-    ) -> list[pq.abc.PGresult]:
-        """The same in two messages, so that there is something between the protocol points."""
-        reach, phase = self._hub.points.reach, "commit" if ballot.agent else "prepare"
-        await reach(f"coordinator.before_prepare({node_of(ballot.publisher)})")
-        results = await lean.run(first)
-        await reach(f"coordinator.after_prepare({node_of(ballot.publisher)})")
-        await reach(f"coordinator.before_{phase}({ballot.subscriber})")
-        if votes.first_error(results, lean.lost)[1] is None:
-            results += await lean.run(last)
-        await reach(f"coordinator.after_{phase}({ballot.subscriber})")
-        return results
-
     async def _decide(self, name: str) -> e.Event:
-        if name not in self._votes:  # it is the only participant
-            points, lean = self._hub.points, self._session.lean
-            if points.armed:
-                await points.reach(f"coordinator.before_commit({name})")
-            results = await lean.run(b"commit")
-            good, self.failure = votes.first_error(results, lean.lost)
-            if good:
-                tag = results[0].command_status
-                return votes.tag_vote(self._ballot, tag, lean.unsynced)[0]
-            vote = e.VotedNo if results else e.VoteUnknown
-            return vote(participant=name, reason=str(self.failure))
-        return self._votes[name]
+        if name in self._votes:
+            return self._votes[name]
+        points = self._hub.points  # it is the only participant
+        if points.armed:
+            await points.reach(f"coordinator.before_commit({name})")
+        vote, self.failure = await asking.ask_to_decide(self._session.lean, self._ballot, name)
+        return vote
 
     async def _commit(self, name: str) -> e.Event:
         points, session = self._hub.points, self._session_of(name)
@@ -319,8 +255,8 @@ class Driver:
         event = await self._abort(name)
         if self._machine.state is CoordinatorState.RESOLVING:
             while isinstance(event, e.AckLost):
-                if not await self._again(until):
-                    return _RESEND_FIRED
+                if not await pause(until):
+                    return RESEND_FIRED
                 event = await self._abort(name)
         return event
 
@@ -336,13 +272,6 @@ class Driver:
 
     def _deadline(self) -> float:
         return self._time() + self._hub.in_doubt_after_s
-
-    async def _again(self, until: float) -> bool:
-        """Wait a little, since no server tells when it is back; False if it is too late to."""
-        if self._time() > until:
-            return False
-        await unbroken(asyncio.sleep(_RETRY_S))
-        return True
 
 
 _PERFORM: Final[dict[type[x.Effect], Callable[[Driver, Any], Awaitable[e.Event | None]]]] = {

@@ -19,9 +19,10 @@ import psycopg
 from twopc.drivers import heuristics
 from twopc.drivers.database import Database
 from twopc.drivers.participant import Participant
+from twopc.drivers.peers import ask, unreachable
 from twopc.drivers.points import Points
 from twopc.log import get_logger
-from twopc.names import PREFIX, BranchId, branch_gid, further_branch, node_of, session_name
+from twopc.names import PREFIX, BranchId, branch_gid, node_of, session_name
 from twopc.protocol import VARIANTS, Coordinator, CoordinatorState, Settings, Variant
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
@@ -189,7 +190,7 @@ class Recovery:
                         if pids:
                             await publisher.end_links(name, pids)
                     except psycopg.Error as error:
-                        self._unreachable(name, error)
+                        unreachable(name, error)
         await self._reach("recovery.epoch_fenced")
 
     async def _prepared(
@@ -201,7 +202,7 @@ class Recovery:
             try:
                 branches = await participant.prepared(prefix)
             except psycopg.Error as error:
-                self._unreachable(participant.name, error)
+                unreachable(participant.name, error)
                 continue
             seen.reached.add(participant.name)
             for gid in branches:
@@ -229,9 +230,6 @@ class Recovery:
             if gid in still and _key(branch) not in busy
         }
         seen.decisions = {key: d for key, d in seen.decisions.items() if key not in busy}
-
-    def _unreachable(self, node: str, error: psycopg.Error) -> None:
-        _log.warning("recovery cannot reach a node", node=node, reason=" ".join(str(error).split()))
 
     # -- settling ----------------------------------------------------------------------------------
 
@@ -301,7 +299,8 @@ class Recovery:
         variant = seen.variants.get(branch.global_id.epoch)
         if variant is None:
             return  # the log knows no such epoch: `in_doubt` shows it, and a person decides
-        peers, missing = await self._peers(branch, fence=variant.last_agent)
+        asked = await ask(self._participants, self._publisher, branch, fence=variant.last_agent)
+        peers, missing = asked.ended, asked.missing
         if variant.last_agent:
             committed = [name for name, outcome in peers.items() if outcome is Outcome.COMMITTED]
             if missing and not committed:
@@ -325,49 +324,6 @@ class Recovery:
         if action in (Action.COMMIT, Action.ABORT):
             outcome = Outcome.COMMITTED if action is Action.COMMIT else Outcome.ABORTED
             await self._finish(seen, gid, node, outcome, reason)
-
-    async def _peers(self, branch: BranchId, *, fence: bool) -> tuple[dict[str, Outcome], set[str]]:
-        """How the other branches of a transaction ended, and the nodes that could not tell."""
-        global_text = str(branch.global_id)
-        ended: dict[str, Outcome] = {}
-        missing: set[str] = set()
-        for node, names in self._others(branch, agent=fence).items():
-            participant = self._participants[node]
-            gids = {branch_gid(global_text, name): name for name in names}
-            try:
-                if fence:
-                    for gid, name in gids.items():
-                        found = await participant.fence(gid, [branch.branch])
-                        if found is not None:
-                            ended[name] = found
-                        else:
-                            missing.add(node)
-                else:
-                    for gid, is_fence in (await participant.markers([*gids])).items():
-                        ended[gids[gid]] = Outcome.ABORTED if is_fence else Outcome.COMMITTED
-            except psycopg.Error as error:
-                missing.add(node)
-                self._unreachable(node, error)
-        return ended, missing
-
-    def _others(self, branch: BranchId, *, agent: bool) -> dict[str, list[str]]:
-        """Which other branches a transaction may have, by node: a gid does not name them.
-
-        With a last agent there is one Subscriber; else there may be several, and a branch at the
-        Publisher for each.
-        """
-        publisher = self._publisher
-        others = {name: [name] for name in self._participants}
-        if agent and branch.branch != publisher:
-            others = {publisher: [publisher]}
-        elif not agent:
-            of = [name for name in others if name != publisher]
-            others[publisher] += [further_branch(publisher, name) for name in of]
-        return {
-            node: left
-            for node, names in others.items()
-            if (left := [name for name in names if name != branch.branch])
-        }
 
     def _gid(self, key: Key, name: str) -> str:
         return f"{PREFIX}:{self._coordinator}:{key[0]}:{key[1]}:{name}"
@@ -395,7 +351,7 @@ class Recovery:
                     while await participant.forget_epoch(prefix, _BATCH_ROWS) == _BATCH_ROWS:
                         pass
             except psycopg.Error as error:
-                self._unreachable("", error)
+                unreachable("", error)
                 return
             await self._database.fetch(_FORGET_EPOCH, {"epoch": epoch})
 

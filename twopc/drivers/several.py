@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from psycopg import AsyncCursor, pq
 
-from twopc.drivers import votes
+from twopc.drivers import asking, votes
 from twopc.drivers.hub import Hub
 from twopc.drivers.lean import Report
 from twopc.drivers.plan import SETTINGS, Plan
 from twopc.drivers.points import Points
-from twopc.drivers.postgres import IS_READ_ONLY, Driver
+from twopc.drivers.postgres import Driver
 from twopc.drivers.sessions import Session
 from twopc.drivers.transaction import Transaction
 from twopc.errors import ConfigurationError, LocalProtocolError
-from twopc.names import GlobalId, branch_gid, further_branch
+from twopc.names import GlobalId, further_branch
 from twopc.protocol import events as e
 
 if TYPE_CHECKING:
-    from twopc.drivers.coordinator import PostgresCoordinator
+    from twopc.drivers.engine import Engine
 
 _EPOCH_MAX = 2**32 - 1
 _SEQUENCE_MAX = 2**63 - 1
@@ -105,12 +105,12 @@ class SeveralTransaction(Transaction):
     Made by `PostgresCoordinator.several`.
     """
 
-    def __init__(self, coordinator: PostgresCoordinator, plans: Sequence[Plan]) -> None:
-        super().__init__(coordinator, plans[0])
-        self._parts = tuple(Part(coordinator, plan) for plan in plans)
+    def __init__(self, engine: Engine, plans: Sequence[Plan]) -> None:
+        super().__init__(engine, plans[0])
+        self._parts = tuple(Part(engine, plan) for plan in plans)
         self._sessions: list[Session] = []
         self._names = tuple(plan.subscriber for plan in plans)
-        self._at_publisher = _publisher_branches(coordinator.publisher, self._names)
+        self._at_publisher = _publisher_branches(engine.publisher, self._names)
 
     @property
     def branches(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class SeveralTransaction(Transaction):
         """
         if self.gid:
             raise LocalProtocolError(f"transaction {self.gid} has begun already")
-        self._sessions = await self._coordinator.begin_several(self)
+        self._sessions = await self._engine.begin_several(self)
         for part, session in zip(self._parts, self._sessions, strict=True):
             part.join(self, session)
         return self
@@ -173,7 +173,7 @@ class SeveralTransaction(Transaction):
                 raise part._past("a statement that was not its own")
         self._close()
         try:
-            await self._coordinator.commit_several(self, self._sessions)
+            await self._engine.commit_several(self, self._sessions)
         finally:
             self._leave()
 
@@ -182,7 +182,7 @@ class SeveralTransaction(Transaction):
         if self._sessions and not self._ending:
             self._close()
             try:
-                await self._coordinator.roll_back(self, *self._sessions)
+                await self._engine.roll_back(self, *self._sessions)
             finally:
                 self._leave()
 
@@ -276,7 +276,7 @@ class SeveralDriver(Driver):
         for ballot in asked:
             lean = self._session_of(ballot.publisher).lean
             results.append(
-                await self._ask_in_steps(lean, ballot, *self._question(ballot))
+                await asking.ask(self._hub.points, lean, ballot, *self._question(ballot))
                 if armed
                 else await lean.answer()
             )
@@ -286,24 +286,16 @@ class SeveralDriver(Driver):
             await self._note(ballot, read.publisher, read.subscriber, read.failure)
 
     def _question(self, ballot: votes.Ballot) -> tuple[bytes, bytes]:
-        own = _array(ballot.publisher, self._names)
-        return (
-            f"call msrepl.prepare_publisher('{self.gid}', null, '{own}');".encode(),
-            f"prepare transaction '{branch_gid(self.gid, ballot.subscriber)}'".encode(),
-        )
+        return asking.question(self.gid, ballot, _array(ballot.publisher, self._names))
 
     async def _has_left(self, ballot: votes.Ballot) -> bool:
         """Whether a Subscriber's vote is in already: it changed nothing, or has failed before."""
         if self._wrote[ballot.publisher]:
             return False
-        lean = self._session_of(ballot.publisher).lean
-        results = await lean.run(IS_READ_ONLY)
-        failure = votes.first_error(results, lean.lost)[1]
-        if failure is None:
-            if results[0].get_value(0, 0) != b"t":
-                return False
-            results = await lean.run(b"commit")
-            failure = votes.first_error(results, lean.lost)[1]
+        session = self._session_of(ballot.publisher)
+        over, failure = await asking.commit_what_read_only(session.lean)
+        if not over:
+            return False
 
         def vote(name: str) -> e.Event:
             if failure is None:

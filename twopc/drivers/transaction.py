@@ -28,7 +28,7 @@ from twopc.names import EpochIds
 from twopc.protocol.effects import Outcome
 
 if TYPE_CHECKING:
-    from twopc.drivers.coordinator import PostgresCoordinator
+    from twopc.drivers.engine import Engine
 
 _TRANSLATED = frozenset(("40001", "40P01", "55P03"))
 
@@ -64,8 +64,8 @@ class Transaction:
     Made by `PostgresCoordinator.transaction`.
     """
 
-    def __init__(self, coordinator: PostgresCoordinator, plan: Plan) -> None:
-        self._coordinator = coordinator
+    def __init__(self, engine: Engine, plan: Plan) -> None:
+        self._engine = engine
         self.plan = plan
         self.ids: EpochIds
         self._session: Session | None = None
@@ -84,7 +84,7 @@ class Transaction:
     @property
     def branches(self) -> tuple[str, ...]:
         """Its branches, the Publisher's first."""
-        return (self._coordinator.publisher, self.subscriber)
+        return (self._engine.publisher, self.subscriber)
 
     @property
     def parts(self) -> tuple[Transaction, ...]:
@@ -131,7 +131,7 @@ class Transaction:
         """
         if self.gid:
             raise LocalProtocolError(f"transaction {self.gid} has begun already")
-        self._session = await self._coordinator.begin(self)
+        self._session = await self._engine.begin(self)
         self._session.lean.release()
         return self
 
@@ -194,7 +194,7 @@ class Transaction:
             raise self._past("a statement that was not its own")
         self._ending = True
         try:
-            await self._coordinator.commit(self, session)
+            await self._engine.commit(self, session)
         finally:
             self._session = None
 
@@ -207,7 +207,7 @@ class Transaction:
                 # What the link has open at the Publisher goes with the session.
                 self._session.lean.abort("a statement ended the transaction")
             try:
-                await self._coordinator.roll_back(self, self._session)
+                await self._engine.roll_back(self, self._session)
             finally:
                 self._session = None
 
@@ -272,4 +272,4 @@ class Transaction:
     def node_of(self, found: Report) -> str:
         """Who raised an error."""
         over = found.remote or conflict_facts(found.detail) is not None
-        return self._coordinator.publisher if over else self.subscriber
+        return self._engine.publisher if over else self.subscriber

@@ -1,0 +1,83 @@
+"""The messages that ask the participants, on the application's session: for their votes, or whether to prepare.
+
+It must not know the machine.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from psycopg import pq
+
+from twopc.drivers import votes
+from twopc.drivers.lean import Lean, Report
+from twopc.drivers.points import Points
+from twopc.names import branch_gid, node_of
+from twopc.protocol import events as e
+
+_IS_READ_ONLY: Final = b"select pg_current_xact_id_if_assigned() is null"
+
+
+def question(gid: str, ballot: votes.Ballot, branches: str = "") -> tuple[bytes, bytes]:
+    """What asks the Publisher for its vote, and what asks the Subscriber.
+
+    Args:
+        gid: of the global transaction.
+        ballot: who is asked.
+        branches: all of them, as an array literal, the Publisher's own first; only where there are several.
+    """
+    more = f", '{branches}'" if branches else ""
+    call = f"call msrepl.prepare_publisher('{gid}', null{more});".encode()
+    if ballot.agent:
+        return call, b"commit"
+    return call, f"prepare transaction '{branch_gid(gid, ballot.subscriber)}'".encode()
+
+
+async def ask(
+    points: Points, lean: Lean, ballot: votes.Ballot, first: bytes, last: bytes
+) -> list[pq.abc.PGresult]:
+    """Ask both for their votes in one message; the results.
+
+    The last agent's decision goes with it: the server runs COMMIT only if the procedure before it
+    succeeded, which is the order that the machine wants, and it is told in that order.
+
+    Where points are armed there are two messages, so that there is something between them.
+    """
+    if not points.armed:
+        return await lean.run(first + last)
+    reach, phase = points.reach, "commit" if ballot.agent else "prepare"
+    await reach(f"coordinator.before_prepare({node_of(ballot.publisher)})")
+    results = await lean.run(first)
+    await reach(f"coordinator.after_prepare({node_of(ballot.publisher)})")
+    await reach(f"coordinator.before_{phase}({ballot.subscriber})")
+    if votes.first_error(results, lean.lost)[1] is None:
+        results += await lean.run(last)
+    await reach(f"coordinator.after_{phase}({ballot.subscriber})")
+    return results
+
+
+async def ask_to_decide(
+    lean: Lean, ballot: votes.Ballot, name: str
+) -> tuple[e.Event, Report | None]:
+    """Have the only participant commit in one phase; its decision, and the failure behind a refusal."""
+    results = await lean.run(b"commit")
+    good, failure = votes.first_error(results, lean.lost)
+    if good:
+        return votes.tag_vote(ballot, results[0].command_status, lean.unsynced)[0], failure
+    vote = e.VotedNo if results else e.VoteUnknown
+    return vote(participant=name, reason=str(failure)), failure
+
+
+async def commit_what_read_only(lean: Lean) -> tuple[bool, Report | None]:
+    """Commit in one phase what has changed nothing.
+
+    Returns whether that is over, and why it failed; False if something was changed.
+    """
+    results = await lean.run(_IS_READ_ONLY)
+    failure = votes.first_error(results, lean.lost)[1]
+    if failure is None:
+        if results[0].get_value(0, 0) != b"t":
+            return False, None
+        results = await lean.run(b"commit")
+        failure = votes.first_error(results, lean.lost)[1]
+    return True, failure

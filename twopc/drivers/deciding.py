@@ -1,0 +1,60 @@
+"""The effects that concern the decision log: to write a record, and to find out whether it was written.
+
+It must not know what is decided, nor who is told.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import psycopg
+
+from twopc.drivers.hub import Hub, pause
+from twopc.drivers.lean import unbroken
+from twopc.protocol import effects as x
+from twopc.protocol import events as e
+from twopc.protocol.effects import RecordKind, Timer
+
+_LOGGED: Final = lru_cache(maxsize=1024)(lambda record: e.Logged(record=record))
+RESEND_FIRED: Final = e.TimerFired(name=Timer.RESEND)
+
+
+async def write(hub: Hub, epoch: int, sequence: int, effect: x.Log) -> e.Event | None:
+    """Write a record, and wait for it if it is forced."""
+    record, points, log = effect.record, hub.points, hub.log
+    if record.kind is RecordKind.END:
+        log.forget(epoch, sequence)
+        return None
+    if points.armed and record.kind is not RecordKind.COLLECTING:
+        await points.reach("coordinator.before_decision")
+    entry = log.append(epoch, sequence, record)
+    if not effect.forced:
+        return None
+    await entry.wait()
+    if entry.state == "failed":
+        return e.LogFailed(record=record, reason=entry.reason)
+    if entry.state == "unknown":
+        return e.LogUnknown(record=record, reason=entry.reason)
+    if points.armed and record.kind is not RecordKind.COLLECTING:
+        await points.reach("coordinator.decision_logged")
+    return _LOGGED(record)
+
+
+async def read_back(
+    hub: Hub, epoch: int, sequence: int, effect: x.ReadBack, until: float
+) -> e.Event:
+    """Whether a record was written whose insert was not answered; looks until a time of the loop's clock."""
+    record = effect.record
+    while True:
+        try:
+            found = await unbroken(hub.log.read_back(epoch, sequence))
+        except LookupError:
+            return RESEND_FIRED
+        except psycopg.Error:
+            if not await pause(until):
+                return RESEND_FIRED
+            continue
+        if found is not None and found.kind is record.kind:
+            return e.LogFound(record=record)
+        return e.LogMissing(record=record)

@@ -1,0 +1,199 @@
+"""Begins transactions and brings them to their end, for `Transaction` and `PostgresCoordinator`.
+
+It knows which are under way. It must not know what goes on in the background, nor how to set anything up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from twopc.drivers import asking, oneshot
+from twopc.drivers.hub import Hub
+from twopc.drivers.lean import unbroken
+from twopc.drivers.oneshot import Done
+from twopc.drivers.outcome import raise_unless_committed, refusal_at_commit
+from twopc.drivers.plan import Plan
+from twopc.drivers.postgres import Driver
+from twopc.drivers.sessions import Session
+from twopc.drivers.transaction import Transaction
+from twopc.errors import RejectedError
+from twopc.protocol.effects import Outcome
+
+if TYPE_CHECKING:
+    from twopc.drivers.keeper import Keeper
+    from twopc.drivers.several import SeveralTransaction
+
+
+class Engine:
+    """The transactions of one coordinator process."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._sequence = itertools.count(1)
+        self._over = asyncio.Event()
+        """Set when the last active transaction has ended."""
+        self.publisher = hub.publisher
+        self.active: dict[int, Transaction] = {}
+        """Those that are open or being committed, by sequence."""
+        self.keeper: Keeper
+        """Gets those whose drivers gave up, and the ids of those that are over; set before any begins."""
+
+    async def stop(self, timeout_s: float) -> bool:
+        """Roll back what is open, and wait for what is being committed; False if that took too long."""
+        for transaction in [*self.active.values()]:
+            await transaction.rollback()
+        if self.active:
+            self._over.clear()
+            try:
+                await asyncio.wait_for(self._over.wait(), timeout_s)
+            except TimeoutError:
+                return False
+        return True
+
+    async def run(self, plan: Plan, statement: str, params: Sequence[Any]) -> Done:
+        """A transaction of one statement; see `PostgresCoordinator.run`."""
+        transaction = Transaction(self, plan)
+        await self._register(transaction)
+        try:
+            session = await plan.pool.take_idle()
+        except BaseException:
+            self.active.pop(transaction.sequence, None)
+            raise
+        transaction.attach(session)
+        begin = plan.begin(transaction.gid)
+        sent = oneshot.message(session, begin, plan.begin_results, statement, params)
+        driver = self._driver(transaction, session, work=sent.text, work_results=sent.results)
+        try:
+            await self._drive(transaction, (session,), driver)
+        except RejectedError as error:
+            oneshot.forget_if_stale(session, sent, driver.good, error.sqlstate)
+            raise
+        return oneshot.done(session, transaction.gid, driver.results[sent.results - 1])
+
+    async def begin(self, transaction: Transaction) -> Session:
+        """Begin it, for `Transaction`; returns its session."""
+        plan = transaction.plan
+        await self._register(transaction)
+        try:
+            if self._hub.points.armed:
+                await self._hub.points.reach(f"coordinator.begin({plan.subscriber})")
+            return await plan.pool.take(plan.begin(transaction.gid))
+        except BaseException:
+            self.active.pop(transaction.sequence, None)
+            raise
+
+    async def begin_several(self, transaction: SeveralTransaction) -> list[Session]:
+        """Begin it everywhere or nowhere, for `SeveralTransaction`; returns its sessions."""
+        await self._register(transaction)
+        try:
+            return await transaction.take_sessions(self._hub.points)
+        except BaseException:
+            self.active.pop(transaction.sequence, None)
+            raise
+
+    async def commit(self, transaction: Transaction, session: Session) -> None:
+        """Commit it, for `Transaction`."""
+        if transaction.wrote or not await self._commit_read_only(transaction, session):
+            await self._drive(transaction, (session,), self._driver(transaction, session))
+
+    async def commit_several(
+        self, transaction: SeveralTransaction, sessions: Sequence[Session]
+    ) -> None:
+        """Commit it, for `SeveralTransaction`."""
+        await self._drive(transaction, sessions, transaction.driver(self._hub, sessions))
+
+    async def roll_back(self, transaction: Transaction, *sessions: Session) -> None:
+        """Roll it back, for `Transaction` and `SeveralTransaction`."""
+        points = self._hub.points
+        try:
+            for session in sessions:
+                if points.armed:
+                    await points.reach(f"coordinator.before_rollback({session.subscriber})")
+                await unbroken(session.roll_back())
+                if points.armed:
+                    await points.reach(f"coordinator.after_rollback({session.subscriber})")
+        finally:
+            await self._end(transaction, sessions, settled=True)
+
+    async def _register(self, transaction: Transaction) -> None:
+        plan = transaction.plan
+        ids = self._hub.log.current(plan.variant)
+        if ids is None:
+            try:
+                ids = await self._hub.log.epoch(plan.variant)
+            except psycopg.Error as error:
+                raise RejectedError(
+                    f"the decision log cannot be reached, nothing was begun: {error}"
+                ) from error
+        transaction.ids = ids
+        transaction.sequence = next(self._sequence)
+        transaction.gid = ids.text(transaction.sequence)
+        self.active[transaction.sequence] = transaction
+
+    def _driver(
+        self,
+        transaction: Transaction,
+        session: Session,
+        *,
+        work: bytes = b"",
+        work_results: int = 0,
+    ) -> Driver:
+        return Driver(
+            self._hub,
+            transaction.ids,
+            transaction.sequence,
+            session,
+            transaction.plan.settings,
+            transaction.branches,
+            work=work,
+            work_results=work_results,
+        )
+
+    async def _drive(
+        self, transaction: Transaction, sessions: Sequence[Session], driver: Driver
+    ) -> None:
+        task = asyncio.current_task()
+        cancelled = task.cancelling() if task is not None else 0
+        try:
+            await driver.commit()
+        except BaseException:
+            for session in sessions:
+                session.lean.abort("its transaction was given up")
+            raise
+        finally:
+            transaction.outcome = driver.answer
+            await self._end(transaction, sessions, settled=driver.settled)
+        if task is not None and task.cancelling() > cancelled:
+            raise asyncio.CancelledError
+        raise_unless_committed(transaction, driver)
+
+    async def _end(
+        self, transaction: Transaction, sessions: Sequence[Session], *, settled: bool
+    ) -> None:
+        self.active.pop(transaction.sequence, None)
+        if not self.active:
+            self._over.set()
+        if not settled:
+            self.keeper.take_over((transaction.ids.epoch, transaction.sequence))
+        elif transaction.outcome is Outcome.COMMITTED:
+            self.keeper.over(transaction.gid, transaction.branches)
+        for part, session in zip(transaction.parts, sessions, strict=True):
+            await part.plan.pool.give_back(session)
+
+    async def _commit_read_only(self, transaction: Transaction, session: Session) -> bool:
+        """Commit in one phase what has changed nothing; False if it has."""
+        over, failure = await asking.commit_what_read_only(session.lean)
+        if not over:
+            return False
+        await session.roll_back()
+        transaction.outcome = Outcome.ABORTED if failure is not None else Outcome.COMMITTED
+        await self._end(transaction, (session,), settled=True)
+        if failure is not None:
+            node = transaction.node_of(failure)
+            raise refusal_at_commit(failure, "", gid=transaction.gid, node=node)
+        return True

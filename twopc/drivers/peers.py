@@ -1,0 +1,88 @@
+"""Asks the other branches of a transaction how they ended, where the decision log says nothing of it.
+
+It must not know what follows from their answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import psycopg
+
+from twopc.drivers.participant import Participant
+from twopc.log import get_logger
+from twopc.names import BranchId, branch_gid, further_branch
+from twopc.protocol.effects import Outcome
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peers:
+    """The answers."""
+
+    ended: Mapping[str, Outcome]
+    """How branches ended, by name, as far as it is known."""
+    missing: frozenset[str]
+    """Nodes that could not tell."""
+
+
+async def ask(
+    participants: Mapping[str, Participant], publisher: str, branch: BranchId, *, fence: bool
+) -> Peers:
+    """How the other branches of `branch`'s transaction ended.
+
+    Args:
+        participants: all nodes that may have one.
+        publisher: the Publisher's name.
+        branch: the one that asks.
+        fence: with a last agent: a branch that has not ended is kept from ever being prepared.
+    """
+    global_text = str(branch.global_id)
+    ended: dict[str, Outcome] = {}
+    missing: set[str] = set()
+    for node, names in _others([*participants], publisher, branch, agent=fence).items():
+        participant = participants[node]
+        gids = {branch_gid(global_text, name): name for name in names}
+        try:
+            if fence:
+                for gid, name in gids.items():
+                    found = await participant.fence(gid, [branch.branch])
+                    if found is not None:
+                        ended[name] = found
+                    else:
+                        missing.add(node)
+            else:
+                for gid, is_fence in (await participant.markers([*gids])).items():
+                    ended[gids[gid]] = Outcome.ABORTED if is_fence else Outcome.COMMITTED
+        except psycopg.Error as error:
+            missing.add(node)
+            unreachable(node, error)
+    return Peers(ended=ended, missing=frozenset(missing))
+
+
+def _others(
+    nodes: list[str], publisher: str, branch: BranchId, *, agent: bool
+) -> dict[str, list[str]]:
+    """Which other branches a transaction may have, by node: a gid does not name them.
+
+    With a last agent there is one Subscriber; else there may be several, and a branch at the Publisher
+    for each.
+    """
+    others = {name: [name] for name in nodes}
+    if agent and branch.branch != publisher:
+        others = {publisher: [publisher]}
+    elif not agent:
+        others[publisher] += [further_branch(publisher, one) for one in nodes if one != publisher]
+    return {
+        node: left
+        for node, names in others.items()
+        if (left := [name for name in names if name != branch.branch])
+    }
+
+
+def unreachable(node: str, error: psycopg.Error) -> None:
+    """Note that a node could not be asked; it is asked again in the next pass."""
+    reason = " ".join(str(error).split())
+    _log.warning("recovery cannot reach a node", node=node, reason=reason)
