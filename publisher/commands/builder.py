@@ -1,23 +1,15 @@
-"""From a change in the log to the commands that travel, one per article that the changed row belongs to.
-
-Pure, and on the hot path: how a relation's changes become commands is worked out once per relation that the
-log announces, and kept as closures. Values come as PostgreSQL's text and stay bytes.
-
-Knows neither where changes come from nor where commands go. Which images of a row fulfil a row filter is
-said by the caller (`publisher.filters`).
-"""
+"""The commands of a change: one per article that the changed row belongs to, in the article's format."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from publisher.formats import Command, Make, makers
+from publisher.commands import calls, statements
+from publisher.commands.rows import Command, LoggedRows, Make
 from publisher.pgoutput import Change, Relation
 from twopc.distributed import DistributedArticle
 from twopc.errors import ArticleError
-from twopc.propagation import OPERATIONS
-
-__all__ = ["Belonging", "Command", "CommandBuilder"]
+from twopc.propagation import OPERATIONS, Format
 
 #: Per filtered article of a relation, in the order of their numbers: whether the old image and whether the
 #: new image belongs to it.
@@ -40,7 +32,7 @@ class _Plan:
         #: of articles with one
         self.filtered: list[dict[str, Make]] = []
         for article in articles:
-            made = makers(relation, article)
+            made = _makers(relation, article)
             if article.article.row_filter is not None:
                 self.filtered.append(made)
                 continue
@@ -103,6 +95,38 @@ class CommandBuilder:
         plan = _Plan(relation, self._articles.get((relation.schema, relation.name), ()))
         self._plans[id(relation)] = plan
         return plan
+
+
+def _makers(relation: Relation, distributed: DistributedArticle) -> dict[str, Make]:
+    """A function per operation that makes an article's command; none where the format is NONE."""
+    rows, propagation = LoggedRows(relation, distributed), distributed.propagation
+    large = propagation.large
+    made: dict[str, Make] = {}
+    for operation in OPERATIONS:
+        match operation, propagation.method(operation).format:
+            case _, Format.NONE:
+                continue
+            case "ins", Format.SQL:
+                made[operation] = statements.insert(rows)
+            case "upd", Format.SQL:
+                made[operation] = statements.update(rows)
+            case _, Format.SQL:
+                made[operation] = statements.delete(rows)
+            case "ins", _:
+                made[operation] = calls.insert(rows)
+            case "upd", Format.CALL:
+                made[operation] = calls.update(rows)
+            case "upd", Format.SCALL:
+                made[operation] = calls.update_changed(rows)
+            case "upd", Format.MCALL:
+                made[operation] = calls.update_masked(rows)
+            case "upd", _:
+                made[operation] = calls.update_images(rows, large)
+            case _, Format.XCALL:
+                made[operation] = calls.delete_image(rows, large)
+            case _:
+                made[operation] = calls.delete(rows)
+    return made
 
 
 def _moved(operation: str, old: bool, new: bool) -> str:

@@ -1,0 +1,175 @@
+"""Changes as calls: the values that a procedure takes, as text of a row.
+
+The text is that of `twopc.propagation.record_text`, made faster: values are put into quotes as they are, and
+only if a quote or backslash is found among them made properly.
+"""
+
+from __future__ import annotations
+
+from operator import ne
+
+from publisher.commands.rows import Command, LoggedRows, Make, Pick, Values, picker
+from publisher.pgoutput import Change
+from twopc.propagation import TYPE_OF, bitmask, record_text
+
+_INSERT, _UPDATE, _DELETE = TYPE_OF["ins"], TYPE_OF["upd"], TYPE_OF["del"]
+
+#: So many different bitmasks are kept ready; a wide table has more than anybody wants to keep.
+_KEPT_MAX = 1024
+
+
+def insert(rows: LoggedRows) -> Make:
+    """CALL: all values."""
+    article, pick, key, hashkey = rows.article_id, rows.pick, rows.key, rows.hashkey
+
+    def make(change: Change) -> Command:
+        new = change.new
+        assert new is not None
+        return (article, _INSERT, hashkey(key(new)), _record(pick(new)))
+
+    return make
+
+
+def delete(rows: LoggedRows) -> Make:
+    """CALL: the key."""
+    article, key, hashkey = rows.article_id, rows.key, rows.hashkey
+
+    def make(change: Change) -> Command:
+        assert change.old is not None
+        known = key(change.old)
+        return (article, _DELETE, hashkey(known), _record(known))
+
+    return make
+
+
+def delete_image(rows: LoggedRows, large: tuple[str, ...] | None) -> Make:
+    """XCALL: all old values."""
+    article, key, hashkey = rows.article_id, rows.key, rows.hashkey
+    image = _before(rows, large)
+
+    def make(change: Change) -> Command:
+        old = rows.old_row_needed(change)
+        return (article, _DELETE, hashkey(key(old)), _record(image(old)))
+
+    return make
+
+
+def update(rows: LoggedRows) -> Make:
+    """CALL: all new values, old key."""
+    article, pick, hashkey = rows.article_id, rows.pick, rows.hashkey
+
+    def make(change: Change) -> Command:
+        assert change.new is not None
+        values, known = rows.whole(pick(change.new)), rows.old_key(change)
+        return (article, _UPDATE, hashkey(known), _record((*values, *known)))
+
+    return make
+
+
+def update_changed(rows: LoggedRows) -> Make:
+    """SCALL: changed values, old key, bitmask. What changed picks a template that is filled with values."""
+    article, pick, key, hashkey = rows.article_id, rows.pick, rows.key, rows.hashkey
+    version, keys = rows.version, len(rows.article.key)
+    templates: dict[tuple[bool, ...], tuple[bytes, Pick, int, bytes]] = {}
+
+    def template(differs: tuple[bool, ...]) -> tuple[bytes, Pick, int, bytes]:
+        if len(templates) >= _KEPT_MAX:
+            templates.clear()
+        count = len(differs)
+        taken = [at for at, differ in enumerate(differs) if differ]
+        taken += range(count, count + keys)
+        mask = _mask(differs)
+        fields = [b'"%b"' if differ else b"" for differ in differs] + [b'"%b"'] * keys
+        text = b'(%b,"\\%b")' % (b",".join(fields), mask)
+        templates[differs] = made = (text, picker(taken, count + keys), 2 * len(taken) + 2, mask)
+        return made
+
+    def make(change: Change) -> Command:
+        _, _, old, new, old_is_key = change
+        assert new is not None
+        after = pick(new)
+        if old is None or old_is_key or old[version] is None:
+            known, differs = rows.old_key(change), rows.differences(change)
+        else:
+            known, differs = key(old), tuple(map(ne, pick(old), after))
+        text, take, quotes, mask = templates.get(differs) or template(differs)
+        taken = take((*after, *known))
+        if None not in taken:
+            text %= tuple(taken)
+            if text.count(b'"') == quotes and text.count(b"\\") == 2:
+                return (article, _UPDATE, hashkey(known), text)
+        sparse = [value if differ else None for value, differ in zip(after, differs, strict=True)]
+        return (article, _UPDATE, hashkey(known), record_text((*sparse, *known, mask)))
+
+    return make
+
+
+def update_masked(rows: LoggedRows) -> Make:
+    """MCALL: all new values, old key, bitmask."""
+    article, pick, hashkey = rows.article_id, rows.pick, rows.hashkey
+    masks: dict[tuple[bool, ...], bytes] = {}
+
+    def make(change: Change) -> Command:
+        assert change.new is not None
+        after, known = rows.whole(pick(change.new)), rows.old_key(change)
+        differs = rows.differences(change)
+        mask = masks.get(differs)
+        if mask is None:
+            if len(masks) >= _KEPT_MAX:
+                masks.clear()
+            masks[differs] = mask = b',"\\%b")' % _mask(differs)
+        return (article, _UPDATE, hashkey(known), _record((*after, *known))[:-1] + mask)
+
+    return make
+
+
+def update_images(rows: LoggedRows, large: tuple[str, ...] | None) -> Make:
+    """XCALL: all old values, all new ones."""
+    article, pick, key, hashkey = rows.article_id, rows.pick, rows.key, rows.hashkey
+    image = _before(rows, large)
+
+    def make(change: Change) -> Command:
+        assert change.new is not None
+        old = rows.old_row_needed(change)
+        return (article, _UPDATE, hashkey(key(old)), _record((*image(old), *pick(change.new))))
+
+    return make
+
+
+# -- pieces ---------------------------------------------------------------------------------------
+
+
+def _before(rows: LoggedRows, large: tuple[str, ...] | None) -> Pick:
+    """The old values as XCALL passes them: large ones are NULL, but not those by which the row is found."""
+    article, pick = rows.article, rows.pick
+    hidden = [
+        at
+        for at, column in enumerate(article.value_columns)
+        if column.name not in article.key
+        and (column.type in ("bytea", "xml") if large is None else column.name in large)
+    ]
+    if not hidden:
+        return pick
+
+    def image(old: Values) -> Values:
+        values = list(pick(old))
+        for at in hidden:
+            values[at] = None
+        return values
+
+    return image
+
+
+def _record(values: Values) -> bytes:
+    parts = [b"" if value is None else b'"%b"' % value for value in values]
+    text = b"(%b)" % b",".join(parts)
+    # an empty value is a pair of quotes, so what is empty here is NULL
+    if b"\\" in text or text.count(b'"') != 2 * (len(parts) - parts.count(b"")):
+        return record_text(values)
+    return text
+
+
+def _mask(differs: tuple[bool, ...]) -> bytes:
+    """The bitmask as text of a bytea."""
+    changed = (at for at, differ in enumerate(differs) if differ)
+    return b"\\x" + bitmask(changed, len(differs)).hex().encode()

@@ -1,0 +1,114 @@
+"""Where an article's values are in the rows that the log holds of its table, and what tells rows apart."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from operator import itemgetter, ne
+
+from publisher.pgoutput import UNCHANGED, Change, Relation
+from twopc.articles import Column
+from twopc.distributed import DistributedArticle
+from twopc.errors import ArticleError
+from twopc.names import VERSION_COLUMN
+
+#: article id, type, hashkey, command
+Command = tuple[int, int, int, bytes]
+Make = Callable[[Change], Command]
+Values = Sequence[bytes | None]
+Pick = Callable[[Values], Values]
+
+STREAMS_MAX = 64
+
+# Types whose equal values have equal texts: only then does a key's text tell its stream.
+_CANONICAL = re.compile(
+    r"(smallint|integer|bigint|oid|uuid|boolean|text|name|bytea|date|character(?: varying)?(?:\(\d+\))?"
+    r"|timestamp(?:\(\d\))? with(?:out)? time zone|numeric\(\d+,-?\d+\))\Z"
+)
+
+
+class LoggedRows:
+    """One article over one relation, as the log announces it."""
+
+    def __init__(self, relation: Relation, distributed: DistributedArticle) -> None:
+        place = {column.name: at for at, column in enumerate(relation.columns)}
+        self.article = distributed.article
+        self.article_id = distributed.article_id
+        values = [place[column.name] for column in self.article.value_columns]
+        keys = [place[column.name] for column in self.article.key_columns]
+        #: takes the article's values out of a row
+        self.pick = picker(values, len(place))
+        #: takes the key out of a row
+        self.key = picker(keys, len(place))
+        #: from a key to the hashkey of a command
+        self.hashkey = _hashkeys(self.article.key_columns)
+        #: where the row version is
+        self.version = place[VERSION_COLUMN]
+
+    def lacking(self, what: str) -> ArticleError:
+        """The log does not have what a command needs."""
+        name = self.article.name
+        return ArticleError(
+            f"article {name}: the log lacks {what}, because the table or a partition of it has lost "
+            "REPLICA IDENTITY FULL: `twopc regenerate` it, and reinitialise its subscriptions"
+        )
+
+    def old_row(self, change: Change) -> Values | None:
+        """The old row as a whole; None if the log does not have it.
+
+        A partition may have another replica identity than its parent, by which the log calls its rows:
+        the row version, which is never NULL, tells.
+        """
+        old = change.old
+        if old is None or change.old_is_key or old[self.version] is None:
+            return None
+        return old
+
+    def old_row_needed(self, change: Change) -> Values:
+        """As `old_row`, which must be there."""
+        old = self.old_row(change)
+        if old is None:
+            raise self.lacking("the old row")
+        return old
+
+    def differences(self, change: Change) -> tuple[bool, ...]:
+        """Which values changed: without the old row, all that the log has."""
+        assert change.new is not None
+        old = self.old_row(change)
+        if old is None:
+            return tuple([value is not UNCHANGED for value in self.pick(change.new)])
+        return tuple(map(ne, self.pick(old), self.pick(change.new)))
+
+    def old_key(self, change: Change) -> Values:
+        """An update has no old image if its key, at least, did not change."""
+        image = change.new if change.old is None else change.old
+        assert image is not None
+        return self.key(image)
+
+    def whole(self, values: Values) -> Values:
+        """Values that must all be there."""
+        if UNCHANGED in values and any(value is UNCHANGED for value in values):
+            raise self.lacking("a large value that did not change")
+        return values
+
+
+def picker(places: Sequence[int], width: int) -> Pick:
+    """A function that takes these places out of a row."""
+    if list(places) == list(range(width)):
+        return lambda row: row
+    if len(places) == 1:
+        (only,) = places
+        return lambda row: (row[only],)
+    return itemgetter(*places)
+
+
+def _hashkeys(columns: Sequence[Column]) -> Callable[[Values], int]:
+    """From the key's values to 1 … 63; 0, the one stream for all, where texts do not tell keys apart."""
+    for column in columns:
+        if column.equality != "=" or column.collation or not _CANONICAL.match(column.type):
+            return lambda known: 0
+    crc, buckets = zlib.crc32, STREAMS_MAX - 1
+    if len(columns) == 1:
+        return lambda known: crc(known[0] or b"") % buckets + 1
+    return lambda known: crc(b"\0".join([value or b"" for value in known])) % buckets + 1
