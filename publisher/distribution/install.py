@@ -26,7 +26,7 @@ TABLES = (
     "msrepl_commands",
     "msdistribution_history",
     "mstracer_history",
-    "articles_changed",
+    "registry_changed",
     "log_was_read",
 )
 

@@ -17,7 +17,7 @@ begin
     update msrepl.mspublisher_databases d
     set (read_to, last_commit, read_at, last_error)
       = (log_was_read.read_to, committed, clock_timestamp(), null)
-    where d.id = publisher and d.read_to = was and d.articles_version = version
+    where d.id = publisher and d.read_to = was and d.registry_version = version
     returning d.* into there;
     if not found then
         select * into there from msrepl.mspublisher_databases d where d.id = publisher;
@@ -30,7 +30,7 @@ begin
         end if;
         raise exception using
             errcode = 'serialization_failure',
-            message = format('articles of Publisher %s were changed while its log was read', there.publisher);
+            message = format('articles or originators of Publisher %s were changed while its log was read', there.publisher);
     end if;
     perform pg_notify('msrepl_distribution', there.publisher);
 end

@@ -7,7 +7,7 @@
 -- read_to      commit LSN of the last stored transaction: what is read again up to here is dropped
 -- last_commit  when that transaction was committed
 -- read_at      when something was stored last
--- articles_version  counts the changes to its articles
+-- registry_version  counts the changes to its articles and originators
 create table if not exists msrepl.mspublisher_databases (
     id integer generated always as identity primary key,
     publisher text not null unique,
@@ -17,6 +17,6 @@ create table if not exists msrepl.mspublisher_databases (
     last_commit timestamptz,
     read_at timestamptz,
     last_error text,
-    articles_version bigint not null default 0
+    registry_version bigint not null default 0
 );
 comment on table msrepl.mspublisher_databases is 'Publisher databases, and how far the log of each has been read';
