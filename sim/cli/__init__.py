@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from sim.cli.check import check
 from sim.cli.exits import EXIT_HELP, UNREAD, exit_code
 from sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
+from sim.cli.report import report
 from sim.cli.run import run
 
 
@@ -76,6 +77,7 @@ def settings(
 
 app.command()(run)
 app.command()(check)
+app.command()(report)
 app.command()(doctor)
 app.command()(indoubt)
 app.command()(recover)

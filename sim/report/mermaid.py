@@ -11,8 +11,7 @@ from sim.report.sequence import Diagram, Message, Note, sequence
 
 #: Where a label is broken.
 _COLUMNS = 44
-#: Marks of this project that say how a message is to be read; the colours of Mermaid cannot be told
-#: apart by everybody, nor in the dark.
+#: Mermaid's arrows; its colours cannot be told apart by everybody, nor in the dark.
 _ARROWS = {"call": "->>", "answer": "-->>", "refused": "--x", "lost": "-x"}
 
 
@@ -53,8 +52,11 @@ def _item(item: Message | Note, ids: dict[str, str]) -> str:
 
 
 def _text(text: str) -> str:
-    """`text` so that nothing in it means anything to Mermaid, broken into lines."""
-    lines = textwrap.wrap(text, _COLUMNS, break_on_hyphens=False) or [" "]
+    """`text` so that nothing in it means anything to Mermaid, broken into lines.
+
+    Without the hourglass, which few fonts have.
+    """
+    lines = textwrap.wrap(text.removeprefix("⧗ "), _COLUMNS, break_on_hyphens=False) or [" "]
     return "<br/>".join(_escaped(line) for line in lines)
 
 

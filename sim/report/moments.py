@@ -48,8 +48,8 @@ class Table:
     """Of all its rows: of a long table only the first are recorded."""
     before: tuple[Mapping[str, Any], ...] | None
     """The rows before they last changed; None if they have not."""
-    as_publisher: bool | None
-    """Whether the Publisher has the same rows in the same versions; None at the Publisher."""
+    publisher: tuple[Mapping[str, Any], ...] | None
+    """The Publisher's rows at the same moment; None at the Publisher itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class _Watch:
 
     def _session(self, record: Record) -> None:
         name, kind = record.session, record.kind
-        if kind in ENDS or kind in ("unblocked", "blocked"):
+        if kind in ENDS or kind in ("unblocked", "blocked", "info", "outcome"):
             self._waits.pop(name, None)
         if kind == "blocked" and record.wait:
             self._waits[name] = record.wait
@@ -185,14 +185,13 @@ class _Watch:
     def _table(self, node: str, name: str, record: Record) -> Table:
         publisher = self._order.publisher
         theirs = self._tables.get(publisher, {}).get(name)
-        same = None if node == publisher or theirs is None else theirs.rows == record.rows
         return Table(
             name=name,
             key=tuple((record.data or {}).get("key", ())),
             rows=record.rows or (),
             count=record.rowcount or 0,
             before=self._before.get((node, name)),
-            as_publisher=same,
+            publisher=None if node == publisher or theirs is None else theirs.rows or (),
         )
 
 

@@ -60,6 +60,9 @@ class Played:
         return next((record.data or {} for record in self.records if record.kind == "order"), {})
 
 
+_END_A_WAIT = ENDS | {"blocked", "unblocked", "info"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One step from the moment it was sent."""
@@ -67,6 +70,8 @@ class Step:
     invoked: Record
     ended: Record | None
     """None if the history ends, or the order was given up, before it did."""
+    until: int
+    """The last record that belongs to it."""
     waits: tuple[tuple[Record, int], ...]
     """Each time it was blocked, and the `seq` of the record that says it no longer is."""
 
@@ -91,15 +96,14 @@ def _step(invoked: Record, following: Sequence[Record]) -> Step:
     waits: list[tuple[Record, int]] = []
     waiting: Record | None = None
     ended: Record | None = None
-    last = invoked
+    until = invoked.seq
     for record in following:
-        if record.kind == "verdict":
-            break
-        last = record
+        until = record.seq
         if (record.session, record.step) != (invoked.session, invoked.step):
+            if record.kind in ("outcome", "verdict"):
+                break
             continue
-        over = record.kind in ENDS or record.kind in ("unblocked", "blocked")
-        if waiting is not None and over:
+        if waiting is not None and record.kind in _END_A_WAIT:
             waits.append((waiting, record.seq))
             waiting = None
         if record.kind == "blocked":
@@ -107,9 +111,11 @@ def _step(invoked: Record, following: Sequence[Record]) -> Step:
         elif record.kind in ENDS:
             ended = record
             break
+        elif record.kind == "info":  # it was cancelled when the order was given up
+            break
     if waiting is not None:
-        waits.append((waiting, last.seq))
-    return Step(invoked=invoked, ended=ended, waits=tuple(waits))
+        waits.append((waiting, until))
+    return Step(invoked=invoked, ended=ended, waits=tuple(waits), until=until)
 
 
 def took_effect_at(records: Sequence[Record]) -> dict[str, list[str]]:

@@ -101,12 +101,14 @@ def failure(out: Console, where: str, excerpt: Sequence[str], message: str) -> N
     out.print(Padding(Text(message, style="red"), (0, 0, 0, 4)))
 
 
-def again(out: Console, command: str, directory: str) -> None:
+def again(out: Console, command: str, directory: str = "") -> None:
     """How to see it again, and where everything about it is."""
     from rich.text import Text
 
     out.print(Text(f"    again:  {command}"), soft_wrap=True)
-    out.print(Text(f"    files:  {directory}/  (history.jsonl verdict.json)"), soft_wrap=True)
+    if directory:
+        out.print(Text(f"    files:  {directory}/  (history.jsonl verdict.json)"), soft_wrap=True)
+        out.print(Text(f"    page:   twopc report {directory} --html"), soft_wrap=True)
 
 
 def total(out: Console, *, passed: int, failed: int, elapsed_s: float, invariants: str) -> None:

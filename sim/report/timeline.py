@@ -205,7 +205,8 @@ def _after(records: Sequence[Record]) -> Iterator[tuple[str, str]]:
         yield f"{table} at {', '.join(nodes)}", text
 
 
-_STYLES = {
+#: How each style looks in a terminal.
+STYLES = {
     "good": "green",
     "bad": "bold red",
     "wait": "yellow",
@@ -240,7 +241,7 @@ def _table(drawn: Timeline) -> Table:
         cells: list[RenderableType] = [""] * len(names)
         if entry.session in names:
             indent = 0 if entry.t_us >= 0 else 2
-            text = Text(entry.text, style=_STYLES[entry.style])
+            text = Text(entry.text, style=STYLES[entry.style])
             cells[names.index(entry.session)] = Padding(text, (0, 0, 0, indent))
         table.add_row(f"{entry.t_us / 1000:.1f}" if entry.t_us >= 0 else "", *cells)
     return table

@@ -100,8 +100,7 @@ def _boxes(order: Played, moments: Sequence[Moment], columns: dict[str, int]) ->
         column = columns.get(step.invoked.session)
         if column is None or not moments:
             continue
-        end = step.ended.seq if step.ended is not None else order.records[-1].seq
-        first, last = _place(moments, step.invoked.seq), _place(moments, end)
+        first, last = _place(moments, step.invoked.seq), _place(moments, step.until)
         yield _box("step open" if step.ended is None else "step", column, first, last)
         for blocked, until in step.waits:
             begun = _place(moments, blocked.seq)

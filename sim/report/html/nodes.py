@@ -116,34 +116,44 @@ def _rows(table: Table, publisher: str) -> Markup:
 
 
 def _compared(table: Table, publisher: str) -> Content:
-    if table.as_publisher is None:
+    if table.publisher is None:
         return None
-    if table.as_publisher:
+    if table.publisher == table.rows:
         return tag("span", f"= as at {publisher}", class_="same")
     return tag("span", f"≠ differs from {publisher}", class_="differs")
 
 
 def _lines(table: Table, columns: Sequence[str]) -> Iterator[Markup]:
-    before = {_key(table, row): row for row in table.before or ()}
-    now = {_key(table, row) for row in table.rows}
-    for row in table.rows[:ROWS_MAX]:
-        was = before.get(_key(table, row))
+    before = _by_key(table, table.before or ())
+    theirs = _by_key(table, table.publisher or ())
+    now = _by_key(table, table.rows)
+    for key in sorted(now, key=_order)[:ROWS_MAX]:
+        row, was = now[key], before.get(key)
+        stale = table.publisher is not None and theirs.get(key) != row
         if table.before is None or was == row:
-            yield _line("", "", [_cell(column, row.get(column)) for column in columns])
+            yield _line("", [_cell(column, row.get(column)) for column in columns], stale=stale)
         elif was is None:
-            yield _line("+", "new", [_cell(column, row.get(column)) for column in columns])
+            yield _line("new", [_cell(column, row.get(column)) for column in columns], stale=stale)
         else:
             cells = [_changed(column, row.get(column), was.get(column)) for column in columns]
-            yield _line("●", "changed", cells)
-    gone = [row for key, row in before.items() if key not in now]
-    for row in gone[:ROWS_MAX]:
+            yield _line("changed", cells, stale=stale)
+    for key in sorted(before.keys() - now.keys(), key=_order)[:ROWS_MAX]:
+        row = before[key]
         cells = [tag("td", tag("del", _value(column, row.get(column)))) for column in columns]
-        yield _line("−", "deleted", cells)
+        yield _line("deleted", cells, stale=key in theirs)
 
 
-def _line(sign: str, word: str, cells: Sequence[Markup]) -> Markup:
-    mark = tag("td", sign, tag("span", word, class_="unseen") if word else None, class_="mark")
-    return tag("tr", mark, *cells, class_=word or None, title=word or None)
+#: What has become of a row, and the sign for it.
+_SIGNS = {"": "", "changed": "●", "new": "+", "deleted": "−"}
+
+
+def _line(change: str, cells: Sequence[Markup], *, stale: bool) -> Markup:
+    """One row; `stale`: it is not as the Publisher's."""
+    words = [*filter(None, [change]), *(["not as at the Publisher"] if stale else [])]
+    signs_ = _SIGNS[change] + ("≠" if stale else "")
+    told = tag("span", ", ".join(words), class_="unseen") if words else None
+    mark = tag("td", signs_, told, class_="mark")
+    return tag("tr", mark, *cells, class_=change or None, title=", ".join(words) or None)
 
 
 def _cell(column: str, value: Any) -> Markup:
@@ -172,5 +182,16 @@ def _title(column: str) -> Content:
     return tag("span", "version", title=column) if column == VERSION_COLUMN else column
 
 
-def _key(table: Table, row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(str(row.get(column)) for column in table.key)
+def _by_key(
+    table: Table, rows: Sequence[Mapping[str, Any]]
+) -> dict[tuple[str, ...], Mapping[str, Any]]:
+    return {tuple(str(row.get(column)) for column in table.key): row for row in rows}
+
+
+def _order(key: tuple[str, ...]) -> tuple[tuple[int, int, str], ...]:
+    """Whole numbers by value, before everything else."""
+    return tuple((0, int(part), "") if _whole(part) else (1, 0, part) for part in key)
+
+
+def _whole(text: str) -> bool:
+    return text.removeprefix("-").isdecimal()

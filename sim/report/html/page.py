@@ -92,7 +92,8 @@ def _badge(word: str, text: str) -> Markup:
 def _counted(told: Verdict) -> str:
     """How many of several orders, if not all have passed."""
     counts = told["counts"]
-    return f": {counts['failed']} of {counts['orders']} orders" if counts["failed"] else ""
+    several = counts["failed"] and counts["orders"] > 1
+    return f": {counts['failed']} of {counts['orders']} orders" if several else ""
 
 
 def _run(told: Verdict, header: Any) -> Markup:
