@@ -1,0 +1,117 @@
+"""The echo test: nothing that a Subscriber changed is ever delivered to it, and all of it to everybody else.
+
+``python -m tests.loopback.echo --transactions 100000 --subscribers 4 --seed 1`` plays randomised
+transactions at every Subscriber and at the Publisher, with rollbacks, savepoints and changes of keys, while
+agents and the log reader are stopped and started. What is counted is what agents delivered, as triggers at
+the Subscribers saw it. A few hundred transactions run with the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+import time
+from dataclasses import dataclass, field
+
+from sim.topology import Topology
+from tests.loopback.count import Delivered, count
+from tests.loopback.workload import TABLE_NAMES, Ledger, make, play
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run came to."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+    delivered: list[Delivered] = field(default_factory=list)
+    restarts: int = 0
+
+    @property
+    def passed(self) -> bool:
+        """0 to the originator, 100 % to the others."""
+        return all(each.passed for each in self.delivered)
+
+
+class Restarts:
+    """Ends agents in the middle of their work, and starts them again."""
+
+    def __init__(self, topology: Topology, every: int, seed: str) -> None:
+        self.topology = topology
+        self.every = every
+        self.done = 0
+        self._random = random.Random(f"{seed} restarts")
+        self._next = every
+        self._lock = asyncio.Lock()
+
+    async def between(self, number: int) -> None:
+        """After a transaction."""
+        if number < self._next or self._lock.locked():
+            return
+        async with self._lock:
+            self._next = number + self._random.randint(1, 2 * self.every)
+            await self.topology.stop_agents()
+            await self.topology.start_agents()
+            self.done += 1
+
+
+async def run(topology: Topology, *, transactions: int, seed: str, restart_every: int) -> Outcome:
+    """Play, wait until everything is delivered, and count."""
+    outcome = Outcome()
+    await make(topology)
+    await topology.start_agents()
+    restarts = Restarts(topology, restart_every, seed)
+    try:
+        await play(
+            topology,
+            outcome.ledger,
+            transactions=transactions,
+            seed=seed,
+            between=restarts.between,
+        )
+    finally:
+        await topology.stop_agents()
+    await topology.sync()
+    await topology.assert_converged(*TABLE_NAMES)
+    outcome.restarts = restarts.done
+    outcome.delivered = await count(topology, outcome.ledger)
+    return outcome
+
+
+async def main(transactions: int, subscribers: int, seed: str, restart_every: int) -> Outcome:
+    """A run on a server of its own."""
+    names = [f"sub{number}" for number in range(1, subscribers + 1)]
+    async with Topology(subscribers=names) as topology:
+        return await run(
+            topology, transactions=transactions, seed=seed, restart_every=restart_every
+        )
+
+
+def told(outcome: Outcome, seconds: float) -> str:
+    """The outcome in words."""
+    ledger = outcome.ledger
+    lines = [
+        f"{ledger.transactions} transactions committed, {ledger.rolled_back} rolled back, "
+        f"{ledger.rejected} rejected {dict(sorted(ledger.refused.items()))}, "
+        f"{ledger.savepoints} rolled back to a savepoint, {outcome.restarts} restarts of all agents, "
+        f"{seconds:.0f} s",
+        *map(str, outcome.delivered),
+        "passed" if outcome.passed else "FAILED",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--transactions", type=int, default=100_000)
+    parser.add_argument("--subscribers", type=int, default=4)
+    parser.add_argument("--restart-every", type=int, default=500)
+    parser.add_argument("--seed", default="1")
+    given = parser.parse_args()
+    began = time.monotonic()
+    ended = asyncio.run(
+        main(given.transactions, given.subscribers, given.seed, given.restart_every)
+    )
+    sys.stdout.write(told(ended, time.monotonic() - began) + "\n")
+    sys.exit(0 if ended.passed else 1)

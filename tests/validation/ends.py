@@ -1,0 +1,17 @@
+"""Where a validation of a topology's Subscriber works."""
+
+from __future__ import annotations
+
+from sim.topology import Topology
+from sim.validation import Ends
+
+
+def ends(topology: Topology, subscriber: str) -> Ends:
+    """By the topology's administrators."""
+    return Ends(
+        publisher=topology.publisher,
+        subscriber=subscriber,
+        publisher_dsn=topology.node(topology.publisher).dsn,
+        distribution_dsn=topology.node(topology.distribution).dsn,
+        subscriber_dsn=topology.node(subscriber).dsn,
+    )

@@ -1,0 +1,104 @@
+"""Validations while everybody writes: none may raise a false alarm, and every row must be decided.
+
+``python -m tests.validation.online --validations 1000 --seed 1`` counts them; a few run with the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import sys
+import time
+from dataclasses import dataclass, field
+
+from sim.topology import Topology
+from sim.validation import validate
+from tests.loopback.workload import TABLE_NAMES, Ledger, make, play
+from tests.validation.ends import ends
+from twopc.validation import Verdict
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run came to."""
+
+    validations: int = 0
+    """Of one subscription each, all its tables."""
+    alarms: list[Verdict] = field(default_factory=list)
+    undecided: int = 0
+    """Rows that were changed whenever they were looked at."""
+    looks: int = 0
+    rows: int = 0
+    ledger: Ledger = field(default_factory=Ledger)
+
+    def take(self, found: list[Verdict]) -> None:
+        """Count one validation in."""
+        self.validations += 1
+        self.looks += found[0].looks
+        for verdict in found:
+            self.rows += verdict.actual.rows
+            self.undecided += len(verdict.undecided)
+            if not verdict.passed:
+                self.alarms.append(verdict)
+
+
+class _EnoughError(Exception):
+    """The validations are done: the writers may stop."""
+
+
+async def run(topology: Topology, *, validations: int, seed: str) -> Outcome:
+    """Validate each Subscriber in turn while clients of every node write.
+
+    Raises:
+        AssertionError: a validation found rows that differ.
+    """
+    outcome = Outcome()
+    await make(topology)
+    await topology.start_agents()
+    done = asyncio.Event()
+
+    async def between(_: int) -> None:
+        if done.is_set():
+            raise _EnoughError
+
+    async def judge() -> None:
+        try:
+            for subscriber in itertools.islice(itertools.cycle(topology.subscribers), validations):
+                outcome.take(await validate(ends(topology, subscriber)))
+                assert not outcome.alarms, [each.named() for each in outcome.alarms]
+        finally:
+            done.set()
+
+    judging = asyncio.create_task(judge())
+    try:
+        await play(topology, outcome.ledger, transactions=10**9, seed=seed, between=between)
+    except* _EnoughError:
+        pass
+    finally:
+        await judging
+        await topology.stop_agents()
+    return outcome
+
+
+async def main(validations: int, seed: str, subscribers: int) -> Outcome:
+    """A run on servers of its own."""
+    names = [f"sub{number}" for number in range(1, subscribers + 1)]
+    async with Topology(subscribers=names) as topology:
+        return await run(topology, validations=validations, seed=seed)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--validations", type=int, default=1000)
+    parser.add_argument("--subscribers", type=int, default=2)
+    parser.add_argument("--seed", default="1")
+    given = parser.parse_args()
+    began = time.monotonic()
+    ended = asyncio.run(main(given.validations, given.seed, given.subscribers))
+    sys.stdout.write(
+        f"{ended.validations} validations of {len(TABLE_NAMES)} tables in {time.monotonic() - began:.0f} s, "
+        f"{ended.rows} rows, {ended.looks} looks: {len(ended.alarms)} false alarms, "
+        f"{ended.undecided} rows undecided; meanwhile {ended.ledger.transactions} transactions, "
+        f"{ended.ledger.rejected} rejected\n"
+    )
