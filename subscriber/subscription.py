@@ -26,6 +26,7 @@ from subscriber.objects import (
     role_texts,
     user_mapping_text,
 )
+from subscriber.propagation import drop_all
 from subscriber.tables import check_same_shape, create_types
 from subscriber.triggers import Sites, TriggerTexts
 from twopc import names
@@ -328,6 +329,7 @@ async def uninstall(connection: Connection) -> list[tuple[str, str]]:
         )
         articles = [(schema, table) for schema, table in await cursor.fetchall()]
         unchanged = [a for a in articles if await unsubscribe(connection, *a)]
+        await drop_all(connection)
         await _drop_objects(connection)
     return unchanged
 

@@ -53,6 +53,24 @@ order by 1
 """
 
 
+# What is to be dropped of an article: its default procedures, and rights on a table that no other article has.
+_REGISTERED = """
+select case when p.is_default and to_regprocedure(p.signature) is not null then p.signature end,
+       case when not exists (
+           select from msrepl.msreplication_procedures o
+           where (o.dest_schema, o.article) = (p.dest_schema, p.article) and o.article_id <> p.article_id
+       ) then to_regclass(format('%%I.%%I', p.dest_schema, p.article))::text end,
+       case when not exists (
+           select from msrepl.msreplication_procedures o
+           where o.dest_schema = p.dest_schema and o.article_id <> p.article_id
+       ) and to_regnamespace(quote_ident(p.dest_schema)) is not null then quote_ident(p.dest_schema) end,
+       p.agent
+from msrepl.msreplication_procedures p
+join pg_roles r on r.rolname = p.agent
+where p.article_id = %s
+"""
+
+
 async def install(connection: Connection, agent: str) -> None:
     """Create what a Subscriber needs before its first article: positions, and what procedures call.
 
@@ -160,17 +178,26 @@ async def regenerate(
 
 
 async def drop(connection: Connection, article_id: int) -> None:
-    """Take the procedures of one article away; custom ones stay."""
+    """Take the procedures of one article, and the agents' rights on its table; custom ones stay."""
     cursor = connection.cursor(row_factory=tuple_row)
-    await cursor.execute(
-        "select signature from msrepl.msreplication_procedures "
-        "where article_id = %s and is_default and to_regprocedure(signature) is not null",
-        (article_id,),
-    )
-    signatures = [row[0] for row in await cursor.fetchall()]
     async with connection.transaction():
+        await cursor.execute(_REGISTERED, (article_id,))
+        registered = await cursor.fetchall()
+        signatures = [row[0] for row in registered if row[0] is not None]
         for text in drop_texts(article_id, signatures):
             await connection.execute(text.encode())
+        for table, schema, agent in {row[1:] for row in registered}:
+            objects = [("schema", schema)] if schema is not None else []
+            if table is not None:
+                await cursor.execute(_SEQUENCES, {"table": table})
+                objects += [("sequence", row[0]) for row in await cursor.fetchall()]
+                objects.append(("table", table))
+            for kind, name in objects:
+                await connection.execute(
+                    sql.SQL("revoke all on {} {} from {}").format(
+                        sql.SQL(kind), f.raw(name), sql.Identifier(agent)
+                    )
+                )
 
 
 async def drop_all(connection: Connection) -> None:

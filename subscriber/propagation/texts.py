@@ -243,6 +243,7 @@ class PropagationTexts(Calls):
             procedure=sql.Literal(self.called_name(operation) if called else None),
             signature=sql.Literal(self.signature(operation) if default else None),
             is_default=sql.Literal(default),
+            agent=sql.Literal(self.place.agent),
         )
 
     def grants(self) -> list[str]:

@@ -25,6 +25,7 @@ create table if not exists msrepl.msreplication_procedures (
     signature text,
     is_default boolean not null,
     digest text,
+    agent text not null,
     primary key (article_id, operation)
 );
 comment on table msrepl.msreplication_procedures is 'What distribution agents call for an article, and what unsubscribing drops';
