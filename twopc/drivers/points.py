@@ -42,6 +42,22 @@ POINTS = (
     "recovery.end",  # the pass is over
 )
 
+#: Those of a distribution agent, in the order of a batch; ``(node)`` stands for a stream's number.
+AGENT_POINTS = (
+    "agent.opened",  # the position is known, and what streams had prepared is settled
+    "agent.planned",  # the next transactions are known
+    "agent.before_send",  # a batch, or a block of one, is about to be sent
+    "agent.sent",  # it is sent, not acknowledged
+    "agent.committed",  # a batch's commit is acknowledged
+    "agent.before_prepare(node)",  # a stream's part is about to be sent, with its PREPARE
+    "agent.prepared",  # every stream has prepared its part
+    "agent.before_finish(node)",  # COMMIT PREPARED is about to be sent
+    "agent.after_finish(node)",  # its acknowledgement has arrived
+    "agent.serial",  # nothing is left of a batch that streams could not bring
+    "agent.before_skip",  # a skip is recorded, the position not moved
+    "agent.before_report",  # the distribution database is about to be told the position
+)
+
 _SHAPE = re.compile(r"(?P<name>[a-z_.]+)(?:\((?P<node>[A-Za-z0-9_.-]+)\))?\Z")
 _ARM = re.compile(r"(?P<point>[^=]+)=(?P<action>kill|stop)(?:@(?P<nth>[1-9]\d*))?\Z")
 
@@ -121,4 +137,4 @@ def _template(name: str) -> str:
     return f"{shape['name']}(node)" if shape is not None and shape["node"] else name
 
 
-KNOWN = frozenset(POINTS)
+KNOWN = frozenset((*POINTS, *AGENT_POINTS))

@@ -1,0 +1,28 @@
+"""``python -m subscriber.distribution_agent``: an agent whose `Config` is one JSON object on standard input.
+
+Connection strings hold passwords, which must not stand among a process's arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from subscriber.distribution_agent.main import Config, main
+from subscriber.distribution_agent.profile import Profile
+from twopc.errors import TwopcError
+
+
+def _config(text: str) -> Config:
+    given = json.loads(text)
+    profile = given.pop("profile", {})
+    profile["skip_errors"] = tuple(profile.get("skip_errors", ()))
+    return Config(profile=Profile(**profile), **given)
+
+
+if __name__ == "__main__":
+    try:
+        main(_config(sys.stdin.read()))
+    except TwopcError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(1)

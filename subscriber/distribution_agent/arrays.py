@@ -1,0 +1,64 @@
+"""PostgreSQL's binary numbers and arrays, as far as an agent needs them. Pure."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+_HEADER = struct.Struct(">iiIii")  # dimensions, NULLs, element type, length, lower bound
+_EMPTY = struct.Struct(">iiI")
+_INT4, _TEXT, _LSN = 23, 25, 3220
+
+
+def int4(value: int) -> bytes:
+    """An integer."""
+    return value.to_bytes(4, signed=True)
+
+
+def lsn8(value: int) -> bytes:
+    """A pg_lsn."""
+    return value.to_bytes(8)
+
+
+def int4s(values: Sequence[int]) -> bytes:
+    """An array of integers."""
+    return _array(_INT4, [int4(value) for value in values])
+
+
+def lsn8s(values: Sequence[int]) -> bytes:
+    """An array of pg_lsn."""
+    return _array(_LSN, [lsn8(value) for value in values])
+
+
+def _array(element: int, values: Sequence[bytes]) -> bytes:
+    if not values:
+        return _EMPTY.pack(0, 0, element)
+    head = _HEADER.pack(1, 0, element, len(values), 1)
+    return head + b"".join([int4(len(value)) + value for value in values])
+
+
+def block(commands: Sequence[tuple[int, bytes]]) -> tuple[bytes, bytes]:
+    """Codes and commands, each as an array."""
+    return int4s([code for code, _ in commands]), _array(_TEXT, [text for _, text in commands])
+
+
+def numbers(raw: bytes | None, code: str) -> tuple[int, ...]:
+    """The elements of an array of numbers without NULLs; none if it is NULL itself.
+
+    Args:
+        code: of the element, as `struct` has it.
+    """
+    if raw is None or len(raw) <= _HEADER.size:
+        return ()
+    return tuple([value for _, value in struct.iter_unpack(f">i{code}", raw[_HEADER.size :])])
+
+
+def texts(raw: bytes | None) -> list[bytes]:
+    """The elements of an array of texts without NULLs; none if it is NULL itself."""
+    found: list[bytes] = []
+    at = _HEADER.size
+    while raw is not None and at < len(raw):
+        start = at + 4
+        at = start + int.from_bytes(raw[at:start])
+        found.append(raw[start:at])
+    return found

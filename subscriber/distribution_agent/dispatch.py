@@ -1,0 +1,96 @@
+"""The statements that apply a block of commands: each goes to its article's function. Pure.
+
+A block is two arrays, made by the distribution database and passed through untouched: codes, which say
+article and kind of each command, and the commands themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from subscriber.propagation import apply_function, set_function
+from twopc.names import SCHEMA
+from twopc.propagation import OPERATIONS, TYPE_OF, CommandType, Format, Propagation
+
+#: How much further the kinds of statements are than those of calls.
+_STATEMENT = CommandType.SQL_INSERT - CommandType.INSERT
+#: More branches than this are searched as a tree.
+_BRANCHES_MAX = 8
+
+
+def code_of(article_id: int, command_type: int) -> int:
+    """Article and kind of a command in one number."""
+    return article_id * 100 + command_type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Takers:
+    """What takes an article's commands of one kind at the Subscriber."""
+
+    one: sql.Identifier
+    """The function that takes one."""
+    many: sql.Identifier | None
+    """The function that takes a run of calls as one statement, and says if it cannot; None for SQL
+    statements."""
+
+
+def takers(article_id: int, propagation: Propagation) -> dict[int, Takers]:
+    """What takes an article's commands, by code."""
+    found = {}
+    for operation in OPERATIONS:
+        form = propagation.method(operation).format
+        is_call = form is not Format.SQL
+        kind = TYPE_OF[operation] + (0 if is_call else _STATEMENT)
+        if form is not Format.NONE:
+            many = sql.Identifier(SCHEMA, set_function(article_id, kind)) if is_call else None
+            found[code_of(article_id, kind)] = Takers(
+                one=sql.Identifier(SCHEMA, apply_function(article_id, kind)), many=many
+            )
+    return found
+
+
+def run_text(taker: Takers) -> str:
+    """The statement for a block of one code: as a set, or one by one where that does not work.
+
+    Its result is NULL if the set worked.
+    """
+    assert taker.many is not None
+    return (
+        sql.SQL(
+            "select case when {many}($2::text[]) < 0 then"
+            " (select count({one}(c.call)) from unnest($1::int[], $2::text[]) as c(code, call)) end"
+        )
+        .format(many=taker.many, one=taker.one)
+        .as_string()
+    )
+
+
+def dispatch_text(by_code: Mapping[int, Takers]) -> str:
+    """The statement for blocks of mixed codes.
+
+    One row comes back, not one per command.
+    """
+    return (
+        sql.SQL("select count({}) from unnest($1::int[], $2::text[]) as c(code, call)")
+        .format(_tree(sorted(by_code.items())))
+        .as_string()
+    )
+
+
+def _tree(cases: Sequence[tuple[int, Takers]]) -> sql.Composable:
+    refuse = sql.SQL("{}(c.code)").format(sql.Identifier(SCHEMA, "refuse_command"))
+    if not cases:
+        return refuse
+    if len(cases) <= _BRANCHES_MAX:
+        branches = [
+            sql.SQL("when {} then {}(c.call)").format(sql.Literal(code), taker.one)
+            for code, taker in cases
+        ]
+        return sql.SQL("case c.code {} else {} end").format(sql.SQL(" ").join(branches), refuse)
+    middle = len(cases) // 2
+    return sql.SQL("case when c.code < {} then {} else {} end").format(
+        sql.Literal(cases[middle][0]), _tree(cases[:middle]), _tree(cases[middle:])
+    )

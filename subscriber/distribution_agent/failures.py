@@ -1,0 +1,132 @@
+"""What went wrong at the Subscriber: whether another try may help, and what it is called. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from subscriber.distribution_agent.planner import Batch
+from twopc.distributed import DistributedArticle, read_command
+from twopc.drivers.lean import Report
+from twopc.errors import DeliveryError, conflict_facts
+from twopc.lsn import lsn_text
+from twopc.propagation import OPERATIONS, CommandType, parameters, record_values
+
+ROW_NOT_FOUND = 20598
+#: Duplicates: the original tells a unique index from a constraint.
+DUPLICATE_KEYS = {2601, 2627}
+_DUPLICATE = "23505"
+
+#: Classes and SQLSTATEs of failures that may pass by themselves: connections, deadlocks and serialization,
+#: resources, an operator's intervention, the system.
+_PASSING = ("08", "40", "53", "57", "58")
+_LOCK_TIMEOUT = "55P03"
+_CALLS = {
+    CommandType.INSERT: OPERATIONS[0],
+    CommandType.UPDATE: OPERATIONS[1],
+    CommandType.DELETE: OPERATIONS[2],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What one delivery met."""
+
+    batch: Batch
+    report: Report
+    constraint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Culprit:
+    """The command at which a source transaction fails; without one it fails at its commit."""
+
+    command_id: int = 0
+    article: DistributedArticle | None = None
+    type: int = 0
+    command: str = ""
+
+    @property
+    def text(self) -> str:
+        """The command, readable."""
+        if not self.command_id:
+            return ""
+        return read_command(self.article, self.type, self.command).text
+
+    @property
+    def key(self) -> str:
+        """The row's key, as the command says it: ``id = 5``; empty if it does not say one."""
+        operation = _CALLS.get(self.type)
+        if operation is None or self.article is None:
+            return ""
+        article, form = self.article.article, self.article.propagation.method(operation).format
+        wanted = parameters(article, operation, form)
+        values = record_values(self.command.encode())
+        if len(wanted) != len(values):
+            return ""
+        images = {each.image for each in wanted}
+        image = next(each for each in ("key", "old", "new") if each in images)
+        found = {
+            parameter.column.name: value
+            for parameter, value in zip(wanted, values, strict=True)
+            if parameter.image == image and parameter.column is not None
+        }
+        return ", ".join(
+            f"{name} = {'NULL' if (value := found[name]) is None else value.decode()}"
+            for name in article.key
+        )
+
+
+def may_pass(report: Report) -> bool:
+    """Whether the same may work a little later."""
+    return report.sqlstate[:2] in _PASSING or report.sqlstate in ("", _LOCK_TIMEOUT)
+
+
+def number_of(report: Report, *, is_constraint: bool = True) -> int:
+    """The original's number for an error; 0 if it has none.
+
+    Args:
+        is_constraint: of a duplicate key: it is a constraint's, not a plain unique index's.
+    """
+    facts = conflict_facts(report.detail)
+    if facts is not None and facts.get("number"):
+        return int(facts["number"])
+    if report.sqlstate == _DUPLICATE:
+        return 2627 if is_constraint else 2601
+    return 0
+
+
+def is_conflict(report: Report) -> bool:
+    """Whether the Subscriber's own changes may be the reason: a duplicate, or a row that is not there."""
+    return report.sqlstate == _DUPLICATE or number_of(report) == ROW_NOT_FOUND
+
+
+def is_skipped(report: Report, number: int, skip_errors: Collection[str]) -> bool:
+    """Whether an error is one of those to pass over."""
+    return report.sqlstate in skip_errors or (number != 0 and str(number) in skip_errors)
+
+
+def delivery_error(
+    subscriber: str, batch: Batch, culprit: Culprit, report: Report, number: int
+) -> DeliveryError:
+    """The error that stops the agent: which transaction, which command, which row, and what to do."""
+    seqno = lsn_text(batch.upto)
+    where = [f"transaction {seqno}"]
+    if culprit.command_id:
+        where.append(f"command {culprit.command_id}")
+    if culprit.article is not None:
+        where.append(f"table {culprit.article.article.name}")
+        if culprit.key:
+            where.append(culprit.key)
+    called = f"{number} " if number and str(number) not in report.message else ""
+    text = f": {culprit.text}" if culprit.text else ""
+    hint = f" {report.hint}" if report.hint else ""
+    return DeliveryError(
+        f"{subscriber}: {', '.join(where)}{text}: {called}{report.message}.{hint} Nothing of the transaction"
+        " was applied; what came before it was.",
+        node=subscriber,
+        sqlstate=report.sqlstate,
+        number=number,
+        seqno=seqno,
+        command=culprit.text,
+    )

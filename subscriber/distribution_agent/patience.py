@@ -1,0 +1,58 @@
+"""How long an agent goes on trying. Knows the clock, and no database."""
+
+from __future__ import annotations
+
+import time
+
+from subscriber.distribution_agent.mending import AheadError
+from subscriber.distribution_agent.profile import Profile
+from twopc.errors import DeliveryError
+
+_FIRST_RETRY_MS = 100
+
+
+class Patience:
+    """How long what went wrong may go on."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._failures = 0
+        self._clash = ""
+        self._since = 0.0
+
+    def renew(self) -> None:
+        """It went well."""
+        self._failures, self._clash = 0, ""
+
+    def failed(self, error: Exception, subscriber: str) -> int:
+        """After which time to try again.
+
+        Raises:
+            DeliveryError: it was tried often enough.
+        """
+        self._failures += 1
+        profile = self._profile
+        if self._failures > profile.retry_attempts:
+            raise DeliveryError(
+                f"{subscriber}: {error}; given up after {profile.retry_attempts} further attempts",
+                node=subscriber,
+            ) from error
+        return int(min(_FIRST_RETRY_MS * 2 ** (self._failures - 1), profile.retry_interval_ms))
+
+    def clash(self, error: AheadError) -> bool:
+        """Note a clash with what may be the Subscriber's own change; whether it is a new one."""
+        if self._clash == error.seqno:
+            return False
+        self._clash, self._since = error.seqno, time.monotonic()
+        return True
+
+    @property
+    def clash_wait_ms(self) -> float:
+        """How much longer the Subscriber's own change is waited for."""
+        waited = (time.monotonic() - self._since) * 1000
+        return max(0.0, self._profile.barrier_timeout_ms - waited)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the clash that was noted has been waited for long enough."""
+        return bool(self._clash) and self.clash_wait_ms == 0.0

@@ -1,0 +1,247 @@
+"""One connection whose statements go out in groups: a message out, all answers back.
+
+libpq's pipeline mode, watched by the event loop. A group is answered as one; further groups may be sent
+before the first is answered. It must not know what the statements mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import psycopg
+from psycopg import AsyncConnection, pq
+
+from twopc.drivers.lean import Report, report
+
+_ERRORS: Final = frozenset((pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE))
+_SYNC: Final = pq.ExecStatus.PIPELINE_SYNC
+_SKIPPED: Final = pq.ExecStatus.PIPELINE_ABORTED
+_names = iter(range(1, 2**62))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statement:
+    """A statement that a connection prepares when it meets it first. Parameters and results are text."""
+
+    text: str
+    binary: bool = False
+    """Its parameters and results are in binary."""
+    kept: bool = True
+    """False: used once, so it is not prepared."""
+    name: bytes = field(default_factory=lambda: b"msrepl_%d" % next(_names))
+
+
+Step = tuple[Statement, Sequence[bytes | None]]
+
+
+class LostError(Exception):
+    """The connection is gone: whether what was sent last took effect is not known."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a group came to."""
+
+    results: list[pq.abc.PGresult]
+    """Of the statements up to the first that failed."""
+    failure: Report | None = None
+    failed_at: int = -1
+    """The place of the step that failed; -1: none."""
+    constraint: str = ""
+    """Schema, table and constraint that the failure names, with dots; empty if it names none."""
+
+    def rows(self, step: int) -> list[tuple[str | None, ...]]:
+        """The rows of one step, as text."""
+        result = self.results[step]
+        return [
+            tuple(
+                None if (value := result.get_value(row, column)) is None else value.decode()
+                for column in range(result.nfields)
+            )
+            for row in range(result.ntuples)
+        ]
+
+    def tag(self, step: int) -> bytes:
+        """The command tag of one step."""
+        return self.results[step].command_status or b""
+
+
+class _Group:
+    __slots__ = ("answer", "coming", "done")
+
+    def __init__(self, done: asyncio.Future[Answer]) -> None:
+        self.answer = Answer([])
+        self.done = done
+        self.coming: deque[tuple[int, bytes | None]] = deque()
+        """For each result still to come: the place of its step, and the name if it prepares it."""
+
+
+def _seen(done: asyncio.Future[Answer]) -> None:
+    """A group that nobody waits for any more is not worth a word if it fails."""
+    if not done.cancelled():
+        done.exception()
+
+
+def _constraint(result: pq.abc.PGresult) -> str:
+    fields = (
+        pq.DiagnosticField.SCHEMA_NAME,
+        pq.DiagnosticField.TABLE_NAME,
+        pq.DiagnosticField.CONSTRAINT_NAME,
+    )
+    return ".".join((result.error_field(each) or b"").decode() for each in fields).strip(".")
+
+
+class Pipe:
+    """Groups of statements over one connection.
+
+    Args:
+        connection: in autocommit mode, used by nobody else from now on.
+        on_notify: called for each notification, at once, while the loop runs.
+    """
+
+    def __init__(
+        self, connection: AsyncConnection[Any], on_notify: Callable[[], None] | None = None
+    ) -> None:
+        self._connection = connection
+        self._pgconn = connection.pgconn
+        self._pgconn.enter_pipeline_mode()
+        self._on_notify = on_notify
+        self._loop = asyncio.get_running_loop()
+        self._fd = self._pgconn.socket
+        self._groups: deque[_Group] = deque()
+        self._prepared: set[bytes] = set()
+        self._writing = False
+        self.lost = ""
+        """Why nothing can be sent any more; empty while the connection works."""
+        self._loop.add_reader(self._fd, self._readable)
+
+    @classmethod
+    async def connect(
+        cls, dsn: str, *, on_notify: Callable[[], None] | None = None, **options: str
+    ) -> Pipe:
+        """Connect; `options` are settings of the session."""
+        settings = " ".join(f"-c {name}={value}" for name, value in options.items())
+        given = psycopg.conninfo.conninfo_to_dict(dsn).get("options", "")
+        connection = await AsyncConnection.connect(
+            dsn, autocommit=True, options=f"{given or ''} {settings}".strip()
+        )
+        return cls(connection, on_notify)
+
+    @property
+    def pid(self) -> int:
+        """The backend's."""
+        return self._pgconn.backend_pid
+
+    def send(self, *steps: Step) -> asyncio.Future[Answer]:
+        """Send a group; its answer comes later, in the order of sending.
+
+        The future raises `LostError` if the connection is lost before.
+        """
+        group = _Group(self._loop.create_future())
+        group.done.add_done_callback(_seen)
+        if self.lost:
+            group.done.set_exception(LostError(self.lost))
+            return group.done
+        pgconn = self._pgconn
+        try:
+            for place, (statement, params) in enumerate(steps):
+                if statement.kept and statement.name not in self._prepared:
+                    pgconn.send_prepare(statement.name, statement.text.encode())
+                    self._prepared.add(statement.name)
+                    group.coming.append((place, statement.name))
+                code = 1 if statement.binary else 0
+                formats = [code] * len(params)
+                if statement.kept:
+                    pgconn.send_query_prepared(statement.name, params, formats, code)
+                else:
+                    pgconn.send_query_params(statement.text.encode(), params, None, formats, code)
+                group.coming.append((place, None))
+            pgconn.pipeline_sync()
+            self._groups.append(group)
+            unsent = pgconn.flush()
+        except psycopg.Error as error:
+            self._groups.append(group)
+            self._lose(str(error))
+            return group.done
+        if unsent and not self._writing:
+            self._loop.add_writer(self._fd, self._writable)
+            self._writing = True
+        return group.done
+
+    async def run(self, *steps: Step) -> Answer:
+        """Send a group and wait for its answer."""
+        return await self.send(*steps)
+
+    def _readable(self) -> None:
+        pgconn = self._pgconn
+        try:
+            pgconn.consume_input()
+            while self._groups and not pgconn.is_busy():
+                result = pgconn.get_result()
+                if result is not None:
+                    self._take(result)
+                elif pgconn.status != pq.ConnStatus.OK:
+                    break
+            if self._on_notify is not None and pgconn.notifies() is not None:
+                while pgconn.notifies() is not None:
+                    pass
+                self._on_notify()
+        except psycopg.Error as error:
+            self._lose(str(error))
+            return
+        if pgconn.status != pq.ConnStatus.OK:
+            self._lose(pgconn.get_error_message() or "the server closed the connection")
+
+    def _take(self, result: pq.abc.PGresult) -> None:
+        group = self._groups[0]
+        answer = group.answer
+        if result.status == _SYNC:
+            self._groups.popleft()
+            if not group.done.done():
+                group.done.set_result(answer)
+            return
+        place, name = group.coming.popleft() if group.coming else (-1, None)
+        if result.status in _ERRORS:
+            answer.failure = report(result)
+            answer.failed_at = place
+            answer.constraint = _constraint(result)
+        if result.status in _ERRORS or result.status == _SKIPPED:
+            if name is not None:
+                self._prepared.discard(name)
+        elif name is None:
+            answer.results.append(result)
+
+    def _writable(self) -> None:
+        try:
+            if self._pgconn.flush():
+                return
+        except psycopg.Error as error:
+            self._lose(str(error))
+            return
+        self._loop.remove_writer(self._fd)
+        self._writing = False
+
+    def _lose(self, why: str) -> None:
+        self.lost = " ".join(why.split()) or "the connection is lost"
+        self._unwatch()
+        self._pgconn.finish()
+        while self._groups:
+            group = self._groups.popleft()
+            if not group.done.done():
+                group.done.set_exception(LostError(self.lost))
+
+    def _unwatch(self) -> None:
+        self._loop.remove_reader(self._fd)
+        if self._writing:
+            self._loop.remove_writer(self._fd)
+            self._writing = False
+
+    async def close(self) -> None:
+        """Close the connection; what was not answered is lost. Harmless twice."""
+        if not self.lost:
+            self._lose("the connection was closed")
+        await self._connection.close()

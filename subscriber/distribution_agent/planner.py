@@ -1,0 +1,189 @@
+"""Which source transactions an agent delivers next, and in which commits. Pure.
+
+A batch is a range of the log: all transactions in it are delivered in one commit at the Subscriber, whole,
+in the order in which the Publisher committed them. What of a transaction is for this Subscriber is said
+by *terms*, one per article:
+
+* nothing up to the position from which on the article was subscribed;
+* then, up to the position at which its initial copy was made, only transactions that the copy has not
+  seen: a transaction may commit while rows are copied;
+* then everything, except commands of the Subscriber's own transactions, if loopback detection is on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from subscriber.distribution_agent.profile import Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A pg_snapshot: which transactions had been committed."""
+
+    xmin: int
+    xmax: int
+    running: frozenset[int] = frozenset()
+
+    @classmethod
+    def parse(cls, text: str) -> Snapshot:
+        """From its text, ``xmin:xmax:xid,xid``."""
+        xmin, xmax, running = text.split(":")
+        return cls(
+            xmin=int(xmin),
+            xmax=int(xmax),
+            running=frozenset(int(each) for each in running.split(",") if each),
+        )
+
+    def sees(self, xid: int) -> bool:
+        """Whether a committed transaction is visible in it."""
+        return xid < self.xmin or (xid < self.xmax and xid not in self.running)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """One article of the subscription."""
+
+    article_id: int
+    after: int = 0
+    """Transactions up to this position are not for it."""
+    copy: Snapshot | None = None
+    """What its initial copy has seen; None if there was none."""
+    copied_to: int = 0
+    """No transaction that commits after this position is in the copy."""
+    own: int | None = None
+    """The originator whose commands are not delivered: the Subscriber itself. None: all are."""
+
+    def wants(self, seqno: int, xid: int) -> bool:
+        """Whether it takes anything of the transaction that committed there."""
+        if seqno <= self.after:
+            return False
+        return self.copy is None or seqno > self.copied_to or not self.copy.sees(xid)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The next transactions in the distribution database, a column each, in the order of commits."""
+
+    seqnos: Sequence[int] = ()
+    xids: Sequence[int] = ()
+    commands: Sequence[int] = ()
+    """How many each has, for whatever Subscriber."""
+    bytes: Sequence[int] = ()
+    originators: Sequence[int] = ()
+    """0: the Publisher itself."""
+
+    def __len__(self) -> int:
+        return len(self.seqnos)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What one commit at the Subscriber delivers: the log from `after` (exclusive) to `upto`."""
+
+    after: int
+    upto: int
+    articles: tuple[int, ...]
+    """Those that take something of it; none: only the position moves."""
+    seqnos: tuple[int, ...] = field(repr=False)
+    """Its transactions."""
+    commands: int
+    """How many commands its transactions have at most, for this Subscriber."""
+    bytes: int = 0
+    own: int = 0
+    """How many of its transactions are the Subscriber's own."""
+
+    def apart(self) -> Iterator[Batch]:
+        """Its transactions, each in a batch of its own."""
+        for after, upto in pairwise((self.after, *self.seqnos)):
+            yield Batch(
+                after=after,
+                upto=upto,
+                articles=self.articles,
+                seqnos=(upto,),
+                commands=self.commands,
+                bytes=self.bytes,
+            )
+
+
+class Planner:
+    """Cuts windows into batches.
+
+    Args:
+        terms: of the articles that are subscribed to and active.
+        profile: how large a batch may be.
+    """
+
+    def __init__(self, terms: Sequence[Terms], profile: Profile) -> None:
+        self.terms = tuple(terms)
+        self.own = next((each.own for each in terms if each.own is not None), None)
+        """The Subscriber as an originator; None if its changes come back like others'."""
+        self.echoed = tuple(each.article_id for each in terms if each.own is None)
+        """Articles that get the Subscriber's own commands too."""
+        self._profile = profile
+        self._all = tuple(each.article_id for each in terms)
+        self._settled = max((max(each.after, each.copied_to) for each in terms), default=0)
+
+    def start(self, position: int) -> int:
+        """Where to begin: nothing before the first article's start is for this Subscriber."""
+        if not self.terms:
+            return position
+        return max(position, min(each.after for each in self.terms))
+
+    def wanted(self, seqno: int, xid: int) -> tuple[int, ...]:
+        """The articles that take something of a transaction."""
+        if seqno > self._settled:
+            return self._all
+        return tuple(each.article_id for each in self.terms if each.wants(seqno, xid))
+
+    def plan(self, position: int, window: Window) -> Iterator[Batch]:
+        """Batches for the transactions of a window, which begins after `position`."""
+        size, threshold = self._profile.commit_batch_size, self._profile.commit_batch_threshold
+        block_bytes = self._profile.block_bytes
+        first = commands = length = own = 0
+        articles: tuple[int, ...] = ()
+        for at, seqno in enumerate(window.seqnos):
+            mine = window.originators[at] == self.own
+            wanted = self.wanted(seqno, window.xids[at])
+            count = 0 if mine and not self.echoed else window.commands[at]
+            if at > first and (
+                wanted != articles
+                or at - first >= size
+                or commands + count > threshold
+                or length + window.bytes[at] > block_bytes
+            ):
+                batch = self._batch(position, window, first, at, articles, commands, length, own)
+                yield batch
+                position = batch.upto
+                first, commands, length, own = at, 0, 0, 0
+            articles = wanted
+            commands += count
+            length += window.bytes[at]
+            own += mine
+        if window.seqnos:
+            yield self._batch(
+                position, window, first, len(window.seqnos), articles, commands, length, own
+            )
+
+    @staticmethod
+    def _batch(
+        position: int,
+        window: Window,
+        first: int,
+        last: int,
+        articles: tuple[int, ...],
+        commands: int,
+        length: int,
+        own: int,
+    ) -> Batch:
+        return Batch(
+            after=position,
+            upto=window.seqnos[last - 1],
+            articles=articles,
+            seqnos=tuple(window.seqnos[first:last]),
+            commands=commands,
+            bytes=length,
+            own=own,
+        )

@@ -1,0 +1,103 @@
+"""What an agent says of itself in the distribution database.
+
+Every row is of use only to who looks: a failure to write one stops nothing, it is written again later.
+"""
+
+from __future__ import annotations
+
+from subscriber.distribution_agent.pipe import LostError, Pipe, Statement, Step
+from subscriber.distribution_agent.source import Posted
+from twopc.log import get_logger
+from twopc.lsn import lsn_text
+from twopc.propagation import CommandType
+
+logger = get_logger(__name__)
+
+_EVENT = Statement(
+    """
+    insert into msrepl.msdistribution_history
+        (publisher_database_id, subscriber, event, duration_ms, transactions, commands, xact_seqno,
+         error, message, command)
+    values ($1::int, $2, $3, $4::float8, $5::bigint, $6::bigint, $7::pg_lsn, $8, $9, $10)
+    """
+)
+_STATUS = Statement(
+    """
+    update msrepl.msdistribution_agents
+    set runstatus = $3, runstatus_at = clock_timestamp(),
+        last_error = case when $3 = any ('{retry,failed}') then $4 when $3 = 'succeeded' then null
+                     else last_error end
+    where publisher_database_id = $1::int and subscriber = $2
+    """
+)
+_DELIVERED = Statement(
+    """
+    update msrepl.msdistribution_agents
+    set delivered = greatest(delivered, $3::pg_lsn), delivered_at = clock_timestamp()
+    where publisher_database_id = $1::int and subscriber = $2
+    """
+)
+_TRACER = Statement(
+    """
+    insert into msrepl.mstracer_history
+        (publisher_database_id, tracer_id, subscriber, subscriber_commit)
+    values ($1::int, $2::bigint, $3, clock_timestamp())
+    on conflict do nothing
+    """
+)
+#: Events that change how the agent stands.
+_STANDS = ("started", "succeeded", "retry", "failed")
+
+
+class Reporting:
+    """Writes history and positions for one agent.
+
+    Args:
+        pipe: to the distribution database.
+    """
+
+    def __init__(self, pipe: Pipe, publisher_database_id: int, subscriber: str) -> None:
+        self._pipe = pipe
+        self._who = (str(publisher_database_id).encode(), subscriber.encode())
+
+    async def event(
+        self,
+        event: str,
+        *,
+        duration_ms: float = 0.0,
+        transactions: int = 0,
+        commands: int = 0,
+        seqno: int | None = None,
+        error: str = "",
+        message: str = "",
+        command: str = "",
+    ) -> None:
+        """A row of history."""
+        values: list[object] = [event, duration_ms, transactions, commands]
+        values += [lsn_text(seqno) if seqno is not None else None]
+        values += [error or None, message or None, command or None]
+        texts = [None if value is None else str(value).encode() for value in values]
+        steps: list[Step] = [(_EVENT, (*self._who, *texts))]
+        if event in _STANDS:
+            steps.append((_STATUS, (*self._who, event.encode(), message.encode())))
+        await self._write(*steps)
+
+    async def delivered(self, position: int) -> None:
+        """What is before this position is not needed any more: it is durable at the Subscriber."""
+        await self._write((_DELIVERED, (*self._who, lsn_text(position).encode())))
+
+    async def posted(self, posted: Posted) -> None:
+        """A tracer token has arrived."""
+        if posted.type == CommandType.TRACER_TOKEN:
+            publisher_database, subscriber = self._who
+            token = str(posted.body["id"]).encode()
+            await self._write((_TRACER, (publisher_database, token, subscriber)))
+
+    async def _write(self, *steps: Step) -> None:
+        try:
+            answer = await self._pipe.run(*steps)
+        except LostError as error:
+            logger.warning("history not written", error=str(error))
+            return
+        if answer.failure is not None:
+            logger.warning("history not written", error=str(answer.failure))

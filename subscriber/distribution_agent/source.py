@@ -1,0 +1,396 @@
+"""The agent's side of the distribution database: what there is to deliver, and what it says about itself.
+
+It must not know the Subscriber's database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from psycopg import pq
+
+from subscriber.distribution_agent import queries
+from subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s, numbers, texts
+from subscriber.distribution_agent.pipe import Answer, LostError, Pipe, Statement
+from subscriber.distribution_agent.planner import Batch, Snapshot, Terms, Window
+from subscriber.distribution_agent.profile import Profile
+from twopc.distributed import DistributedArticle
+from twopc.errors import SubscriptionError
+from twopc.lsn import lsn_text, lsn_value
+from twopc.propagation import Propagation
+
+CHANNEL = "msrepl_distribution"
+#: How many transactions are planned at once.
+WINDOW = 10_000
+#: Small batches are read together until they hold so many commands.
+_READ_COMMANDS = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posted:
+    """What somebody has put into the Publisher's log for every Subscriber: a tracer token, a validation."""
+
+    seqno: int
+    type: int
+    """`twopc.propagation.CommandType`."""
+    body: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Commands of a batch for one stream, as two arrays that nobody here looks into."""
+
+    stream: int
+    codes: bytes
+    calls: bytes
+    low: int
+    high: int
+    """The lowest and the highest code: the same if all commands are of one kind."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """A batch, or a block of one that is large."""
+
+    batch: Batch
+    parts: tuple[Part, ...]
+    posted: tuple[Posted, ...] = ()
+    first: bool = True
+    last: bool = True
+    """A large batch comes in several loads; the last one is empty."""
+
+    @property
+    def count(self) -> int:
+        """How many commands it holds."""
+        return sum(part.count for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command, looked into."""
+
+    seqno: int
+    xid: int
+    command_id: int
+    article_id: int
+    type: int
+    originator: int | None
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What a Subscriber gets from a Publisher, and how."""
+
+    terms: tuple[Terms, ...] = ()
+    propagation: tuple[tuple[int, Propagation], ...] = ()
+    """By article id."""
+
+
+class Source:
+    """Reads the distribution database for one Subscriber.
+
+    Args:
+        pipe: for reading, and for the news that there is more.
+        publisher_database_id, subscriber: whose changes for whom.
+    """
+
+    def __init__(
+        self, pipe: Pipe, publisher_database_id: int, subscriber: str, profile: Profile
+    ) -> None:
+        self.pipe = pipe
+        self.publisher_database_id = publisher_database_id
+        self.subscriber = subscriber
+        self._profile = profile
+        self._id = int4(publisher_database_id)
+        self._text_id = str(publisher_database_id).encode()
+        self._rows: list[tuple[str | None, ...]] | None = None
+        self.subscription = Subscription()
+        self.publisher_db = ""
+
+    @classmethod
+    async def open(
+        cls, dsn: str, *, publisher: str, subscriber: str, profile: Profile, news: asyncio.Event
+    ) -> Source:
+        """Connect, and listen.
+
+        Raises:
+            SubscriptionError: the distribution database does not know the Publisher.
+        """
+        pipe = await Pipe.connect(
+            dsn,
+            on_notify=news.set,
+            application_name=f"msrepl\\ agent\\ {subscriber}",
+            statement_timeout=str(profile.query_timeout_ms),
+            # The order of the log is that of an index, whatever the statistics of tables say that
+            # were empty a minute ago.
+            plan_cache_mode="force_generic_plan",
+            enable_seqscan="off",
+            enable_bitmapscan="off",
+            jit="off",
+        )
+        try:
+            answer = checked(
+                await pipe.run(
+                    (Statement(f"listen {CHANNEL}", kept=False), ()),
+                    (
+                        Statement(
+                            "select id, publisher_db from msrepl.mspublisher_databases"
+                            " where publisher = $1",
+                            kept=False,
+                        ),
+                        (publisher.encode(),),
+                    ),
+                )
+            )
+            rows = answer.rows(1)
+            if not rows:
+                raise SubscriptionError(
+                    f"the distribution database has nothing of Publisher {publisher!r}: subscribe"
+                    f" {subscriber!r} first, or name another Publisher"
+                )
+            found = cls(pipe, int(str(rows[0][0])), subscriber, profile)
+            found.publisher_db = str(rows[0][1])
+            return found
+        except BaseException:
+            await pipe.close()
+            raise
+
+    async def window(self, position: int) -> tuple[bool, Window]:
+        """What is subscribed to now, and the next transactions after a position.
+
+        Returns:
+            Whether the subscription has changed, and the transactions.
+        """
+        answer = checked(
+            await self.pipe.run(
+                (
+                    queries.SUBSCRIPTIONS,
+                    (self._text_id, self.subscriber.encode()),
+                ),
+                (queries.WINDOW, (self._id, lsn8(position), int4(WINDOW))),
+            )
+        )
+        changed = (rows := answer.rows(0)) != self._rows
+        if changed:
+            self._rows = rows
+            self.subscription = _subscription(rows)
+        result = answer.results[1]
+        columns = (
+            numbers(result.get_value(0, column), code)
+            for column, code in enumerate(("Q", "Q", "i", "q", "i"))
+        )
+        seqnos, xids, commands, lengths, originators = columns
+        return changed, Window(
+            seqnos=seqnos, xids=xids, commands=commands, bytes=lengths, originators=originators
+        )
+
+    async def loads(
+        self, batches: Sequence[Batch], *, own: int | None, echoed: Sequence[int], streams: int
+    ) -> AsyncGenerator[Load, None]:
+        """The batches with their commands; a large one in several blocks, each a load of its own.
+
+        The next read is under way while the caller works on a load.
+        """
+        reads = list(self._reads(batches))
+        terms = (int4(own or 0), int4s(echoed), int4(streams))
+        ahead = self._ask(reads[0], terms) if reads else None
+        for at, read in enumerate(reads):
+            assert ahead is not None
+            answer, after = checked(await ahead), None
+            if len(read) > 1 or not self._is_large(read[0]):
+                ahead = self._ask(reads[at + 1], terms) if at + 1 < len(reads) else None
+                for load in _split(read, answer.results[0]):
+                    yield load
+                continue
+            while True:
+                first = after is None
+                block, after = _block(read[0], answer.results[0], first)
+                if after is None:
+                    ahead = self._ask(reads[at + 1], terms) if at + 1 < len(reads) else None
+                    yield block
+                    break
+                ahead = self._ask(read, terms, after)
+                yield block
+                answer = checked(await ahead)
+
+    def _is_large(self, batch: Batch) -> bool:
+        """Whether it travels in blocks; only a single transaction can be so."""
+        return len(batch.seqnos) == 1 and (
+            batch.commands > self._profile.block_commands or batch.bytes > self._profile.block_bytes
+        )
+
+    def _reads(self, batches: Sequence[Batch]) -> list[list[Batch]]:
+        """Small neighbours that want the same articles are read together."""
+        reads: list[list[Batch]] = []
+        commands = length = 0
+        for batch in batches:
+            if (
+                reads
+                and reads[-1][-1].articles == batch.articles
+                and not self._is_large(reads[-1][-1])
+                and not self._is_large(batch)
+                and commands + batch.commands <= _READ_COMMANDS
+                and length + batch.bytes <= self._profile.block_bytes
+            ):
+                reads[-1].append(batch)
+            else:
+                reads.append([batch])
+                commands = length = 0
+            commands += batch.commands
+            length += batch.bytes
+        return reads
+
+    def _ask(
+        self, read: Sequence[Batch], terms: tuple[bytes, bytes, bytes], after: int = 0
+    ) -> asyncio.Future[Answer]:
+        own, echoed, streams = terms
+        first, last = read[0], read[-1]
+        params = (self._id, int4s(first.articles), own, echoed, streams)
+        if len(read) == 1 and self._is_large(first):
+            limits = (self._profile.block_commands, self._profile.block_bytes)
+            return self.pipe.send(
+                (
+                    queries.BLOCK,
+                    (
+                        *params,
+                        lsn8(first.upto),
+                        int4(after),
+                        *(int4(limit) for limit in limits),
+                    ),
+                )
+            )
+        # the first position of every batch but the first; positions count by bytes
+        bounds = lsn8s([batch.after + 1 for batch in read[1:]])
+        return self.pipe.send(
+            (queries.BATCHES, (*params, bounds, lsn8(first.after), lsn8(last.upto)))
+        )
+
+    async def own_transactions(self, position: int, originator: int) -> list[int]:
+        """The Subscriber's own transactions after a position, by where they committed."""
+        params = (self._text_id, lsn_text(position).encode(), str(originator).encode())
+        answer = checked(await self.pipe.run((queries.OWN, params)))
+        return [lsn_value(str(seqno)) for (seqno,) in answer.rows(0)]
+
+    async def commands(self, after: int, upto: int) -> AsyncIterator[Command]:
+        """All commands of the transactions after a position up to another, in order."""
+        seqno, command_id = after, 2**31 - 1
+        while True:
+            params = (lsn_text(seqno), str(command_id), lsn_text(upto))
+            answer = checked(
+                await self.pipe.run(
+                    (queries.COMMANDS, (self._text_id, *(each.encode() for each in params)))
+                )
+            )
+            rows = answer.rows(0)
+            for row in rows:
+                at, xid, number, article_id, kind, originator, command = row
+                seqno, command_id = lsn_value(str(at)), int(str(number))
+                yield Command(
+                    seqno=seqno,
+                    xid=int(str(xid)),
+                    command_id=command_id,
+                    article_id=int(str(article_id)),
+                    type=int(str(kind)),
+                    originator=int(originator) if originator else None,
+                    command=str(command),
+                )
+            if len(rows) < queries.PAGE:
+                return
+
+    async def articles(self) -> dict[int, DistributedArticle]:
+        """The Publisher's articles, by number."""
+        rows = checked(await self.pipe.run((queries.ARTICLES, (self._text_id,)))).rows(0)
+        found = [DistributedArticle.from_row(json.loads(str(row))) for (row,) in rows]
+        return {each.article_id: each for each in found}
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self.pipe.close()
+
+
+def checked(answer: Answer) -> Answer:
+    """An answer of the distribution database, which refuses nothing unless something is wrong.
+
+    Raises:
+        LostError: it has refused; a new session may help.
+    """
+    if answer.failure is not None:
+        raise LostError(f"the distribution database: {answer.failure}")
+    return answer
+
+
+def _subscription(rows: Sequence[tuple[str | None, ...]]) -> Subscription:
+    terms, propagation = [], []
+    for article_id, after, copy, copied_to, own, how in rows:
+        terms.append(
+            Terms(
+                article_id=int(str(article_id)),
+                after=lsn_value(after) if after else 0,
+                copy=Snapshot.parse(copy) if copy else None,
+                copied_to=lsn_value(copied_to) if copied_to else 0,
+                own=int(own) if own else None,
+            )
+        )
+        propagation.append((int(str(article_id)), Propagation.from_json(json.loads(str(how)))))
+    return Subscription(terms=tuple(terms), propagation=tuple(propagation))
+
+
+def _split(batches: Sequence[Batch], result: pq.abc.PGresult) -> list[Load]:
+    """A load for each batch, from rows for batch and stream."""
+    parts: list[list[Part]] = [[] for _ in batches]
+    posted: list[list[Posted]] = [[] for _ in batches]
+    for row in range(result.ntuples):
+        at = int.from_bytes(result.get_value(row, 0) or b"")
+        part, found = _part(result, row)
+        if part.count:
+            parts[at].append(part)
+        posted[at] += found
+    return [
+        Load(batch=batch, parts=tuple(parts[at]), posted=tuple(posted[at]))
+        for at, batch in enumerate(batches)
+    ]
+
+
+def _block(batch: Batch, result: pq.abc.PGresult, first: bool) -> tuple[Load, int | None]:
+    """A block, and the command that it ends with; None: there was nothing more."""
+    parts, posted, last = [], [], None
+    for row in range(result.ntuples):
+        last = max(last or 0, int.from_bytes(result.get_value(row, 0) or b""))
+        part, found = _part(result, row)
+        if part.count:
+            parts.append(part)
+        posted += found
+    load = Load(
+        batch=batch,
+        parts=tuple(parts),
+        posted=tuple(posted),
+        first=first,
+        last=last is None,
+    )
+    return load, last
+
+
+def _part(result: pq.abc.PGresult, row: int) -> tuple[Part, list[Posted]]:
+    stream, codes, calls, low, high, count, posted = (
+        result.get_value(row, column) for column in range(1, 8)
+    )
+    found = []
+    for text in texts(posted):
+        seqno, kind, body = text.decode().split(" ", 2)
+        found.append(Posted(seqno=lsn_value(seqno), type=int(kind), body=json.loads(body)))
+    return (
+        Part(
+            stream=int.from_bytes(stream or b""),
+            codes=codes or b"",
+            calls=calls or b"",
+            low=int.from_bytes(low or b""),
+            high=int.from_bytes(high or b""),
+            count=int.from_bytes(count or b""),
+        ),
+        found,
+    )

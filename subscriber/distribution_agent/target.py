@@ -1,0 +1,260 @@
+"""The agent's side of the Subscriber's database: its sessions, the position, and what applies commands.
+
+It must not know the distribution database, nor which commands come next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from subscriber.distribution_agent.dispatch import Takers, dispatch_text, run_text
+from subscriber.distribution_agent.pipe import Answer, LostError, Pipe, Statement, Step
+from subscriber.distribution_agent.profile import Profile
+from subscriber.distribution_agent.source import Part
+from twopc.errors import DeliveryError
+from twopc.lsn import lsn_text, lsn_value
+from twopc.names import StreamId
+
+BEGIN = Statement("begin")
+COMMIT = Statement("commit")
+ROLLBACK = Statement("rollback")
+#: Fewer commands are not worth trying as a set.
+_SET_MIN = 32
+#: How long an agent that was killed may keep its successor waiting: until its servers' processes notice.
+_TAKE_OVER_MS = 30_000
+
+#: What a value's text means must not depend on the database; NOT FOR REPLICATION is the replica role.
+_SETTINGS = Statement(
+    """
+    select set_config('session_replication_role', 'replica', false),
+        set_config('datestyle', 'ISO', false), set_config('intervalstyle', 'postgres', false),
+        set_config('lc_monetary', 'C', false), set_config('xmloption', 'content', false),
+        set_config('array_nulls', 'on', false), set_config('standard_conforming_strings', 'on', false),
+        set_config('synchronous_commit', $1, false)
+    """,
+    kept=False,
+)
+_BE_THE_ONE = Statement(
+    "select pg_advisory_lock(hashtextextended('msrepl agent of ' || $1, 0))", kept=False
+)
+_BE_A_STREAM = Statement(
+    "select pg_advisory_lock_shared(hashtextextended('msrepl streams of ' || $1, 0))", kept=False
+)
+_NO_STREAMS = Statement(
+    """
+    select pg_advisory_lock(key), pg_advisory_unlock(key)
+    from hashtextextended('msrepl streams of ' || $1, 0) as key
+    """,
+    kept=False,
+)
+_POSITION = Statement(
+    """
+    with first as (
+        insert into msrepl.msreplication_subscriptions (publisher, publisher_db) values ($1, $2)
+        on conflict do nothing
+    )
+    select transaction_timestamp from msrepl.msreplication_subscriptions
+    where publisher = $1 and stream = 0
+    """,
+    kept=False,
+)
+_PREPARED = Statement(
+    """
+    select p.gid, d.oid from pg_database d
+    left join pg_prepared_xacts p on p.database = d.datname
+    where d.datname = current_database()
+    """,
+    kept=False,
+)
+_MOVE = Statement("select msrepl.move_position($1, $2::pg_lsn, $3::pg_lsn)")
+_DURABLE = Statement("set local synchronous_commit = on")
+#: Constraints that are checked at COMMIT are checked now.
+CHECK_NOW = Statement("set constraints all immediate", kept=False)
+
+
+class RefusedError(Exception):
+    """A statement of the agent's own was refused."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(str(answer.failure))
+        self.answer = answer
+
+
+class Applier:
+    """Makes steps of parts: the functions of the articles that are subscribed to."""
+
+    def __init__(self, takers: dict[int, Takers]) -> None:
+        self._mixed = Statement(dispatch_text(takers), binary=True)
+        self._runs = {
+            code: Statement(run_text(taker), binary=True)
+            for code, taker in takers.items()
+            if taker.many
+        }
+        self._not_now: dict[int, int] = {}
+        """For codes whose calls do not work as a set: how many parts to go on one by one."""
+        self._failures: dict[int, int] = {}
+
+    def step(self, part: Part) -> Step:
+        """What applies a part: as a set if all of it is of one kind, else one by one."""
+        params = (part.codes, part.calls)
+        code = part.low
+        if part.count < _SET_MIN or code != part.high or code not in self._runs:
+            return self._mixed, params
+        if self._not_now.get(code, 0) > 0:
+            self._not_now[code] -= 1
+            return self._mixed, params
+        return self._runs[code], params
+
+    def one_by_one(self, codes: bytes, calls: bytes) -> Step:
+        """What applies a block without the attempt to do it as a set."""
+        return self._mixed, (codes, calls)
+
+    def learn(self, part: Part, step: Step, answer: Answer, at: int) -> None:
+        """Remember whether a part worked as a set: one that did not has been paid for twice."""
+        statement = self._runs.get(part.low)
+        if statement is None or step[0] is not statement:
+            return
+        if answer.results[at].get_value(0, 0) is None:
+            self._failures.pop(part.low, None)
+            return
+        failures = self._failures[part.low] = min(self._failures.get(part.low, 0) + 1, 10)
+        self._not_now[part.low] = 2**failures
+
+
+class Target:
+    """Sessions at one Subscriber's database: the first, and further ones for streams.
+
+    Args:
+        lines: the sessions.
+    """
+
+    def __init__(self, publisher: str, lines: Sequence[Pipe], position: int, database: int) -> None:
+        self.publisher = publisher
+        self.lines = tuple(lines)
+        self.position = position
+        """Up to where everything was delivered, as of the last answer."""
+        self.database = database
+        """The database's OID."""
+
+    @classmethod
+    async def open(
+        cls, dsn: str, *, publisher: str, publisher_db: str, subscriber: str, profile: Profile
+    ) -> Target:
+        """Connect, wait until no other agent is left, and settle what one that died has prepared.
+
+        Raises:
+            DeliveryError: another agent of this subscription is at work.
+        """
+        lines: list[Pipe] = []
+        name = publisher.encode()
+        try:
+            first = await _connect(dsn, publisher, profile, lines)
+            await _alone(first, name, _BE_THE_ONE, subscriber)
+            await _alone(first, name, _NO_STREAMS, subscriber)
+            answer = await ask(first, (_POSITION, (name, publisher_db.encode())))
+            rows = answer.rows(0) or (
+                await ask(first, (_POSITION, (name, publisher_db.encode())))
+            ).rows(0)
+            position = lsn_value(str(rows[0][0]))
+            database = await _settle(first, publisher, position)
+            for _ in range(1, profile.subscription_streams):
+                line = await _connect(dsn, publisher, profile, lines)
+                await ask(line, (_BE_A_STREAM, (name,)))
+            return cls(publisher, lines, position, database)
+        except BaseException:
+            await asyncio.gather(*(line.close() for line in lines))
+            raise
+
+    @property
+    def first(self) -> Pipe:
+        """The session that moves the position."""
+        return self.lines[0]
+
+    def move(self, was: int, becomes: int) -> Step:
+        """What moves the position, at the beginning of a transaction."""
+        return _MOVE, (self.publisher.encode(), lsn_text(was).encode(), lsn_text(becomes).encode())
+
+    async def make_durable(self) -> None:
+        """Wait until the position and everything that came before it is durable."""
+        await ask(
+            self.first,
+            (BEGIN, ()),
+            (_DURABLE, ()),
+            self.move(self.position, self.position),
+            (COMMIT, ()),
+        )
+
+    def gid(self, upto: int, stream: int) -> StreamId:
+        """Under which a stream prepares its part of the batch that ends there."""
+        return StreamId(publisher=self.publisher, database=self.database, upto=upto, stream=stream)
+
+    async def close(self) -> None:
+        """Close the sessions."""
+        await asyncio.gather(*(line.close() for line in self.lines))
+
+
+async def ask(pipe: Pipe, *steps: Step) -> Answer:
+    """Run what nothing should refuse.
+
+    Raises:
+        RefusedError: it was refused; nothing of the group holds.
+    """
+    answer = await pipe.run(*steps)
+    if answer.failure is not None:
+        await pipe.run((ROLLBACK, ()))
+        raise RefusedError(answer)
+    return answer
+
+
+async def _connect(dsn: str, publisher: str, profile: Profile, lines: list[Pipe]) -> Pipe:
+    pipe = await Pipe.connect(
+        dsn,
+        application_name=f"msrepl\\ agent\\ for\\ {publisher}",
+        statement_timeout=str(profile.query_timeout_ms),
+        jit="off",
+    )
+    lines.append(pipe)
+    await ask(pipe, (_SETTINGS, (b"on" if profile.synchronous_commit else b"off",)))
+    return pipe
+
+
+async def _alone(pipe: Pipe, publisher: bytes, lock: Statement, subscriber: str) -> None:
+    """Wait for sessions of an agent that was killed, which end when they notice."""
+    timeout = Statement(f"set lock_timeout = {_TAKE_OVER_MS}", kept=False)
+    answer = await pipe.run((timeout, ()), (lock, (publisher,)))
+    await pipe.run((Statement("reset lock_timeout", kept=False), ()))
+    failure = answer.failure
+    if failure is None:
+        return
+    if failure.sqlstate == "55P03":
+        raise DeliveryError(
+            f"another distribution agent from {publisher.decode()!r} to {subscriber!r} is running"
+            " (21036): stop it first",
+            node=subscriber,
+            number=21036,
+            sqlstate="55P03",
+        )
+    raise LostError(str(failure))
+
+
+async def _settle(pipe: Pipe, publisher: str, position: int) -> int:
+    """Finish what streams of an agent that died have prepared; returns the database's OID.
+
+    The position is in the first stream's part, which is committed first: if it has come to a batch's
+    end, the batch is at the Subscriber, else no part of it is.
+    """
+    rows = (await ask(pipe, (_PREPARED, ()))).rows(0)
+    database = int(str(rows[0][1]))
+    for gid, _ in rows:
+        found = StreamId.parse(gid) if gid else None
+        if found is None or (found.publisher, found.database) != (publisher, database):
+            continue
+        verb = "commit" if found.upto <= position else "rollback"
+        await ask(pipe, finishing(verb, found))
+    return database
+
+
+def finishing(verb: str, gid: StreamId) -> Step:
+    """COMMIT PREPARED or ROLLBACK PREPARED; a group of its own."""
+    return Statement(f"{verb} prepared '{gid}'", kept=False), ()
