@@ -1,0 +1,263 @@
+"""A distribution database and a Subscriber for tests, and what the log reader would have stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from publisher import distribution
+from subscriber import propagation as procedures
+from subscriber.distribution_agent import Config, DistributionAgent, Profile
+from tests.fix_server import Database
+from tests.propagation.here import call, propagation
+from twopc.articles import Article
+from twopc.distributed import DistributedArticle, default_procedures
+from twopc.lsn import lsn_text, lsn_value
+from twopc.propagation import TYPE_OF, Format
+from twopc.sql.describe import describe
+
+AGENT, PASSWORD = "delivering_agent", "delivering"
+PUBLISHER, SUBSCRIBER = "pub", "sub1"
+_FIRST, _STEP = 0x1000, 0x100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Does:
+    """A command of a source transaction."""
+
+    operation: str
+    values: tuple[object, ...]
+    article_id: int = 7
+    hashkey: int = 0
+    type: int | None = None
+    text: str | None = None
+    """The command itself, instead of values."""
+
+
+def ins(*values: object, article_id: int = 7, hashkey: int = 0) -> Does:
+    """An INSERT."""
+    return Does(operation="ins", values=values, article_id=article_id, hashkey=hashkey)
+
+
+def upd(*values: object, article_id: int = 7, hashkey: int = 0) -> Does:
+    """An UPDATE, with the values that its format has."""
+    return Does(operation="upd", values=values, article_id=article_id, hashkey=hashkey)
+
+
+def dele(*values: object, article_id: int = 7, hashkey: int = 0) -> Does:
+    """A DELETE."""
+    return Does(operation="del", values=values, article_id=article_id, hashkey=hashkey)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A source transaction as it is in the distribution database."""
+
+    seqno: str
+    xid: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Ends:
+    """The two databases."""
+
+    distribution: Database
+    subscriber: Database
+    publisher_id: int = 0
+    originator_id: int = 0
+    other_originator_id: int = 0
+    at: int = _FIRST
+    xid: int = 1000
+    admin: AsyncConnection[Any] = field(init=False)
+    """Administrator's connection to the distribution database."""
+    sub: AsyncConnection[Any] = field(init=False)
+    """Administrator's connection to the Subscriber."""
+    _open: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    async def open(self) -> None:
+        """Connect, and install what both ends need before the first article."""
+        for name, database in (("admin", self.distribution), ("sub", self.subscriber)):
+            connection = await AsyncConnection.connect(database.dsn, autocommit=True)
+            setattr(self, name, await self._open.enter_async_context(connection))
+        known = await self.sub.execute("select from pg_roles where rolname = %s", (AGENT,))
+        if not known.rowcount:
+            await self.sub.execute(f"create role {AGENT} login password '{PASSWORD}'".encode())
+        await self.sub.execute(
+            f"grant set on parameter session_replication_role to {AGENT}".encode()
+        )
+        await distribution.install(self.admin, AGENT, AGENT)
+        await procedures.install(self.sub, AGENT)
+        self.publisher_id = await distribution.register_publisher(
+            self.admin, PUBLISHER, database="shop", slot="msrepl_test"
+        )
+        self.originator_id, self.other_originator_id = [
+            await distribution.add_originator(
+                self.admin, self.publisher_id, name, database=name, link_role=f"link_{name}"
+            )
+            for name in (SUBSCRIBER, "sub2")
+        ]
+
+    async def close(self) -> None:
+        """Drop what the role owns, and disconnect."""
+        for connection in (self.admin, self.sub):
+            await connection.execute(f"drop owned by {AGENT} cascade".encode())
+        await self._open.aclose()
+
+    async def subscribe(
+        self,
+        statement: str,
+        *,
+        table: str = "t",
+        schema: str = "public",
+        article_id: int = 7,
+        methods: Mapping[str, str] | None = None,
+        scripts: Sequence[str] = (),
+        **terms: Any,
+    ) -> Article:
+        """Create a table at the Subscriber, and the subscription to its article; updatable unless
+        ``originator_id=None``."""
+        await self.sub.execute(statement.encode())
+        found = await describe(self.sub, schema, table)
+        article = Article(
+            schema=schema, table=table, columns=found.columns, key=found.key, uniques=found.uniques
+        )
+        how = propagation(**(methods or {}))
+        await procedures.create(self.sub, article, article_id, how, AGENT, scripts=scripts)
+        await distribution.put_article(
+            self.admin,
+            self.publisher_id,
+            DistributedArticle(
+                article_id=article_id,
+                article=article,
+                propagation=how,
+                procedures=default_procedures(schema, table),
+            ),
+        )
+        given: dict[str, Any] = {
+            "originator_id": self.originator_id,
+            "status": 2,
+            "subscription_seqno": "0/0",
+        }
+        await distribution.add_subscription(
+            self.admin, self.publisher_id, article_id, SUBSCRIBER, **(given | terms)
+        )
+        return article
+
+    async def store(
+        self,
+        *commands: Does,
+        own: bool = False,
+        originator: int | None = None,
+        posted: Sequence[tuple[int, Mapping[str, object]]] = (),
+    ) -> Stored:
+        """What the log reader stores for one transaction, in one commit, with its notification."""
+        return (await self.store_all([commands], own=own, originator=originator, posted=posted))[0]
+
+    async def store_all(
+        self,
+        transactions: Sequence[Sequence[Does]],
+        *,
+        own: bool = False,
+        originator: int | None = None,
+        posted: Sequence[tuple[int, Mapping[str, object]]] = (),
+    ) -> list[Stored]:
+        """As `store`, for several transactions at once."""
+        who = self.originator_id if own else originator
+        made, headers, rows = [], [], []
+        for commands in transactions:
+            self.at += _STEP
+            self.xid += 1
+            seqno = lsn_text(self.at)
+            texts = [(each.article_id, _type(each), each.hashkey, _text(each)) for each in commands]
+            texts += [(0, kind, 0, json.dumps(body)) for kind, body in posted]
+            length = sum(len(text) for *_, text in texts)
+            headers.append((self.publisher_id, seqno, self.xid, who, len(texts), length))
+            rows += [
+                (self.publisher_id, seqno, number, article, kind, who if article else None, key, text)
+                for number, (article, kind, key, text) in enumerate(texts, 1)
+            ]
+            made.append(Stored(seqno=seqno, xid=self.xid))
+        async with self.admin.transaction(), self.admin.cursor() as cursor:
+            await cursor.executemany(
+                """
+                insert into msrepl.msrepl_transactions
+                    (publisher_database_id, xact_seqno, xact_id, entry_time, originator_id, commands, bytes)
+                values (%s, %s, %s::text::xid8, now(), %s, %s, %s)
+                """,
+                headers,
+            )
+            async with cursor.copy("copy msrepl.msrepl_commands from stdin") as copy:
+                for article in rows:
+                    number = article
+                    await copy.write_row(
+                        (*number[:5], number[5], number[6], number[7])
+                    )
+            await cursor.execute("notify msrepl_distribution")
+        return made
+
+    def agent(self, *, points: Any = None, **profile: Any) -> DistributionAgent:
+        """An agent under the agents' role; close it."""
+        return DistributionAgent(
+            subscriber=SUBSCRIBER,
+            publisher=PUBLISHER,
+            distribution_dsn=self.config().distribution_dsn,
+            subscriber_dsn=self.config().subscriber_dsn,
+            profile=Profile(**profile),
+            points=points,
+        )
+
+    def config(self, **profile: Any) -> Config:
+        """What an agent in a process of its own gets."""
+        distribution_database, server = self.distribution, self.distribution.server
+        return Config(
+            subscriber=SUBSCRIBER,
+            publisher=PUBLISHER,
+            distribution_dsn=server.dsn(distribution_database.name, AGENT, PASSWORD),
+            subscriber_dsn=self.subscriber.server.dsn(self.subscriber.name, AGENT, PASSWORD),
+            profile=Profile(**profile),
+        )
+
+    async def rows(self, table: str = "t", columns: str = "*") -> list[tuple[Any, ...]]:
+        """What a table at the Subscriber holds, in order."""
+        cursor = await self.sub.execute(f"select {columns} from {table} order by 1".encode())
+        return await cursor.fetchall()
+
+    async def position(self) -> int:
+        """Where the Subscriber is."""
+        cursor = await self.sub.execute(
+            "select transaction_timestamp::text from msrepl.msreplication_subscriptions"
+        )
+        row = await cursor.fetchone()
+        return lsn_value(row[0]) if row is not None else 0
+
+    async def history(self, *events: str) -> list[dict[str, Any]]:
+        """Rows of the agent's history, of some events or all."""
+        cursor = await self.admin.execute(
+            "select to_jsonb(h) from msrepl.msdistribution_history h where subscriber = %s order by id",
+            (SUBSCRIBER,),
+        )
+        found = [row for (row,) in await cursor.fetchall()]
+        return [row for row in found if not events or row["event"] in events]
+
+    async def prepared(self) -> list[str]:
+        """Prepared transactions at the Subscriber."""
+        cursor = await self.sub.execute(
+            "select gid from pg_prepared_xacts where database = current_database()"
+        )
+        return [gid for (gid,) in await cursor.fetchall()]
+
+
+def _type(each: Does) -> int:
+    return each.type if each.type is not None else TYPE_OF[each.operation]
+
+
+def _text(each: Does) -> str:
+    return each.text if each.text is not None else call(*each.values).decode()
+
+
+__all__ = ["AGENT", "Does", "Ends", "Format", "Stored", "dele", "ins", "upd"]
