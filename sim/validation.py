@@ -29,6 +29,7 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from publisher import validation as publisher_end
+from publisher.distribution import kept
 from publisher.posting import Posted
 from subscriber import validation as subscriber_end
 from subscriber.validation import Values, by_column
@@ -101,7 +102,8 @@ async def validate(
             advance=advance,
             timeout_s=timeout_s,
         )
-        return await session.run(tables, repair=repair)
+        async with kept(session.distribution):
+            return await session.run(tables, repair=repair)
 
 
 class _Comparison:

@@ -22,7 +22,7 @@ from publisher.distribution.registry import (
     put_articles,
     register_publisher,
 )
-from publisher.distribution.retention import CleanUp, clean_up
+from publisher.distribution.retention import CleanUp, clean_up, kept
 from publisher.distribution.status import AgentStatus, ReaderStatus, agents, readers
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "forget_publisher",
     "install",
     "install_texts",
+    "kept",
     "publisher_id",
     "put_article",
     "put_articles",

@@ -6,16 +6,20 @@ Source: the original's distribution clean-up and history clean-up (21010, 21074)
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, pq
 
 Connection = AsyncConnection[Any]
 
 #: So many transactions are removed by one statement.
 _BLOCK = 5000
+#: Shared by sessions that read what may have been delivered already, exclusive in clean-up.
+_LOCK = "1836282470, 0"
 
 # clock_timestamp(): what is as old as the statement is not younger than it
 _LATE = """
@@ -96,6 +100,8 @@ class CleanUp:
     duration_s: float
     deactivated: tuple[str, ...]
     """Subscribers whose subscriptions were given up."""
+    held: bool = False
+    """No transactions were removed, because somebody was still reading them (`kept`)."""
 
     def __str__(self) -> str:
         rows = self.transactions + self.commands
@@ -104,6 +110,21 @@ class CleanUp:
             f"Removed {self.transactions} replicated transactions consisting of {self.commands} "
             f"statements in {self.duration_s:.1f} seconds ({rate:.0f} rows/sec)."
         )
+
+
+@asynccontextmanager
+async def kept(connection: Connection) -> AsyncIterator[None]:
+    """Within the block nothing that is stored is removed, though everybody has got it.
+
+    Args:
+        connection: in autocommit mode.
+    """
+    await connection.execute(f"select pg_advisory_lock_shared({_LOCK})".encode())
+    try:
+        yield
+    finally:
+        if connection.info.transaction_status == pq.TransactionStatus.IDLE:
+            await connection.execute(f"select pg_advisory_unlock_shared({_LOCK})".encode())
 
 
 async def clean_up(
@@ -125,6 +146,28 @@ async def clean_up(
     began = time.perf_counter()
     given_up = await connection.execute(_LATE, {"max": max_retention})
     deactivated = tuple(name for (name,) in await given_up.fetchall())
+    cursor = await connection.execute(f"select pg_try_advisory_lock({_LOCK})".encode())
+    row = await cursor.fetchone()
+    free = row is not None and bool(row[0])
+    transactions = commands = 0
+    if free:
+        try:
+            transactions, commands = await _remove(connection, min_retention)
+        finally:
+            await connection.execute(f"select pg_advisory_unlock({_LOCK})".encode())
+    for statement in _HISTORY:
+        await connection.execute(statement.encode(), (history_retention,))
+    return CleanUp(
+        transactions=transactions,
+        commands=commands,
+        duration_s=time.perf_counter() - began,
+        deactivated=deactivated,
+        held=not free,
+    )
+
+
+async def _remove(connection: Connection, min_retention: timedelta) -> tuple[int, int]:
+    """Remove transactions and their commands; returns how many of each."""
     bounds = await (await connection.execute(_BOUNDS, {"min": min_retention})).fetchall()
     transactions = commands = 0
     for database, bound in bounds:
@@ -137,11 +180,4 @@ async def clean_up(
             transactions, commands = transactions + row[0], commands + row[1]
             if row[0] < _BLOCK:
                 break
-    for statement in _HISTORY:
-        await connection.execute(statement.encode(), (history_retention,))
-    return CleanUp(
-        transactions=transactions,
-        commands=commands,
-        duration_s=time.perf_counter() - began,
-        deactivated=deactivated,
-    )
+    return transactions, commands
