@@ -35,7 +35,7 @@ class Outcome:
 
 
 class Restarts:
-    """Ends agents in the middle of their work, and starts them again."""
+    """Ends agents and the log reader in the middle of their work; they go on again."""
 
     def __init__(self, topology: Topology, every: int, seed: str) -> None:
         self.topology = topology
@@ -51,9 +51,29 @@ class Restarts:
             return
         async with self._lock:
             self._next = number + self._random.randint(1, 2 * self.every)
-            await self.topology.stop_agents()
-            await self.topology.start_agents()
+            await self._random.choice((self._all, self._one, self._sessions))()
             self.done += 1
+
+    async def _all(self) -> None:
+        """Each ends between two transactions."""
+        await self.topology.stop_agents()
+        await self.topology.start_agents()
+
+    async def _one(self) -> None:
+        """An agent is stopped wherever it is."""
+        await self.topology.dismiss_agent(self._random.choice(self.topology.subscribers))
+        await self._all()
+
+    async def _sessions(self) -> None:
+        """The servers end sessions of an agent or of the log reader, wherever they are."""
+        name = self._random.choice([*self.topology.subscribers, self.topology.publisher])
+        node = self.topology.node(name)
+        role = node.logreader_role if name == self.topology.publisher else node.agent_role
+        await self.topology.execute(
+            name,
+            "select pg_terminate_backend(pid) from pg_stat_activity where usename = %s",
+            (role,),
+        )
 
 
 async def run(topology: Topology, *, transactions: int, seed: str, restart_every: int) -> Outcome:
@@ -94,7 +114,7 @@ def told(outcome: Outcome, seconds: float) -> str:
     lines = [
         f"{ledger.transactions} transactions committed, {ledger.rolled_back} rolled back, "
         f"{ledger.rejected} rejected {dict(sorted(ledger.refused.items()))}, "
-        f"{ledger.savepoints} rolled back to a savepoint, {outcome.restarts} restarts of all agents, "
+        f"{ledger.savepoints} rolled back to a savepoint, {outcome.restarts} restarts, "
         f"{seconds:.0f} s",
         *map(str, outcome.delivered),
         "passed" if outcome.passed else "FAILED",

@@ -1,0 +1,156 @@
+"""A transaction never returns to where it came from and always reaches everybody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+
+from sim.topology import Topology
+from tests.drivers.crashing import Crashing
+from tests.loopback.conftest import seen
+from tests.loopback.workload import make
+from twopc.errors import RejectedError
+from twopc.server import Server
+
+MakeTopology = Callable[..., Awaitable[Topology]]
+INSERT = "insert into item (id, token) values (%s, 0)"
+
+
+@pytest.fixture(scope="module")
+def crashing() -> Iterator[Crashing]:
+    made = Crashing()
+    yield made
+    made.close()
+
+
+async def process(crashing: Crashing, topology: Topology, arm: str = "", *statements: str) -> Any:
+    """A coordinator in a process of its own, at Subscriber sub1; it recovers when it opens."""
+    return await crashing.run(
+        coordinator=topology.name,
+        distribution=topology.node("distribution").coordinator_dsn,
+        publisher=topology.address("pub"),
+        subscriber=topology.address("sub1"),
+        arm=arm,
+        statements=statements,
+    )
+
+
+@pytest.mark.parametrize(
+    "commit", ["presumed_abort", "presumed_commit", "presumed_nothing", "last_agent"]
+)
+async def test_every_way_to_commit(make_witnessed: MakeTopology, commit: str) -> None:
+    """Each Subscriber gets what the others and the Publisher changed, and nothing of its own."""
+    topology = await make_witnessed("sub1", "sub2", "sub3")
+    for number, subscriber in enumerate(topology.subscribers, 1):
+        async with topology.transaction(subscriber, commit=commit) as transaction:
+            await transaction.execute(INSERT, (number,))
+    await topology.execute("pub", "insert into item (id, token) values (9, 0)")
+    await topology.sync()
+    for number, subscriber in enumerate(topology.subscribers, 1):
+        others = {1, 2, 3, 9} - {number}
+        assert await seen(topology, subscriber) == [("item", "ins", key) for key in sorted(others)]
+    await topology.assert_converged("item", "line")
+
+
+async def test_what_was_rolled_back_reaches_nobody(make_witnessed: MakeTopology) -> None:
+    """As a whole, to a savepoint, by a refusal; what remains of a transaction does."""
+    topology = await make_witnessed("sub1", "sub2")
+    async with topology.transaction("sub1") as transaction:
+        await transaction.execute(INSERT, (1,))
+        await transaction.execute("savepoint s")
+        await transaction.execute(INSERT, (2,))
+        await transaction.execute("rollback to s")
+        await transaction.execute("update item set id = 10, token = 1 where id = 1")
+    with pytest.raises(ZeroDivisionError):
+        async with topology.transaction("sub1") as transaction:
+            await transaction.execute(INSERT, (3,))
+            raise ZeroDivisionError
+    with pytest.raises(RejectedError):  # sub2 has not got the row yet, so it inserts the key again
+        async with topology.transaction("sub2") as transaction:
+            await transaction.execute(INSERT, (10,))
+    await topology.sync()
+    assert await seen(topology, "sub1") == []
+    assert await seen(topology, "sub2") == [("item", "ins", 1), ("item", "upd", 10)]
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "coordinator.decision_logged",
+        "coordinator.before_commit(pub)",
+        "coordinator.after_commit(pub)",
+    ],
+)
+async def test_another_process_recovers_after_a_crash(crashing: Crashing, point: str) -> None:
+    """The mark is a row of the branch: prepared, crashed with the server, committed by somebody else."""
+    with Server.start(durable=True) as server:
+        async with Topology(server=server, subscribers=("sub1", "sub2")) as topology:
+            await make(topology)
+            ended = await process(
+                crashing, topology, f"{point}=kill", "insert into item values (1, 1)"
+            )
+            assert ended.code < 0
+            # nothing of the topology's may hang on to the server that goes down
+            for node in topology.nodes:
+                await (await topology.admin(node)).close()
+            await asyncio.to_thread(server.crash)
+            await asyncio.to_thread(server.restart)
+            assert (await process(crashing, topology)).code == 0
+            assert await topology.in_doubt() == []
+            await topology.sync()
+            assert await seen(topology, "sub1") == []
+            assert await seen(topology, "sub2") == [("item", "ins", 1)]
+            marks = await topology.execute(
+                "distribution",
+                "select o.srvname, t.marks from msrepl.msrepl_transactions t "
+                "left join msrepl.msrepl_originators o on o.id = t.originator_id where t.commands > 0",
+            )
+            assert marks == [("sub1", 1)]
+
+
+async def test_nobody_forges_the_mark(make_witnessed: MakeTopology) -> None:
+    """An application's role cannot write it; what it may emit into the log means nothing."""
+    topology = await make_witnessed("sub1", "sub2")
+    (link,) = await topology.execute(
+        "pub", "select link_role from msrepl.syssubscriptions where subscriber = 'sub1'"
+    )
+    async with await AsyncConnection.connect(topology.node("pub").app_dsn, autocommit=True) as app:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            await app.execute(
+                "insert into msrepl.branch_marker (gid, xid, participants, originator) "
+                "values ('forged', pg_current_xact_id(), '{}', %s)", link,
+            )  # fmt: skip
+        async with app.transaction():
+            await app.execute("select pg_logical_emit_message(true, 'msrepl', %s)", link)
+            await app.execute("insert into item (id, token) values (1, 0)")
+    await topology.sync()
+    for subscriber in topology.subscribers:
+        assert await seen(topology, subscriber) == [("item", "ins", 1)]
+
+
+ADDS = """
+create function add_line() returns trigger language plpgsql security definer as $$
+begin insert into public.line (id, token) values (new.id, 7); return null; end $$;
+create trigger add_line after insert on item for each row execute function add_line();
+"""
+
+
+async def test_what_a_trigger_of_the_publisher_adds(make_witnessed: MakeTopology) -> None:
+    """In a marked transaction it would reach all but the originator: refused, naming it. Else delivered."""
+    topology = await make_witnessed("sub1", "sub2")
+    await topology.execute("pub", ADDS)
+    await topology.regenerate("item")
+    with pytest.raises(
+        RejectedError, match="add_line of table item of the Publisher changed another row"
+    ):
+        async with topology.transaction("sub1") as transaction:
+            await transaction.execute(INSERT, (1,))
+    await topology.execute("pub", "insert into item (id, token) values (2, 0)")
+    await topology.sync()
+    for subscriber in topology.subscribers:
+        assert await seen(topology, subscriber) == [("item", "ins", 2), ("line", "ins", 2)]
