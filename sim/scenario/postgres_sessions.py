@@ -31,15 +31,17 @@ class _Session:
 
     async def cancel(self) -> None:
         """Cancel the running statement at this session's own node."""
-        for node, pid in self.syncing:
+        for node, pid in await self.syncing():
             await self._observer.cancel(node, pid)
         if self.pid:
             await self._observer.cancel(self.node, self.pid)
 
-    @property
-    def syncing(self) -> Sequence[tuple[str, int]]:
+    async def syncing(self) -> list[tuple[str, int]]:
         """Node and process of the agents at work for this session."""
-        return [each for name in self._synced for each in self._topology.agent_processes(name)]
+        found = []
+        for name in self._synced:
+            found += await self._topology.agent_processes(name)
+        return found
 
     async def sync(self, subscribers: Sequence[str]) -> None:
         own = () if self.node == self._topology.publisher else (self.node,)

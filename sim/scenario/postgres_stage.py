@@ -154,11 +154,10 @@ class PostgresStage:
             for name, session in self._sessions.items()
             if session.node
         ]
-        clients += [
-            Client(name=name, node=node, pid=pid)
-            for name, session in self._sessions.items()
-            for node, pid in session.syncing
-        ]
+        for name, session in self._sessions.items():
+            clients += [
+                Client(name=name, node=node, pid=pid) for node, pid in await session.syncing()
+            ]
         return await self._observer.look(clients)
 
     async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:

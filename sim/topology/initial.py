@@ -6,16 +6,20 @@ Publisher is neither stopped nor locked, and transactions commit while rows are 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 from psycopg import AsyncConnection, sql
 
 from sim.topology.nodes import grant_tables
 from subscriber import tables
 from twopc.articles import Article
+from twopc.errors import LockTimeoutError, SubscriptionError
+from twopc.names import VERSION_COLUMN
 from twopc.sql import fragments as f
 from twopc.sql.describe import describe
 
@@ -66,6 +70,10 @@ async def bring(
         here: inside a transaction at the Subscriber.
         role: the application's, which may use the tables.
         rows: False: the rows are there already.
+
+    Raises:
+        SubscriptionError: a table is not what it should be, or not empty; or it should hold rows and is
+            not there.
     """
     copies: list[dict[str, Any]] = []
     # what an agent brings is not for replication: no trigger of the user's sees it
@@ -73,6 +81,11 @@ async def bring(
     for article in articles:
         copies.append(await _bring_table(here, article))
         held = await describe(here, article.schema, article.table)
+        if not rows and (copies[-1]["created_table"] or copies[-1]["added_version"]):
+            raise SubscriptionError(
+                f"table {article.name} at {here.info.dbname!r} must hold the Publisher's rows already, "
+                f"with their {VERSION_COLUMN}: copy them, or subscribe with sync='automatic'"
+            )
         if rows:
             columns = tables.copied_columns(article, held)
             await tables.fill(here, article, columns, rows_of(publisher, article, columns))
@@ -128,9 +141,55 @@ async def rows_of(
             yield bytes(block)
 
 
-async def empty(here: Connection, articles: Sequence[Article]) -> None:
-    """Take the copies' rows away, past every trigger; children refer to nothing afterwards."""
+async def bring_again(publisher: Connection, here: Connection, articles: Sequence[Article]) -> None:
+    """Replace the rows of copies by those that `publisher` sees; see `bring`."""
     await here.execute("set local session_replication_role = replica")
     for article in articles:
+        held = await describe(here, article.schema, article.table)
+        columns = tables.copied_columns(article, held)
         await here.execute(sql.SQL("delete from {}").format(f.table_of(article)))
+        await tables.fill(here, article, columns, rows_of(publisher, article, columns))
     await here.execute("set local session_replication_role to default")
+
+
+async def lock_out(here: Connection, articles: Sequence[Article], timeout_ms: int) -> None:
+    """Let nobody change the copies until the transaction ends; wait for those who are at it.
+
+    Raises:
+        LockTimeoutError: somebody is at it for too long.
+    """
+    locked = sql.SQL(", ").join(f.table_of(article) for article in articles)
+    await here.execute("select set_config('lock_timeout', %s, true)", (f"{timeout_ms}ms",))
+    try:
+        await here.execute(sql.SQL("lock table {} in share row exclusive mode").format(locked))
+    except psycopg.errors.LockNotAvailable as error:
+        raise LockTimeoutError(
+            f"the tables at {here.info.dbname!r} are being written and cannot be replaced: end that "
+            "transaction (`twopc indoubt` shows what is prepared) and try again",
+            sqlstate=error.sqlstate or "",
+        ) from error
+
+
+async def until_finished(publisher: Connection, link_role: str, timeout_ms: int) -> None:
+    """Wait until no branch of a Subscriber's link is prepared at the Publisher.
+
+    A Subscriber's transaction may be over there while its branch here is still to be committed: a copy
+    made now would miss it, and it would never come, being the Subscriber's own.
+
+    Raises:
+        LockTimeoutError: one stays (named).
+    """
+    until = asyncio.get_running_loop().time() + timeout_ms / 1000
+    while True:
+        cursor = await publisher.execute(
+            "select gid from pg_prepared_xacts where owner = %s order by prepared", (link_role,)
+        )
+        row = await cursor.fetchone()
+        if row is None:
+            return
+        if asyncio.get_running_loop().time() > until:
+            raise LockTimeoutError(
+                f"branch {row[0]} is prepared at the Publisher and does not end: `twopc recover` settles "
+                "what a dead coordinator left",
+                gid=str(row[0]),
+            )

@@ -5,35 +5,36 @@ Knows nothing of transactions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
-from psycopg import sql
+from psycopg import AsyncConnection
 
 from publisher import publication, subscriptions
-from sim.script import SyncScript, script_synctran_commands
 from sim.topology import initial
 from sim.topology.nodes import grant_tables, revoke_tables
-from sim.topology.wiring import Wiring
-from subscriber import subscription, tables
-from subscriber.triggers import Sites
+from sim.topology.scripting import Scripting
+from subscriber import propagation as procedures
+from subscriber import subscription
+from subscriber.distribution_agent.profile import Profile
 from twopc.articles import Article
+from twopc.distributed import DistributedArticle
 from twopc.drivers.install import install_participant
-from twopc.errors import ConfigurationError, SubscriptionError
-from twopc.sql.describe import describe
+from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
+from twopc.propagation import Propagation
+
+SyncType = Literal["automatic", "replication support only", "none"]
+Connection = AsyncConnection[Any]
 
 
-class Replication(Wiring):
+class Replication(Scripting):
     """A topology that publishes and subscribes."""
 
     def __init__(self, **wiring: Any) -> None:
         super().__init__(**wiring)
         self._published: list[tuple[str, str]] = []
-        self._subscribed: list[str] = []
 
-    def sites(self, subscriber: str) -> Sites:
-        """The names under which a Subscriber and the Publisher take part in transactions."""
-        return Sites(publisher=self.publisher, subscriber=subscriber)
+    # -- articles ----------------------------------------------------------------------------------
 
     async def publish(
         self,
@@ -42,8 +43,18 @@ class Replication(Wiring):
         schema: str = "public",
         columns: Sequence[str] | None = None,
         row_filter: str | None = None,
+        propagate: Mapping[str, str] | None = None,
+        propagation: Propagation | None = None,
     ) -> Article:
-        """Publish a table; see `publisher.publication.publish`."""
+        """Publish a table; see `publisher.publication.publish`.
+
+        Subscribers that are there already get it by `refresh_subscriptions`.
+
+        Args:
+            propagate: how each operation travels, as ``{"ins": "CALL", "upd": "XCALL sp_mine"}``; what is
+                left out travels as in the original.
+            propagation: the same as a value.
+        """
         connection = await self.admin(self.publisher)
         article = await publication.publish(
             connection,
@@ -51,14 +62,17 @@ class Replication(Wiring):
             table,
             columns=tuple(columns) if columns is not None else None,
             row_filter=row_filter,
+            propagation=propagation or _propagation(propagate or {}),
         )
         await grant_tables(connection, schema, table, self.node(self.publisher).app_role)
         self._published.append((schema, table))
+        if await self.distributes_already():
+            await self.register()
         return article
 
     async def take_away(self) -> None:
         """As `Wiring.take_away`: subscriptions, then articles, then what they stand on."""
-        for name in [n for n in self._subscribed if not self.node(n).embedded]:
+        for name in [n for n in self.subscribed if not self.node(n).embedded]:
             await self.unsubscribe(name)
         if self.nodes and not self.node(self.publisher).embedded:
             for schema, table in [*self._published]:
@@ -73,113 +87,12 @@ class Replication(Wiring):
         if (schema, table) in self._published:
             self._published.remove((schema, table))
 
-    async def subscribe(self, subscriber: str) -> None:
-        """Give a Subscriber every article: tables, rows, link and triggers.
-
-        Raises:
-            SubscriptionError: it subscribes already, or a table of its own is in the way: nothing is
-                left half-installed at either end. Or a user's trigger fires before ours: then the
-                subscription is there, but inactive until `activate`.
-        """
-        node, publisher = self.node(subscriber), await self.admin(self.publisher)
-        if node.kind != "subscriber":
-            raise ConfigurationError(f"{subscriber!r} is the {node.kind}, not a Subscriber")
-        here = await self.admin(subscriber)
-        articles = await publication.articles(publisher)
-        if not articles:
-            raise SubscriptionError("nothing is published yet: publish a table first")
-        link, sites = await self._register(subscriber), self.sites(subscriber)
-        try:
-            async with here.transaction():
-                await subscription.install(here, sites, link)
-                async with initial.reading(publisher):
-                    copies = await initial.bring(
-                        publisher, here, articles, node.app_role, rows=True
-                    )
-                found = [
-                    obstacle
-                    for article, copy in zip(articles, copies, strict=True)
-                    for obstacle in await subscription.subscribe(here, article, sites, **copy)
-                ]
-                await subscription.register_role(here, node.app_role, node.coordinator_role)
-                await install_participant(
-                    here, subscription.owner_role(node.database), node.coordinator_role
-                )
-        except BaseException:
-            await subscriptions.drop_subscription(publisher, subscriber)
-            raise
-        self._subscribed.append(subscriber)
-        if found:
-            raise SubscriptionError(subscription.inactive_message(found))
-
-    async def _register(self, subscriber: str) -> subscription.LinkAddress:
-        """Let the Publisher know the Subscriber, and the coordinator finish its link's branches."""
-        publisher = await self.admin(self.publisher)
-        registered, password = await subscriptions.add_subscription(publisher, subscriber)
-        await publisher.execute(
-            sql.SQL("grant {} to {}").format(
-                sql.Identifier(registered.link_role),
-                sql.Identifier(self.node(subscriber).coordinator_role),
-            )
-        )
-        return subscription.LinkAddress(
-            options=self.node(self.publisher).link_options,
-            role=registered.link_role,
-            password=password,
-            lock_timeout_ms=self.lock_timeout_ms,
-        )
-
-    async def script(self, subscriber: str, *, role: str | None = None) -> SyncScript:
-        """What a Subscriber must run that has the tables and rows already; see `sim.script`.
-
-        The Publisher knows the Subscriber from then on.
-
-        Args:
-            role: the application's role there; None: the topology's.
-
-        Raises:
-            SubscriptionError: it subscribes already, or a table of it does not match.
-        """
-        node, here = self.node(subscriber), await self.admin(subscriber)
-        link, sites = await self._register(subscriber), self.sites(subscriber)
-        try:
-            commands = []
-            for article in await publication.articles(await self.admin(self.publisher)):
-                tables.check_same_shape(
-                    article, await describe(here, article.schema, article.table)
-                )
-                texts, _ = await subscription.article_commands(here, article, sites)
-                commands.append(texts)
-        except BaseException:
-            await subscriptions.drop_subscription(await self.admin(self.publisher), subscriber)
-            raise
-        text = script_synctran_commands(
-            commands,
-            database=node.database,
-            sites=sites,
-            link=link,
-            app_role=role or node.app_role,
-            coordinator_role=node.coordinator_role,
-        )
-        return SyncScript(text=text, role=link.role, password=link.password)
-
-    async def add_sync_triggers(self, subscriber: str, script: SyncScript) -> None:
-        """Run the script of a subscription; see `subscriber.subscription.addsynctriggers`.
-
-        Raises:
-            SubscriptionError: it cannot be run; nothing was changed at the Subscriber.
-        """
-        here, role = await self.admin(subscriber), self.node(subscriber).app_role
-        await subscription.addsynctriggers(here, script.text, script.role, script.password)
-        for article in await publication.articles(await self.admin(self.publisher)):
-            await grant_tables(here, article.schema, article.table, role)
-        self._subscribed.append(subscriber)
-
     async def regenerate(self, table: str, *, schema: str = "public") -> Article:
         """Make the objects of an article fit its table again, at the Publisher and every Subscriber.
 
         After an ALTER TABLE at the Publisher, and the same at each Subscriber. A table that was renamed
-        goes by its new name.
+        goes by its new name. Changes that were made before must have been delivered (`sync`): they have
+        the old shape.
 
         Raises:
             ArticleError: the table is not published, or can no longer be published so.
@@ -200,9 +113,175 @@ class Replication(Wiring):
                 await self.admin(subscriber), article, self.sites(subscriber)
             )
         ]
+        if await self.distributes_already():
+            await self.register()
+            for subscriber in known:
+                mine = await self.chosen_articles(subscriber)
+                await self.create_procedures(
+                    subscriber, [each for each in mine if each.article.name == article.name]
+                )
         if found:
             raise SubscriptionError(subscription.inactive_message(found))
         return article
+
+    # -- subscriptions -----------------------------------------------------------------------------
+
+    async def subscribe(
+        self,
+        subscriber: str,
+        *,
+        sync: SyncType = "automatic",
+        filters: Mapping[str, str] | None = None,
+        profile: Profile | None = None,
+        scripts: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """Give a Subscriber every article: tables, rows, link, triggers, and what agents call.
+
+        Others may go on writing meanwhile: what the copy has not seen is delivered by the first `sync`.
+
+        Args:
+            sync: ``automatic`` copies tables and rows; ``replication support only`` finds them there, as
+                the Publisher has them now, row versions included; ``none`` too, and its triggers are made
+                by a script (see `script`).
+            filters: by table, a condition: only rows that fulfil it come here.
+            profile: what its agent is set to.
+            scripts: by table, SQL that makes procedures of the user's own, which `publish` names.
+
+        Raises:
+            SubscriptionError: it subscribes already, or a table of its own is in the way: nothing is
+                left half-installed at either end. Or a user's trigger fires before ours: then the
+                subscription is there, but inactive until `activate`.
+            ServerError: a prepared transaction (named) keeps the log from being read from here on.
+        """
+        node = self.node(subscriber)
+        if node.kind != "subscriber":
+            raise ConfigurationError(f"{subscriber!r} is the {node.kind}, not a Subscriber")
+        if not self.distribute and (filters or sync != "automatic"):
+            raise ConfigurationError(
+                f"{subscriber!r}: filters and sync={sync!r} need distribution, which this topology was "
+                "made without"
+            )
+        if sync == "none":
+            script = await self.script(subscriber, filters=filters)
+            await self.add_sync_triggers(subscriber, script, profile=profile, scripts=scripts)
+            return
+        articles = await self.choose(filters or {})
+        if not articles:
+            raise SubscriptionError("nothing is published yet: publish a table first")
+        link = await self.register_link(subscriber)
+        self.profiles[subscriber] = profile or Profile()
+        try:
+            if self.distribute:
+                await self.announce(subscriber, articles, link_role=link.role, sync_type=sync)
+            found = await self._bring(subscriber, articles, link, sync, scripts or {})
+        except BaseException:
+            await self.forget_subscriber(subscriber)
+            raise
+        self.subscribed.append(subscriber)
+        if found:
+            raise SubscriptionError(subscription.inactive_message(found))
+
+    async def _bring(
+        self,
+        subscriber: str,
+        articles: Sequence[DistributedArticle],
+        link: subscription.LinkAddress | None,
+        sync: SyncType,
+        scripts: Mapping[str, Sequence[str]],
+    ) -> list[Any]:
+        """Everything that a Subscriber needs for some articles, in one transaction there.
+
+        Args:
+            link: of a new subscription; None: the Subscriber has others already.
+
+        Returns:
+            What keeps our triggers from firing first.
+        """
+        node, sites = self.node(subscriber), self.sites(subscriber)
+        here, publisher = await self.admin(subscriber), await self.admin(self.publisher)
+        plain = [each.article for each in articles]
+        async with here.transaction():
+            if link is not None:
+                await subscription.install(here, sites, link)
+            if self.distribute:
+                await procedures.install(here, node.agent_role)
+                await self.hold_agent(subscriber)
+            async with initial.reading(publisher) as moment:
+                copies = await initial.bring(
+                    publisher, here, plain, node.app_role, rows=sync == "automatic"
+                )
+            found = [
+                obstacle
+                for article, copy in zip(plain, copies, strict=True)
+                for obstacle in await subscription.subscribe(here, article, sites, **copy)
+            ]
+            if link is not None:
+                await subscription.register_role(here, node.app_role, node.coordinator_role)
+                await install_participant(
+                    here, subscription.owner_role(node.database), node.coordinator_role
+                )
+            if self.distribute:
+                await self.create_procedures(subscriber, articles, scripts)
+                # before the commit: an agent that sees it too soon waits for us, and finds it changed
+                await self.start_from(subscriber, articles, moment)
+        return found
+
+    async def refresh_subscriptions(self, *subscribers: str) -> None:
+        """Give Subscribers (all) the articles that were published after they subscribed.
+
+        As sp_refreshsubscriptions and the snapshot agent: tables and rows are copied while others write.
+        """
+        for subscriber in subscribers or tuple(self.subscribed):
+            known = {each.article.name for each in await self.subscribed_articles(subscriber)}
+            articles = [each for each in await self.choose({}) if each.article.name not in known]
+            if not articles:
+                continue
+            role = await self.link_role(subscriber)
+            await self.announce(subscriber, articles, link_role=role, sync_type="automatic")
+            try:
+                found = await self._bring(subscriber, articles, None, "automatic", {})
+            except BaseException:
+                await self.withdraw(subscriber, articles)
+                raise
+            if found:
+                raise SubscriptionError(subscription.inactive_message(found))
+
+    async def unsubscribe(self, subscriber: str) -> None:
+        """Take a subscription away at both ends; the rows stay."""
+        here, node = await self.admin(subscriber), self.node(subscriber)
+        await self.dismiss_agent(subscriber)
+        if self.distribute:
+            await procedures.drop_all(here)
+        for schema, table in await subscription.uninstall(here):
+            for role in (node.app_role, node.agent_role) if self.distribute else (node.app_role,):
+                await revoke_tables(here, schema, table, role)
+        await self.forget_subscriber(subscriber)
+        if subscriber in self.subscribed:
+            self.subscribed.remove(subscriber)
+
+    async def reinitialise(self, subscriber: str) -> None:
+        """Copy everything to a Subscriber anew, while others go on; its own transactions are waited for.
+
+        Raises:
+            SubscriptionError: it does not subscribe, or came without rows (21070).
+            LockTimeoutError: a transaction there does not end.
+        """
+        articles = await self.chosen_articles(subscriber)
+        if not articles:
+            raise SubscriptionError(f"{subscriber!r} does not subscribe: subscribe it first")
+        here, publisher = await self.admin(subscriber), await self.admin(self.publisher)
+        plain = [each.article for each in articles]
+        async with here.transaction():
+            await self.hold_agent(
+                subscriber
+            )  # first, as the agent does, or they wait for each other
+            await initial.lock_out(here, plain, self.lock_timeout_ms)
+            await initial.until_finished(
+                publisher, await self.link_role(subscriber), self.lock_timeout_ms
+            )
+            async with initial.reading(publisher) as moment:
+                await initial.bring_again(publisher, here, plain)
+            await self.start_from(subscriber, articles, moment)
 
     async def activate(self, subscriber: str) -> None:
         """Let a Subscriber's changes through again once nothing keeps our triggers from firing first.
@@ -213,11 +292,13 @@ class Replication(Wiring):
         articles = await publication.articles(await self.admin(self.publisher))
         await subscription.activate(await self.admin(subscriber), articles, self.sites(subscriber))
 
-    async def unsubscribe(self, subscriber: str) -> None:
-        """Take a subscription away at both ends; the rows stay."""
-        here, role = await self.admin(subscriber), self.node(subscriber).app_role
-        for schema, table in await subscription.uninstall(here):
-            await revoke_tables(here, schema, table, role)
-        await subscriptions.drop_subscription(await self.admin(self.publisher), subscriber)
-        if subscriber in self._subscribed:
-            self._subscribed.remove(subscriber)
+
+def _propagation(propagate: Mapping[str, str]) -> Propagation:
+    """How an article travels, from what differs from the original's defaults."""
+    default = Propagation().as_json()
+    unknown = sorted(set(propagate) - set(default))
+    if unknown:
+        raise ArticleError(
+            f"propagation of {unknown[0]!r}: operations are {', '.join(map(repr, default))}"
+        )
+    return Propagation.from_json({**default, **propagate})

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, TypedDict
 
 from sim.topology.blocking import blocking
-from sim.topology.replication import Replication
+from sim.topology.inspection import Inspection
 from twopc.drivers.coordinator import PostgresCoordinator
 from twopc.drivers.in_doubt import InDoubtBranch
 from twopc.drivers.oneshot import Done
@@ -16,7 +16,7 @@ from twopc.drivers.participant import ParticipantAddress
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import Settled
 from twopc.drivers.transaction import Transaction
-from twopc.errors import ConfigurationError
+from twopc.errors import ConfigurationError, InDoubtError
 from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
 from twopc.server import Server
@@ -31,7 +31,7 @@ class _Options(TypedDict):
     role: str | None
 
 
-class Topology(Replication):
+class Topology(Inspection):
     """One Publisher and its Subscribers, as real PostgreSQL databases; an async context manager.
 
     Args:
@@ -240,3 +240,23 @@ class Topology(Replication):
     async def in_doubt(self) -> list[InDoubtBranch]:
         """Every prepared branch at any node, oldest first, with what will become of it."""
         return await (await self.coordinator()).in_doubt()
+
+    async def settle(self, timeout_ms: int = 10_000) -> None:
+        """Bring everything to rest: no branch is prepared any more, and every Subscriber has got everything.
+
+        Raises:
+            InDoubtError: a branch stays prepared (named).
+            DeliveryError: a change cannot be applied at a Subscriber.
+        """
+        until = asyncio.get_running_loop().time() + timeout_ms / 1000
+        while branches := [each for each in await self.in_doubt() if each.ours]:
+            if asyncio.get_running_loop().time() > until:
+                raise InDoubtError(
+                    f"{branches[0].gid} is still prepared at {branches[0].node}: "
+                    f"{branches[0].next_action}",
+                    gid=branches[0].gid,
+                    node=branches[0].node,
+                )
+            await self.recover()
+        if await self.distributes_already():
+            await self.sync()

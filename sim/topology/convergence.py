@@ -1,0 +1,97 @@
+"""Do Publisher and Subscribers hold the same rows? By key, column by column, row versions included.
+
+For tests and scenarios: it reads whole tables, and tells more than a checksum can. Knows nothing of how
+changes travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from twopc.articles import Article
+from twopc.names import VERSION_COLUMN
+from twopc.sql import fragments as f
+
+Connection = AsyncConnection[Any]
+Rows = Mapping[tuple[str, ...], tuple[str | None, ...]]
+
+#: Keys that are named of one table.
+_NAMED = 10
+#: Both ends must write values alike, whatever their databases are set to.
+_SETTINGS = (
+    "set local timezone = 'UTC'; set local datestyle = 'ISO'; set local intervalstyle = 'postgres'; "
+    "set local extra_float_digits = 1; set local bytea_output = 'hex'; set local lc_monetary = 'C'"
+)
+
+
+async def differences(
+    publisher: Connection,
+    subscriber: Connection,
+    article: Article,
+    *,
+    publisher_name: str,
+    subscriber_name: str,
+) -> list[str]:
+    """What a Subscriber's copy lacks, has too much, or has otherwise; a line for each key.
+
+    Args:
+        article: with the filter that holds for this Subscriber.
+    """
+    there = await _rows(publisher, article, article.row_filter)
+    here = await _rows(subscriber, article, None)
+    names = [column.name for column in article.columns]
+    lines = []
+    for key in sorted(there.keys() | here.keys()):
+        wanted, held = there.get(key), here.get(key)
+        if wanted == held:
+            continue
+        where = f"{article.name} {_key(article, key)} at {subscriber_name}"
+        if held is None:
+            lines.append(f"{where} is missing")
+        elif wanted is None:
+            lines.append(f"{where} is not at {publisher_name}")
+        else:
+            differ = _differ(names, wanted, held)
+            lines.append(f"{where} differs from {publisher_name}: {', '.join(differ)}")
+    if len(lines) > _NAMED:
+        lines[_NAMED:] = [f"{article.name} at {subscriber_name}: {len(lines) - _NAMED} keys more"]
+    return lines
+
+
+def _differ(
+    names: Sequence[str], wanted: Sequence[str | None], held: Sequence[str | None]
+) -> list[str]:
+    """The columns whose values differ; of versions the values say nothing to anybody."""
+    told = []
+    for name, there, here in zip(names, wanted, held, strict=True):
+        if there != here:
+            told.append(
+                "row version" if name == VERSION_COLUMN else f"{name} {here!r}, not {there!r}"
+            )
+    return told
+
+
+def _key(article: Article, key: Sequence[str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in zip(article.key, key, strict=True))
+
+
+async def _rows(connection: Connection, article: Article, condition: str | None) -> Rows:
+    """The rows by their key, every value as text."""
+    query = sql.SQL("select {}, {} from {} where {}").format(
+        _texts(article.key),
+        _texts([column.name for column in article.columns]),
+        f.table_of(article),
+        f.raw(condition) if condition else sql.SQL("true"),
+    )
+    width = len(article.key)
+    async with connection.transaction():
+        await connection.execute(_SETTINGS)
+        cursor = await connection.execute(query)
+        return {tuple(row[:width]): tuple(row[width:]) for row in await cursor.fetchall()}
+
+
+def _texts(columns: Sequence[str]) -> sql.Composed:
+    return sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in columns)

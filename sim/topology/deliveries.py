@@ -1,0 +1,142 @@
+"""What agents have delivered, passed over and left out, told transaction by transaction.
+
+For scenarios and tests: read back from the distribution database, between two positions of a Subscriber.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from twopc.distributed import DistributedArticle
+from twopc.names import BranchId
+from twopc.propagation import CommandType, Format, parameters, record_values
+
+Connection = AsyncConnection[Any]
+
+_COMMANDS = """
+select t.xact_seqno::text, t.xact_id::text, coalesce(o.srvname, ''),
+       bool_and(s.loopback_detection and s.originator_id = coalesce(c.originator_id, t.originator_id)) is true,
+       coalesce((select max(h.error) from msrepl.msdistribution_history h
+                 where h.publisher_database_id = t.publisher_database_id and h.subscriber = s.subscriber
+                   and h.event = 'skipped' and h.xact_seqno = t.xact_seqno), ''),
+       array_agg(c.article_id order by c.command_id), array_agg(c.type order by c.command_id),
+       array_agg(c.command order by c.command_id)
+from msrepl.msrepl_transactions t
+join msrepl.msrepl_commands c using (publisher_database_id, xact_seqno)
+join msrepl.mssubscriptions s using (publisher_database_id, article_id)
+left join msrepl.msrepl_originators o on o.id = coalesce(c.originator_id, t.originator_id)
+where t.publisher_database_id = %(publisher)s and s.subscriber = %(subscriber)s
+  and t.xact_seqno > %(after)s::pg_lsn and t.xact_seqno <= %(upto)s::pg_lsn
+  and t.xact_seqno > s.subscription_seqno
+  and (t.xact_seqno > s.copy_seqno or not pg_visible_in_snapshot(t.xact_id, s.copy_snapshot))
+group by t.publisher_database_id, t.xact_seqno, t.xact_id, o.srvname, s.subscriber
+order by t.xact_seqno
+"""
+_OPERATIONS = {
+    CommandType.INSERT: ("ins", "insert"),
+    CommandType.UPDATE: ("upd", "update"),
+    CommandType.DELETE: ("del", "delete"),
+}
+#: Commands that are told of one transaction.
+_TOLD = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What an agent did with one transaction, or with the part of it that has one origin."""
+
+    subscriber: str
+    seqno: str
+    """Its commit LSN at the Publisher."""
+    origin: str
+    """The Subscriber that it came from; empty: the Publisher itself."""
+    gid: str
+    """The global transaction, without a branch; empty: a plain one."""
+    commands: tuple[str, ...]
+    """``update account id=1``."""
+    suppressed: bool
+    """It was the Subscriber's own: not delivered."""
+    skipped: str
+    """The error for which it was left out; empty: it was not."""
+
+
+async def between(
+    distribution: Connection,
+    publisher: Connection,
+    number: int,
+    subscriber: str,
+    articles: Iterable[DistributedArticle],
+    *,
+    after: str,
+    upto: str,
+) -> list[Delivery]:
+    """What an agent has met between two positions of its Subscriber, in that order.
+
+    Args:
+        number: the Publisher's number in the distribution database.
+    """
+    known = {article.article_id: article for article in articles}
+    cursor = await distribution.execute(
+        _COMMANDS,
+        {"publisher": number, "subscriber": subscriber, "after": after, "upto": upto},
+    )
+    rows = await cursor.fetchall()
+    gids = await _gids(publisher, [xid for _, xid, *_ in rows])
+    return [
+        Delivery(
+            subscriber=subscriber,
+            seqno=seqno,
+            origin=origin,
+            gid=gids.get(xid, ""),
+            commands=_words(known, zip(numbers, kinds, commands, strict=True)),
+            suppressed=own,
+            skipped=skipped,
+        )
+        for seqno, xid, origin, own, skipped, numbers, kinds, commands in rows
+    ]
+
+
+async def _gids(publisher: Connection, xids: list[str]) -> dict[str, str]:
+    """The global transactions behind the Publisher's transactions, by their ids."""
+    cursor = await publisher.execute(
+        "select xid::text, gid from msrepl.branch_marker where xid = any (%s::xid8[])", (xids,)
+    )
+    found = {}
+    for xid, gid in await cursor.fetchall():
+        branch = BranchId.parse(gid)
+        if branch is not None:
+            found[xid] = str(branch.global_id)
+    return found
+
+
+def _words(
+    known: Mapping[int, DistributedArticle], commands: Iterable[tuple[int, int, str]]
+) -> tuple[str, ...]:
+    told = [command_words(known.get(number), kind, text) for number, kind, text in commands]
+    if len(told) > _TOLD:
+        told[_TOLD:] = [f"{len(told) - _TOLD} more"]
+    return tuple(told)
+
+
+def command_words(article: DistributedArticle | None, kind: int, command: str) -> str:
+    """A command in a few words: what is done to which row."""
+    operation, verb = _OPERATIONS.get(kind, ("", ""))
+    if article is None or not operation:
+        return command
+    form = article.propagation.method(operation).format
+    if form in (Format.SQL, Format.NONE):
+        return command
+    wanted = parameters(article.article, operation, form)
+    values = dict(zip((each.name for each in wanted), record_values(command.encode()), strict=True))
+    shown = []
+    for place, name in enumerate(article.article.key, 1):
+        at = [column.name for column in article.article.value_columns].index(name) + 1
+        value = next(
+            values[each] for each in (f"pkc{place}", f"old_c{at}", f"c{at}") if each in values
+        )
+        shown.append(f"{name}={'null' if value is None else value.decode()}")
+    return f"{verb} {article.article.name} {', '.join(shown)}"

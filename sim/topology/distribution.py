@@ -1,0 +1,276 @@
+"""The log reader and the agents of a topology, in this process: driven to a position, or left running.
+
+Nothing here waits for time to pass: a position of the Publisher's log is taken, and the log reader and the
+agents work until they have come to it. Knows nothing of what they do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from publisher.distribution import agents
+from publisher.posting import post_message, stored_message
+from sim.topology.registration import Registration
+from subscriber.distribution_agent import AheadError, Delivered, DistributionAgent, Profile
+from twopc.errors import ConfigurationError
+from twopc.log import get_logger
+from twopc.lsn import lsn_value
+
+if TYPE_CHECKING:
+    from publisher.log_reader import LogReader
+
+_log = get_logger(__name__)
+
+#: How often positions are looked at while agents are running by themselves.
+_LOOK_EVERY_S = 0.002
+#: Further attempts of a driven agent that has met what may be a change that the log reader has not read yet.
+_ATTEMPTS = 5
+
+
+class Distribution(Registration):
+    """A topology that can deliver."""
+
+    def __init__(self, **wiring: Any) -> None:
+        super().__init__(**wiring)
+        self.profiles: dict[str, Profile] = {}
+        """What each Subscriber's agent is set to."""
+        self.subscribed: list[str] = []
+        """The Subscribers that this object has subscribed."""
+        self._reader: LogReader | None = None
+        self._agents: dict[str, DistributionAgent] = {}
+        self._driving = asyncio.Lock()
+        self._stop = asyncio.Event()
+        self._running: dict[str, asyncio.Task[Any]] = {}
+
+    async def close(self) -> None:
+        """End everything that was started; harmless twice."""
+        await self.stop_agents()
+        await super().close()
+
+    async def distributes_already(self) -> bool:
+        """Somebody subscribes, so that the distribution database knows the Publisher."""
+        return self.distribute and bool(await self.distribution_subscribers())
+
+    async def distribution_subscribers(self) -> list[str]:
+        """The Subscribers that have an agent, as the distribution database knows them."""
+        if not self.distribute:
+            return []
+        found = await agents(await self.admin(self.distribution))
+        return [
+            each.subscriber
+            for each in found
+            if each.publisher == self.publisher and each.subscriber in self.nodes
+        ]
+
+    # -- delivering --------------------------------------------------------------------------------
+
+    async def sync(self, *subscribers: str) -> dict[str, Delivered]:
+        """Deliver everything that is committed at the Publisher at this moment to Subscribers (all).
+
+        A transaction that was refused because its Subscriber's copy is stale can then be tried again.
+
+        Returns:
+            What each agent has done; nothing of agents that are running by themselves.
+
+        Raises:
+            ConfigurationError: one does not subscribe.
+            DeliveryError: a change cannot be applied at one of them; the others have got everything.
+        """
+        number = await self.publisher_number()
+        known = await self.distribution_subscribers()
+        for name in subscribers:
+            if name not in known:
+                raise ConfigurationError(
+                    f"{name!r} does not subscribe; Subscribers are {', '.join(known) or 'none'}"
+                )
+        wanted = list(dict.fromkeys(subscribers or known))
+        upto = await self._flushed()
+        if self._running:
+            await self._until_delivered(number, wanted, upto)
+            return {}
+        async with self._driving:
+            await self._read()
+            done = await asyncio.gather(
+                *(self._drive(name) for name in wanted), return_exceptions=True
+            )
+        failures = [each for each in done if isinstance(each, BaseException)]
+        if failures:
+            for further in failures[1:]:
+                _log.warning("a Subscriber did not get everything", error=str(further))
+            raise failures[0]
+        return {
+            name: each
+            for name, each in zip(wanted, done, strict=True)
+            if isinstance(each, Delivered)
+        }
+
+    async def _flushed(self) -> str:
+        """A position behind everything committed so far, all of it on its way out of the server."""
+        rows = await self.execute(
+            self.publisher, "select pg_logical_emit_message(false, 'msrepl', '', true)::text"
+        )
+        return str(rows[0][0])
+
+    async def _read(self) -> None:
+        """Have the log reader store everything that the log holds now."""
+        if self._reader is None:
+            self._reader = self.make_reader()
+        try:
+            while (await self._reader.run_once()).transactions:
+                pass
+        except BaseException:
+            await self._close_reader()
+            raise
+
+    async def _drive(self, subscriber: str) -> Delivered:
+        agent = self._agents.get(subscriber)
+        if agent is None:
+            agent = self._agents[subscriber] = self.make_agent(subscriber)
+        for _ in range(_ATTEMPTS):
+            try:
+                return await agent.run_once(final=False)
+            except AheadError:
+                # what it clashes with came from the Subscriber itself, after the log was read
+                await self._read()
+        return await agent.run_once()
+
+    def make_reader(self) -> LogReader:
+        """The Publisher's log reader, not opened yet."""
+        from publisher.log_reader import LogReader
+
+        return LogReader(
+            publisher=self.publisher,
+            publisher_dsn=self.node(self.publisher).logreader_dsn,
+            distribution_dsn=self.node(self.distribution).logreader_dsn,
+            slot=self.slot,
+        )
+
+    def make_agent(self, subscriber: str) -> DistributionAgent:
+        """A Subscriber's agent, not opened yet."""
+        return DistributionAgent(
+            subscriber=subscriber,
+            publisher=self.publisher,
+            distribution_dsn=self.node(self.distribution).agent_dsn,
+            subscriber_dsn=self.node(subscriber).agent_dsn,
+            profile=self.profiles.get(subscriber),
+        )
+
+    # -- running by themselves ---------------------------------------------------------------------
+
+    async def start_agents(self) -> None:
+        """Have the log reader and every Subscriber's agent run in this process until `stop_agents`.
+
+        Raises:
+            ConfigurationError: nobody subscribes.
+        """
+        await self.publisher_number()
+        async with self._driving:
+            await self._close_driven()
+            if self._running:
+                return
+            self._stop = asyncio.Event()
+            self._running[""] = asyncio.create_task(
+                self.make_reader().run(self._stop), name="log reader"
+            )
+            for name in await self.distribution_subscribers():
+                self._start_agent(name)
+
+    def _start_agent(self, subscriber: str) -> None:
+        self._running[subscriber] = asyncio.create_task(
+            self.make_agent(subscriber).run(self._stop), name=f"agent of {subscriber}"
+        )
+
+    async def stop_agents(self) -> None:
+        """End the log reader and the agents of this process, between two transactions; harmless twice."""
+        self._stop.set()
+        running, self._running = self._running, {}
+        for name, done in zip(
+            running, await asyncio.gather(*running.values(), return_exceptions=True), strict=True
+        ):
+            if isinstance(done, Exception):
+                _log.warning("it had stopped by itself", who=name or "log reader", error=str(done))
+        await self._close_driven()
+
+    async def _close_driven(self) -> None:
+        await self._close_reader()
+        for agent in self._agents.values():
+            await agent.close()
+        self._agents.clear()
+
+    async def _close_reader(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            await reader.close()
+
+    async def _until_delivered(self, number: int, subscribers: list[str], upto: str) -> None:
+        """Wait until agents that run by themselves have delivered everything up to a position.
+
+        Raises:
+            DeliveryError: the log reader, or an agent, has stopped.
+        """
+        token = await post_message(await self.admin(self.publisher), "tracer_token", {})
+        distribution = await self.admin(self.distribution)
+        left = set(subscribers)
+        seqno: str | None = None
+        while left:
+            for name in ("", *left):
+                task = self._running.get(name)
+                if task is not None and task.done():
+                    await task  # raises what it has stopped for
+            seqno = seqno or await stored_message(distribution, self.publisher, token)
+            if seqno is not None:
+                for name in tuple(left):
+                    if lsn_value(await self.position(name)) >= lsn_value(seqno):
+                        left.discard(name)
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def position(self, subscriber: str) -> str:
+        """Up to where everything is at a Subscriber, a pg_lsn; ``0/0`` if nothing was ever delivered."""
+        rows = await self.execute(
+            subscriber,
+            "select transaction_timestamp::text from msrepl.msreplication_subscriptions "
+            "where publisher = %s and stream = 0",
+            (self.publisher,),
+        )
+        return str(rows[0][0]) if rows else "0/0"
+
+    # -- while a subscription changes --------------------------------------------------------------
+
+    async def dismiss_agent(self, subscriber: str) -> None:
+        """End a Subscriber's agent in this process; the next `sync` makes another."""
+        agent = self._agents.pop(subscriber, None)
+        if agent is not None:
+            await agent.close()
+        task = self._running.pop(subscriber, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def hold_agent(self, subscriber: str) -> None:
+        """Keep a Subscriber's agent, wherever it runs, from delivering until the transaction ends there.
+
+        An agent moves the position from where it found it, so one that has planned a batch before finds
+        it elsewhere afterwards, and plans anew: with what is subscribed then. No transaction commits
+        within the byte by which it moves.
+        """
+        await self.dismiss_agent(subscriber)
+        await self.execute(
+            subscriber,
+            """
+            insert into msrepl.msreplication_subscriptions as s (publisher, publisher_db)
+            values (%s, %s)
+            on conflict (publisher, stream) do update
+            set transaction_timestamp = s.transaction_timestamp + 1::numeric
+            """,
+            (self.publisher, self.node(self.publisher).database),
+        )
+
+    async def agent_processes(self, subscriber: str) -> list[tuple[str, int]]:
+        """Node and process of the sessions of a Subscriber's agent there."""
+        rows = await self.execute(
+            subscriber,
+            "select pid from pg_stat_activity where datname = current_database() and usename = %s",
+            (self.node(subscriber).agent_role,),
+        )
+        return [(subscriber, pid) for (pid,) in rows]

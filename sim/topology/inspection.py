@@ -1,0 +1,160 @@
+"""Looking at a topology that distributes: are the sites equal, what was delivered, how far is everybody?
+
+Changes nothing but what a validation is asked to repair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from publisher import publication, slot, tracer
+from publisher.distribution import (
+    AgentStatus,
+    BrowsedCommand,
+    CleanUp,
+    ReaderStatus,
+    agents,
+    browse,
+    clean_up,
+    readers,
+)
+from publisher.posting import Posted
+from publisher.slot import SlotState
+from sim import validation
+from sim.topology import deliveries
+from sim.topology.convergence import differences
+from sim.topology.deliveries import Delivery
+from sim.topology.replication import Replication
+from twopc.articles import Article
+from twopc.validation import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionStatus:
+    """How far everybody is."""
+
+    reader: ReaderStatus | None
+    """None: nobody subscribes."""
+    slot: SlotState | None
+    """As the Publisher shows it."""
+    agents: tuple[AgentStatus, ...]
+
+
+class Inspection(Replication):
+    """A topology that can be looked at."""
+
+    def __init__(self, **wiring: Any) -> None:
+        super().__init__(**wiring)
+        self._told: dict[str, str] = {}
+        """Up to where deliveries were told, by Subscriber."""
+
+    async def assert_converged(self, *tables: str) -> None:
+        """Fail unless every Subscriber holds the Publisher's rows, those that belong to it.
+
+        Everything must be delivered (`sync`, `settle`). Row versions count: a Subscriber with another one
+        would be refused at its next change.
+
+        Args:
+            tables: ``table`` or ``schema.table``; none: all that are published.
+
+        Raises:
+            AssertionError: names the keys that differ, and how.
+        """
+        publisher = await self.admin(self.publisher)
+        found: list[str] = []
+        for subscriber in self.subscribed or self.subscribers:
+            for article in await self._articles_at(subscriber):
+                if not tables or article.name in tables:
+                    found += await differences(
+                        publisher,
+                        await self.admin(subscriber),
+                        article,
+                        publisher_name=self.publisher,
+                        subscriber_name=subscriber,
+                    )
+        if found:
+            raise AssertionError("not converged:\n  " + "\n  ".join(found))
+
+    async def _articles_at(self, subscriber: str) -> list[Article]:
+        """What a Subscriber should hold, with the columns that its table has."""
+        if not self.distribute:
+            return list(await publication.articles(await self.admin(self.publisher)))
+        return [each.article for each in await self.chosen_articles(subscriber)]
+
+    async def take_deliveries(self) -> list[Delivery]:
+        """What the agents have met since this was asked last: delivered, passed over, left out."""
+        number = await self.publisher_number()
+        found: list[Delivery] = []
+        for subscriber in await self.distribution_subscribers():
+            after = self._told.get(subscriber, "0/0")
+            upto = self._told[subscriber] = await self.position(subscriber)
+            found += await deliveries.between(
+                await self.admin(self.distribution),
+                await self.admin(self.publisher),
+                number,
+                subscriber,
+                await self.subscribed_articles(subscriber),
+                after=after,
+                upto=upto,
+            )
+        return found
+
+    async def distribution_status(self) -> DistributionStatus:
+        """How far the log reader and the agents are, and how the slot is."""
+        distribution = await self.admin(self.distribution)
+        mine = [each for each in await readers(distribution) if each.publisher == self.publisher]
+        return DistributionStatus(
+            reader=mine[0] if mine else None,
+            slot=await slot.look(await self.admin(self.publisher), mine[0].slot) if mine else None,
+            agents=tuple(
+                each for each in await agents(distribution) if each.publisher == self.publisher
+            ),
+        )
+
+    async def browse(self, **choice: Any) -> list[BrowsedCommand]:
+        """The stored commands, readable; see `publisher.distribution.browse`."""
+        return await browse(await self.admin(self.distribution), self.publisher, **choice)
+
+    async def clean_up(self, **retention: Any) -> CleanUp:
+        """Remove what every Subscriber has got; see `publisher.distribution.clean_up`."""
+        return await clean_up(await self.admin(self.distribution), **retention)
+
+    async def post_tracer_token(self) -> Posted:
+        """Post a token that is timed on its way to every Subscriber; see `publisher.tracer`."""
+        return await tracer.post_tracer_token(await self.admin(self.publisher))
+
+    async def tracer_history(self, **choice: Any) -> Sequence[tracer.Passage]:
+        """Where the tokens are, the latest first; see `publisher.tracer`."""
+        return await tracer.tracer_history(
+            await self.admin(self.publisher),
+            await self.admin(self.distribution),
+            self.publisher,
+            **choice,
+        )
+
+    async def validate(
+        self, *subscribers: str, tables: Sequence[str] = (), repair: bool = False
+    ) -> list[Verdict]:
+        """Compare Subscribers (all) with the Publisher while both go on; see `sim.validation`.
+
+        Args:
+            tables: ``table`` or ``schema.table``; none: all.
+            repair: give rows that differ the Publisher's state.
+        """
+        found: list[Verdict] = []
+        for subscriber in subscribers or await self.distribution_subscribers():
+
+            async def advance(subscriber: str = subscriber) -> None:
+                await self.sync(subscriber)
+
+            ends = validation.Ends(
+                publisher=self.publisher,
+                subscriber=subscriber,
+                publisher_dsn=self.node(self.publisher).dsn,
+                distribution_dsn=self.node(self.distribution).dsn,
+                subscriber_dsn=self.node(subscriber).dsn,
+            )
+            found += await validation.validate(ends, tables=tables, repair=repair, advance=advance)
+        return found

@@ -1,0 +1,218 @@
+"""What the distribution database knows of a topology: its Publisher, the articles, who gets what from where on.
+
+The slot belongs to it: it keeps the Publisher's log from the first subscription on, and goes with the last
+one. Knows neither the log reader nor the agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from publisher import publication, slot
+from publisher.distribution import registry
+from sim.topology.initial import Moment
+from sim.topology.wiring import Wiring
+from twopc import names
+from twopc.distributed import DistributedArticle
+from twopc.errors import ConfigurationError
+
+#: Transactions that the copy has not seen, of those that are stored already: the first of them is the first
+#: that the subscription gets. What is not stored yet comes after everything that is.
+_FIRST = """
+select coalesce(min(t.xact_seqno) - 1::numeric, d.read_to)::text
+from msrepl.mspublisher_databases d
+left join msrepl.msrepl_transactions t
+    on t.publisher_database_id = d.id and t.xact_seqno <= d.read_to
+   and not pg_visible_in_snapshot(t.xact_id, %(snapshot)s::pg_snapshot)
+where d.id = %(publisher)s
+group by d.read_to
+"""
+
+
+class Registration(Wiring):
+    """A topology whose Publisher, articles and subscriptions the distribution database knows."""
+
+    #: How long a first subscription waits for transactions that are open anywhere in the cluster.
+    slot_timeout_ms = 30_000
+
+    @property
+    def slot(self) -> str:
+        """The replication slot in the Publisher's database."""
+        return names.slot(self.name, self.node(self.publisher).database)
+
+    async def register(self) -> int:
+        """Let the distribution database know the Publisher and its articles, as they are now.
+
+        Returns:
+            The Publisher's number there.
+
+        Raises:
+            ServerError: the slot cannot be made; what is in the way is named.
+        """
+        here = await self.admin(self.publisher)
+        node = self.node(self.publisher)
+        await publication.admit_log_reader(here, node.logreader_role)
+        begins = await slot.create(here, self.slot, timeout_ms=self.slot_timeout_ms)
+        distribution = await self.admin(self.distribution)
+        number = await registry.register_publisher(
+            distribution, self.publisher, database=node.database, slot=self.slot, read_to=begins
+        )
+        await registry.put_articles(
+            distribution, number, await publication.distributed_articles(here)
+        )
+        return number
+
+    async def publisher_number(self) -> int:
+        """The Publisher's number in the distribution database.
+
+        Raises:
+            ConfigurationError: it is not known there: nobody subscribes, or nothing is distributed.
+        """
+        found = None
+        if self.distribute:
+            found = await registry.publisher_id(await self.admin(self.distribution), self.publisher)
+        if found is None:
+            why = "subscribe first" if self.distribute else "the topology was made without"
+            raise ConfigurationError(f"{self.publisher!r} distributes nothing: {why}")
+        return found
+
+    async def choose(self, filters: Mapping[str, str]) -> list[DistributedArticle]:
+        """The articles that a Subscriber gets: where it has a filter, an article of its own for that.
+
+        Args:
+            filters: a condition by table (``table`` or ``schema.table``).
+
+        Raises:
+            ArticleError: there is no such table among the articles, or it is no condition.
+        """
+        here = await self.admin(self.publisher)
+        parts = set()
+        for name, condition in filters.items():
+            schema, _, table = name.rpartition(".")
+            parts.add(await publication.publish_part(here, schema or "public", table, condition))
+        chosen: dict[str, DistributedArticle] = {}
+        for each in await publication.distributed_articles(here):  # parts come after their base
+            if each.article.name not in chosen or each.article_id in parts:
+                chosen[each.article.name] = each
+        return list(chosen.values())
+
+    async def announce(
+        self,
+        subscriber: str,
+        articles: Sequence[DistributedArticle],
+        *,
+        link_role: str,
+        sync_type: str,
+    ) -> None:
+        """Say that a Subscriber is about to get articles: from now on nothing that it may need is
+        cleaned up."""
+        number = await self.register()
+        distribution = await self.admin(self.distribution)
+        originator = await registry.add_originator(
+            distribution,
+            number,
+            subscriber,
+            database=self.node(subscriber).database,
+            link_role=link_role,
+        )
+        for article in articles:
+            await registry.add_subscription(
+                distribution,
+                number,
+                article.article_id,
+                subscriber,
+                originator_id=originator,
+                sync_type=sync_type,
+            )
+
+    async def start_from(
+        self, subscriber: str, articles: Sequence[DistributedArticle], moment: Moment
+    ) -> str:
+        """Let a Subscriber have what its copy has not seen.
+
+        Returns:
+            The position up to which nothing is for it.
+        """
+        number = await self.publisher_number()
+        distribution = await self.admin(self.distribution)
+        cursor = await distribution.execute(
+            _FIRST, {"publisher": number, "snapshot": moment.snapshot}
+        )
+        row = await cursor.fetchone()
+        assert row is not None
+        for article in articles:
+            await distribution.execute(
+                """
+                update msrepl.mssubscriptions
+                set status = %s, subscription_seqno = %s, copy_snapshot = %s, copy_seqno = %s
+                where (publisher_database_id, article_id, subscriber) = (%s, %s, %s)
+                """,
+                (
+                    registry.ACTIVE,
+                    row[0],
+                    moment.snapshot,
+                    moment.seqno,
+                    number,
+                    article.article_id,
+                    subscriber,
+                ),
+            )
+        return str(row[0])
+
+    async def withdraw(
+        self, subscriber: str, articles: Sequence[DistributedArticle] | None = None
+    ) -> None:
+        """Let a Subscriber have articles (all) no longer; harmless if it had none.
+
+        What nobody gets any more goes: articles for single Subscribers, and with the last subscription the
+        slot and everything stored.
+        """
+        distribution = await self.admin(self.distribution)
+        number = await registry.publisher_id(distribution, self.publisher)
+        if number is None:
+            return
+        had = await self._article_ids(number, subscriber)
+        if articles is None:
+            await registry.drop_subscription(distribution, number, subscriber)
+        for article in articles or ():
+            await registry.drop_subscription(
+                distribution, number, subscriber, article_id=article.article_id
+            )
+        left = await self._article_ids(number)
+        here = await self.admin(self.publisher)
+        bases: set[str] = set()
+        for each in await publication.distributed_articles(here):
+            if each.article.name in bases and each.article_id in had - left:
+                await publication.unpublish_part(here, each.article_id)
+            bases.add(each.article.name)
+        if left:
+            await self.register()
+        else:
+            await self.forget_publisher()
+
+    async def _article_ids(self, number: int, subscriber: str | None = None) -> set[int]:
+        """The articles that somebody, or one Subscriber, subscribes to."""
+        cursor = await (await self.admin(self.distribution)).execute(
+            "select article_id from msrepl.mssubscriptions "
+            "where publisher_database_id = %s and subscriber = coalesce(%s, subscriber)",
+            (number, subscriber),
+        )
+        return {article_id for (article_id,) in await cursor.fetchall()}
+
+    async def forget_publisher(self) -> None:
+        """Drop the slot, and everything that is stored of the Publisher."""
+        await slot.drop(await self.admin(self.publisher), self.slot)
+        await registry.forget_publisher(await self.admin(self.distribution), self.publisher)
+
+    async def chosen_articles(self, subscriber: str) -> list[DistributedArticle]:
+        """What a Subscriber gets, as its tables are at the Publisher now."""
+        mine = await self._article_ids(await self.publisher_number(), subscriber)
+        here = await publication.distributed_articles(await self.admin(self.publisher))
+        return [article for article in here if article.article_id in mine]
+
+    async def subscribed_articles(self, subscriber: str) -> list[DistributedArticle]:
+        """What a Subscriber gets, as the distribution database knows it."""
+        number = await self.publisher_number()
+        mine = await self._article_ids(number, subscriber)
+        known = await registry.articles(await self.admin(self.distribution), number)
+        return [article for article in known if article.article_id in mine]
