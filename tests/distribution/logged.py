@@ -1,0 +1,93 @@
+"""A Publisher's database and what its log says of it: published, changed, read and made into commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from publisher import publication
+from publisher.commands import Belonging, Command, CommandBuilder
+from publisher.filters import RowFilters
+from publisher.logical_publication import NAME
+from publisher.pgoutput import Change, Decoder
+
+#: As the log reader pins them.
+_OUTPUT = {
+    "datestyle": "ISO",
+    "intervalstyle": "postgres",
+    "timezone": "UTC",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "client_encoding": "UTF8",
+}
+
+
+class Logged:
+    """One database that publishes, with a slot."""
+
+    def __init__(self, connection: AsyncConnection[Any], reader: AsyncConnection[Any]) -> None:
+        self.connection = connection
+        self.reader = reader
+
+    @classmethod
+    async def open(cls, dsn: str) -> Logged:
+        """Install the publication, then create the slot."""
+        connection = await AsyncConnection.connect(dsn, autocommit=True)
+        await publication.install(connection)
+        reader = await AsyncConnection.connect(dsn, autocommit=True)
+        for name, value in _OUTPUT.items():
+            await reader.execute("select set_config(%s, %s, false)", (name, value))
+        await reader.execute(
+            "select pg_create_logical_replication_slot(%s, 'pgoutput')", (cls.slot(connection),)
+        )
+        return cls(connection, reader)
+
+    @staticmethod
+    def slot(connection: AsyncConnection[Any]) -> str:
+        """Slots belong to the whole cluster."""
+        return f"of_{connection.info.dbname}"
+
+    async def close(self) -> None:
+        """Drop the slot, which keeps the log."""
+        await self.reader.execute(
+            "select pg_drop_replication_slot(%s)", (self.slot(self.connection),)
+        )
+        await self.reader.close()
+        await self.connection.close()
+
+    async def execute(self, statement: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+        """Run SQL as the administrator."""
+        cursor = await self.connection.execute(statement.encode(), parameters)
+        return await cursor.fetchall() if cursor.description else []
+
+    async def messages(self) -> list[bytes]:
+        """What the log holds since the last look."""
+        cursor = await self.reader.execute(
+            """
+            select data from pg_logical_slot_get_binary_changes(
+                %s, null, null, 'proto_version', '1', 'publication_names', %s)
+            """,
+            (self.slot(self.connection), NAME),
+        )
+        return [bytes(data) for (data,) in await cursor.fetchall()]
+
+    async def changes(self) -> list[Change]:
+        """Changed rows since the last look."""
+        decoder = Decoder()
+        decoded = [decoder.decode(message) for message in await self.messages()]
+        return [each for each in decoded if isinstance(each, Change)]
+
+    async def commands(self) -> list[Command]:
+        """Commands of every article since the last look, filters evaluated."""
+        builder = CommandBuilder(await publication.distributed_articles(self.connection))
+        changes = await self.changes()
+        belongings: Sequence[Belonging] = [()] * len(changes)
+        if builder.has_filters:
+            belongings = await RowFilters(self.reader, builder).belongings(changes)
+        return [
+            command
+            for change, belonging in zip(changes, belongings, strict=True)
+            for command in builder.commands(change, belonging)
+        ]
