@@ -247,7 +247,7 @@ async def _replaced(connection: Connection, article_id: int) -> list[str]:
     """Default procedures that are no longer as they were made."""
     cursor = connection.cursor(row_factory=tuple_row)
     await cursor.execute(
-        "select p.signature from msrepl.msreplication_procedures p "
+        "select q.oid::regprocedure::text from msrepl.msreplication_procedures p "
         "join pg_proc q on q.oid = to_regprocedure(p.signature) "
         "where p.article_id = %s and p.is_default and p.digest <> md5(q.prosrc) order by 1",
         (article_id,),

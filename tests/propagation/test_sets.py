@@ -1,0 +1,135 @@
+"""A run of calls as one statement: the same as one by one, or nothing and -1."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.propagation.here import Here, mask
+
+TABLE = "create table t (id int primary key, name text, u int unique)"
+FORMATS = ["CALL", "SCALL", "MCALL", "XCALL"]
+
+
+def update(form: str, old: tuple[object, ...], new: tuple[object, ...]) -> list[object]:
+    """The call that makes `old` into `new`."""
+    changed = [n for n, (a, b) in enumerate(zip(old, new, strict=True), 1) if a != b]
+    sent = [value if n in changed or form == "MCALL" else None for n, value in enumerate(new, 1)]
+    match form:
+        case "CALL":
+            return [*new, old[0]]
+        case "XCALL":
+            return [*old, *new]
+    return [*sent, old[0], mask(3, *changed)]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+async def test_a_run_is_as_good_as_its_calls(here: Here, form: str) -> None:
+    await here.subscribe(
+        TABLE, methods={"upd": form, "dele": "XCALL" if form == "XCALL" else "CALL"}
+    )
+    rows = [(n, f"name {n}", n) for n in range(1, 1001)]
+    assert await here.apply_set("ins", *rows) == 1000
+    new = [(n, None if n % 2 else f"new {n}", u) for n, _, u in rows]
+    calls = [update(form, a, b) for a, b in zip(rows, new, strict=True)]
+    assert await here.apply_set("upd", *calls) == 1000
+    assert await here.rows() == new
+    gone = [row if form == "XCALL" else row[:1] for row in new[::2]]
+    assert await here.apply_set("del", *gone) == 500
+    assert await here.rows() == new[1::2]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([((9, "x", 9), (9, "y", 9))], id="a row that is not there"),
+        pytest.param([((1, "a", 1), (1, "b", 1)), ((1, "b", 1), (1, "c", 1))], id="a key twice"),
+        pytest.param([((1, "a", 1), (8, "a", 1))], id="a key that changes"),
+        pytest.param([((1, "a", 1), (1, "a", 7)), ((2, "b", 2), (2, "b", 1))], id="a value that moves on"),
+        pytest.param([((1, "a", 1), (1, "a", 2))], id="a value that is taken"),
+    ],
+)  # fmt: skip
+async def test_a_run_that_is_no_set_changes_nothing(
+    here: Here, form: str, steps: list[tuple[tuple[object, ...], tuple[object, ...]]]
+) -> None:
+    """A value that moves on may be met in the wrong order by a set: then it is -1 as well, or right."""
+    await here.subscribe(TABLE, methods={"upd": form})
+    await here.apply_set("ins", (1, "a", 1), (2, "b", 2), (3, "c", 3))
+    before = await here.rows()
+    calls = [update(form, old, new) for old, new in [*steps, ((3, "c", 3), (3, "z", 3))]]
+    if await here.apply_set("upd", *calls) == -1:
+        assert await here.rows() == before
+    else:
+        assert [row[2] for row in await here.rows()] == [7, 1, 3]
+
+
+async def test_duplicates_and_rows_that_are_gone(here: Here) -> None:
+    await here.subscribe(TABLE)
+    await here.apply("ins", 1, "a", 1)
+    assert await here.apply_set("ins", (2, "b", 2), (1, "b", 3)) == -1
+    assert await here.apply_set("ins", (2, "b", 2), (3, "b", 2)) == -1
+    assert await here.apply_set("ins", (2, "b")) == -1
+    assert await here.apply_set("del", [1], [1]) == -1
+    assert await here.apply_set("del", [1], [2]) == -1
+    assert await here.rows() == [(1, "a", 1)]
+
+
+async def test_other_errors_are_not_hidden(here: Here) -> None:
+    """What would fail one by one in the same way fails at once."""
+    await here.subscribe("create table t (id int primary key, n int check (n > 0))")
+    with pytest.raises(Exception, match="violates check constraint"):
+        await here.apply_set("ins", (1, 1), (2, -1))
+
+
+async def test_a_replaced_procedure_is_called_for_every_row(here: Here) -> None:
+    """A set would pass by what the user has put in place of the default."""
+    await here.subscribe(TABLE)
+    await here.admin.execute(
+        "create or replace function sp_msins_t(c1 int, c2 text, c3 int) returns void language plpgsql as "
+        "$$ begin insert into public.t values (c1, 'mine', c3); end $$"
+    )
+    assert await here.apply_set("ins", (1, "a", 1)) == -1
+    await here.apply("ins", 1, "a", 1)
+    assert await here.rows() == [(1, "mine", 1)]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+async def test_a_key_that_moves_twice(here: Here, form: str) -> None:
+    """The seed's pk 1 -> 2 -> 3: in the Publisher's order it works, in the other it is 20598."""
+    await here.subscribe(TABLE, methods={"upd": form})
+    first = update(form, (1, "a", 1), (2, "a", 1))
+    second = update(form, (2, "a", 1), (3, "a", 1))
+    await here.apply("ins", 1, "a", 1)
+    error = await here.fails("upd", *second)
+    assert "with primary key id = 2 (20598)" in str(error.diag.message_primary)
+    await here.apply("upd", *first)
+    await here.apply("upd", *second)
+    assert await here.rows() == [(3, "a", 1)]
+
+
+async def test_a_key_of_several_columns_changes_in_part(here: Here) -> None:
+    await here.subscribe("create table t (a int, n text, b text, primary key (b, a))")
+    await here.apply("ins", 1, "x", "k")
+    await here.apply("upd", 2, None, None, "k", 1, mask(3, 1))
+    await here.apply("upd", None, None, "l", "k", 2, mask(3, 3))
+    error = await here.fails("upd", None, "y", None, "k", 2, mask(3, 2))
+    assert "a = 2, b = k" in str(error.diag.message_primary)
+    assert await here.rows() == [(2, "x", "l")]
+
+
+async def test_a_key_may_be_equal_and_yet_another_text(here: Here) -> None:
+    """1.0 becomes 1.00: the bit is set, or the value is simply written."""
+    for form in FORMATS:
+        await here.subscribe(
+            "drop table if exists t cascade; create table t (id numeric primary key)",
+            methods={"upd": form},
+        )
+        await here.apply("ins", "1.0")
+        match form:
+            case "CALL":
+                await here.apply("upd", "1.00", "1.0")
+            case "XCALL":
+                await here.apply("upd", "1.0", "1.00")
+            case _:
+                await here.apply("upd", "1.00", "1.0", mask(1, 1))
+        assert await here.rows(columns="id::text") == [("1.00",)]
