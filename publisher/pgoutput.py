@@ -139,9 +139,10 @@ _T = TypeVar("_T")
 
 
 class Decoder:
-    """Decodes the messages of one session in their order: it keeps the relations announced.
+    """Decodes the messages of a session in their order: it keeps the relations announced.
 
-    A new session announces them again, so it gets a new decoder.
+    A new session announces them again before it names them. One that is announced as it was is the same
+    object, so that what was worked out for it can be kept with it.
     """
 
     __slots__ = ("_relations",)
@@ -254,6 +255,9 @@ class Decoder:
             columns.append(RelationColumn(column, type_oid, typmod, bool(flags & 1)))
         # PostgreSQL leaves its own schema's name out
         found = Relation(oid, schema or "pg_catalog", name, identity, tuple(columns))
+        known = self._relations.get(oid)
+        if found == known:
+            found = known
         self._relations[oid] = _whole(found, data, at)
         return found
 

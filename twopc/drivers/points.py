@@ -58,6 +58,17 @@ AGENT_POINTS = (
     "agent.before_report",  # the distribution database is about to be told the position
 )
 
+#: Those of the log reader, in the order of a store.
+LOG_READER_POINTS = (
+    "log_reader.received",  # messages have arrived, nothing is stored of them
+    "log_reader.streamed",  # a part of a large transaction is sent, not committed
+    "log_reader.before_transactions",  # the commands are there, not their transactions
+    "log_reader.before_commit",  # the transactions are there too, the mark has not moved
+    "log_reader.after_commit",  # all is stored, the slot has not moved
+    "log_reader.before_advance",  # a snapshot is logged, by which the slot can let go of older log
+    "log_reader.after_advance",  # the slot has moved, or was told to
+)
+
 _SHAPE = re.compile(r"(?P<name>[a-z_.]+)(?:\((?P<node>[A-Za-z0-9_.-]+)\))?\Z")
 _ARM = re.compile(r"(?P<point>[^=]+)=(?P<action>kill|stop)(?:@(?P<nth>[1-9]\d*))?\Z")
 
@@ -137,4 +148,4 @@ def _template(name: str) -> str:
     return f"{shape['name']}(node)" if shape is not None and shape["node"] else name
 
 
-KNOWN = frozenset((*POINTS, *AGENT_POINTS))
+KNOWN = frozenset((*POINTS, *LOG_READER_POINTS, *AGENT_POINTS))

@@ -1,0 +1,302 @@
+"""From messages of the log to rows of the distribution database; pure.
+
+Keeps what is not stored yet: whole transactions, in the order of their commits, and the part of the one that
+is still coming. It knows neither where messages come from nor when their rows are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from publisher.commands import Belonging, Command, CommandBuilder
+from publisher.log_reader.rows import (
+    command_head,
+    command_middle,
+    command_number,
+    text_length,
+    transaction_row,
+)
+from publisher.pgoutput import Begin, Change, Commit, Decoded, Decoder, Relation, Truncate
+from twopc.names import SCHEMA, article_name
+from twopc.propagation import CommandType
+
+_POSTED_TYPES = {
+    b"tracer_token": CommandType.TRACER_TOKEN,
+    b"validation": CommandType.VALIDATION,
+}
+#: What a command's row holds besides its text, about.
+_ROW_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """A tracer token that was met."""
+
+    id: int
+    time_us: int
+    """When it was committed, in microseconds since 2000."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """Whole transactions, to be stored in one commit."""
+
+    commands: list[bytes] = field(default_factory=list)
+    """COPY data, cut anywhere."""
+    transactions: list[bytes] = field(default_factory=list)
+    """Rows of COPY data."""
+    command_count: int = 0
+    read_to: int = 0
+    """Commit LSN of the last of them."""
+    time_us: int = 0
+    """When that one was committed."""
+    remarked: list[tuple[int, int | None]] = field(default_factory=list)
+    """Commit LSN and originator of transactions of which some commands carry another originator: the mark
+    that counts came after them."""
+    tokens: list[Token] = field(default_factory=list)
+    truncated: list[tuple[int, str]] = field(default_factory=list)
+    """Commit LSN and name of published tables that were emptied past the trigger that refuses it."""
+    unknown: set[str] = field(default_factory=set)
+    """Marks that name nobody who is registered."""
+
+
+class Planner:
+    """Makes the rows of one Publisher's log.
+
+    Args:
+        publisher: its number in the distribution database.
+        builder: of the articles.
+        originators: their numbers by link role.
+        read_to: commit LSN of the last transaction stored; up to it everything is dropped.
+        next_xid: a transaction id of now, with its epoch: the log leaves the epoch out.
+    """
+
+    def __init__(
+        self,
+        *,
+        publisher: int,
+        builder: CommandBuilder,
+        originators: Mapping[str, int],
+        read_to: int,
+        next_xid: int,
+    ) -> None:
+        self._publisher = publisher
+        self._builder = builder
+        self._originators = {role.encode(): number for role, number in originators.items()}
+        self._next_xid = next_xid
+        self._decoder = Decoder()
+        self._own: dict[int, Relation] = {}
+        self._middles: dict[tuple[int, int, int, int | None], bytes] = {}
+        self._batch = Batch()
+        self._parts: list[bytes] = []
+        #: how many of the parts, and of the bytes, belong to complete transactions
+        self._whole = self._kept = 0
+        self._committed_us = 0
+        self.read_to = read_to
+        """Commit LSN of the last complete transaction, stored or not, with commands or without."""
+        self.end_lsn = 0
+        """Where the commit of the last complete transaction ends, dropped ones included; 0: none came."""
+        self.open: bool
+        """A transaction has begun and is not complete."""
+        #: of the transaction that is coming: commands, bytes of their texts, bytes taken already
+        self._count: int
+        self._length: int
+        self._taken: int
+        self._begin(Begin(0, 0, next_xid & 0xFFFFFFFF))
+        self.open = False
+
+    @property
+    def has_filters(self) -> bool:
+        """Changes must be looked at before they are taken in: see `filtered`."""
+        return self._builder.has_filters
+
+    @property
+    def transactions(self) -> int:
+        """How many complete ones are kept."""
+        return len(self._batch.transactions)
+
+    @property
+    def size(self) -> int:
+        """How many bytes are kept, about."""
+        return self._kept + self._length + self._count * _ROW_BYTES - self._taken
+
+    def decoded(self, messages: Iterable[bytes]) -> Iterator[Decoded]:
+        """The messages, read, for `feed`; each as it is asked for."""
+        return map(self._decoder.decode, messages)
+
+    def filtered(self, messages: Iterable[Decoded]) -> list[Change]:
+        """The changes among these whose images are to be compared with row filters."""
+        tables: dict[int, bool] = {}
+        found: list[Change] = []
+        for message in messages:
+            if type(message) is Change:
+                relation = message.relation
+                known = tables.get(id(relation))
+                if known is None:
+                    known = tables[id(relation)] = bool(self._builder.filtered(relation))
+                if known:
+                    found.append(message)
+        return found
+
+    def feed(
+        self, messages: Iterable[Decoded], belonging: Mapping[int, Belonging] | None = None
+    ) -> None:
+        """Take messages in.
+
+        Args:
+            belonging: by the `id` of each change that `filtered` has found.
+
+        Raises:
+            RemoteProtocolError: a message cannot be read.
+            ArticleError: an article does not fit what the log holds of its table.
+        """
+        commands_of, own, middles = self._builder.commands, self._own, self._middles
+        head, originator = self._head, self._originator
+        count, length, extend = self._count, self._length, self._parts.extend
+        for message in messages:
+            if type(message) is Change:
+                if self._dropping:
+                    continue
+                if message[0][0] in own:
+                    self._count = count
+                    made: Sequence[Command] = self._take_own(message)
+                    originator = self._originator
+                elif belonging is None:
+                    made = commands_of(message)
+                else:
+                    made = commands_of(message, belonging.get(id(message), ()))
+                for article, code, hashkey, text in made:
+                    count += 1
+                    size = len(text)
+                    length += size
+                    key = (article, code, hashkey, originator)
+                    middle = middles.get(key)
+                    if middle is None:
+                        middle = middles[key] = command_middle(article, code, originator, hashkey)
+                    extend((head, command_number(4, count), middle, text_length(size), text))
+            elif type(message) is Begin:
+                self._begin(message)
+                head, originator, count, length = self._head, None, 0, 0
+            elif type(message) is Commit:
+                self._count, self._length = count, length
+                self._commit(message)
+                count = length = 0
+                extend = self._parts.extend
+            elif type(message) is Relation:
+                self._announced(message)
+            elif type(message) is Truncate and not self._dropping:
+                self._truncated(message)
+        self._count, self._length = count, length
+
+    def take(self) -> Batch:
+        """The complete transactions, which are kept here no longer."""
+        batch, self._batch = self._batch, Batch()
+        batch.read_to, batch.time_us = self.read_to, self._committed_us
+        batch.commands = self._parts[: self._whole]
+        del self._parts[: self._whole]
+        self._whole = self._kept = 0
+        return batch
+
+    def take_part(self) -> list[bytes]:
+        """COPY data of the transaction that is coming, as far as it has come.
+
+        Only while no complete one is kept: the store has the order of the log.
+        """
+        assert not self._whole
+        parts = self._parts[:]
+        self._parts.clear()
+        self._taken = self._length + self._count * _ROW_BYTES
+        return parts
+
+    # -- single messages --------------------------------------------------------------------------
+
+    def _begin(self, message: Begin) -> None:
+        self._lsn, self._time_us, xid = message
+        self._xid = self._next_xid = full_xid(xid, self._next_xid)
+        self._dropping = self._lsn <= self.read_to
+        self._head = command_head(self._publisher, self._lsn)
+        self._count = self._length = self._taken = 0
+        self._originator: int | None = None
+        self._marks: set[bytes] = set()
+        self._remarked = False
+        self._tokens: list[Token] = []
+        self.open = True
+
+    def _commit(self, message: Commit) -> None:
+        self.end_lsn = message.end_lsn
+        self.open = False
+        if self._dropping:
+            return
+        self.read_to, self._committed_us = self._lsn, self._time_us
+        if self._count:
+            self._keep()
+        self._kept = self.size
+        self._count = self._length = self._taken = 0
+        self._whole = len(self._parts)
+
+    def _keep(self) -> None:
+        batch = self._batch
+        batch.command_count += self._count
+        batch.tokens += self._tokens
+        batch.transactions.append(
+            transaction_row(
+                self._publisher,
+                seqno=self._lsn,
+                xid=self._xid,
+                time_us=self._time_us,
+                originator=self._originator,
+                marks=len(self._marks),
+                commands=self._count,
+                length=self._length,
+            )
+        )
+        if self._remarked:
+            batch.remarked.append((self._lsn, self._originator))
+
+    def _announced(self, relation: Relation) -> None:
+        if relation.schema == SCHEMA and relation.name in ("branch_marker", "log_message"):
+            self._own[relation.oid] = relation
+        else:
+            self._own.pop(relation.oid, None)
+
+    def _truncated(self, message: Truncate) -> None:
+        self._batch.truncated += [
+            (self._lsn, article_name(relation.schema, relation.name))
+            for relation in message.relations
+            if relation.oid not in self._own
+        ]
+
+    def _take_own(self, change: Change) -> Sequence[Command]:
+        """A mark, or what was posted. Rows of ours are only ever added; old ones are cleaned up."""
+        if change.new is None or change.operation != "ins":
+            return ()
+        columns = [column.name for column in change.relation.columns]
+        row = dict(zip(columns, change.new, strict=True))
+        if change.relation.name == "branch_marker":
+            self._mark(row)
+            return ()
+        kind = _POSTED_TYPES.get(row["kind"] or b"")
+        if kind is None:
+            return ()
+        if kind == CommandType.TRACER_TOKEN:
+            self._tokens.append(Token(id=int(row["id"] or 0), time_us=self._time_us))
+        return ((0, kind, 0, row["body"] or b"{}"),)
+
+    def _mark(self, row: Mapping[str, bytes | None]) -> None:
+        """The last mark of a transaction counts, as in the original; how many there were is kept."""
+        role = row["originator"]
+        if role is None or row["fence"] == b"t":
+            return
+        number = self._originators.get(role)
+        if number is None:
+            self._batch.unknown.add(role.decode())
+        self._marks.add(role)
+        if self._count and number != self._originator:
+            self._remarked = True
+        self._originator = number
+
+
+def full_xid(xid: int, near: int) -> int:
+    """The transaction id with its epoch whose low 32 bits are `xid`: the nearest to `near`."""
+    return near + (xid - near + 2**31) % 2**32 - 2**31

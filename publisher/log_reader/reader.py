@@ -1,0 +1,433 @@
+"""The log reader: moves what was committed at a Publisher into the distribution database, in that order.
+
+The loop only; what becomes of a message is decided in `planner`. It must not know who subscribes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+from psycopg import AsyncConnection, errors
+
+from publisher import slot as slots
+from publisher.filters import RowFilters
+from publisher.log_reader import history
+from publisher.log_reader.planner import Planner
+from publisher.log_reader.session import connect
+from publisher.log_reader.sources import Live, Peek, lsn_text
+from publisher.log_reader.store import Store
+from twopc.drivers.points import Points
+from twopc.errors import ServerError, TwopcError
+from twopc.log import get_logger
+
+_log = get_logger(__name__)
+
+#: How often to begin anew because articles change while they are read.
+_ATTEMPTS = 20
+#: After so many transactions without a break, look whether peeking is the better way.
+_LOOK_AFTER = 50_000
+
+_LOOK = """
+select (pg_current_wal_flush_lsn() - '0/0')::bigint,
+       (pg_current_wal_insert_lsn() - '0/0')::bigint,
+       (confirmed_flush_lsn - '0/0')::bigint
+from pg_replication_slots where slot_name = %s
+"""
+_FLUSH = "select (pg_logical_emit_message(false, 'msrepl', '', true) - '0/0')::bigint"
+_ADVANCE = "select pg_replication_slot_advance(%s, %s::pg_lsn)"
+_START = """
+select pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+       has_function_privilege('pg_log_standby_snapshot()', 'execute')
+"""
+_HOLDER = """
+select format('pid %%s, %%s', l.pid, coalesce(nullif(a.application_name, ''), 'without application_name'))
+from pg_locks l join pg_stat_activity a on a.pid = l.pid
+where l.locktype = 'advisory' and l.granted
+  and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended(%s, 18752)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How a log reader reads; the original's names where it has one."""
+
+    read_batch_size: int = 2_000
+    """Transactions stored in one commit, at most."""
+    store_bytes: int = 4 << 20
+    """What is stored at once, about; a transaction that is larger is stored in parts, in one commit."""
+    peek_messages: int = 400_000
+    """How many messages to ask for at a time while catching up; the server keeps them on its disk."""
+    catch_up_bytes: int = 16 << 20
+    """From how much unread log on it is caught up with by peeking."""
+    takeover_s: float = 2.0
+    """How long to wait for a predecessor's sessions to end."""
+    retry_s_min: float = 0.1
+    retry_s_max: float = 10.0
+    """`LogReader.run` tries again after so long; each time twice as long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What one pass has stored."""
+
+    transactions: int
+    commands: int
+    position: str
+    """Every transaction committed before is stored; a pg_lsn."""
+    caught_up: bool
+    """It was far behind, and has peeked."""
+
+
+class LogReader:
+    """Reads the log of one Publisher's database.
+
+    Use it by one task: `run_once` for what is there, or `run` for ever. After an error every session is
+    closed, and the next pass opens new ones: one in which decoding has failed is not to be trusted.
+
+    Args:
+        publisher: its node name, under which the distribution database knows it.
+        publisher_dsn: to its database, as a role that may read the log.
+        distribution_dsn: to the distribution database, as a role that may store.
+        slot: the replication slot.
+        points: where tests place faults.
+    """
+
+    def __init__(
+        self,
+        *,
+        publisher: str,
+        publisher_dsn: str,
+        distribution_dsn: str,
+        slot: str,
+        reading: Reading | None = None,
+        points: Points | None = None,
+    ) -> None:
+        self.publisher = publisher
+        self.slot = slot
+        self.reading = reading or Reading()
+        self.points = points or Points()
+        self._publisher_dsn = publisher_dsn
+        self._distribution_dsn = distribution_dsn
+        self._name = f"msrepl logreader {publisher}"
+        self._control: AsyncConnection[Any] | None = None
+        self._store: Store | None = None
+        self._planner: Planner | None = None
+        self._filters: RowFilters | None = None
+        self._live: Live | None = None
+        self._may_log_snapshot = False
+        self._next_xid = 0
+        self._position = 0
+        self._transactions = self._commands = 0
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Connect to both databases; harmless if it is open.
+
+        Raises:
+            ServerError: the slot is not there or cannot be read, or another log reader reads it (18752).
+            SubscriptionError: the distribution database does not know the Publisher.
+        """
+        if self._store is not None:
+            return
+        try:
+            self._control = await connect(self._publisher_dsn, self._name)
+            await self._take_slot(self._control)
+            cursor = await self._control.execute(_START)
+            row = await cursor.fetchone()
+            assert row is not None
+            self._next_xid, self._may_log_snapshot = row
+            store = await Store.open(
+                self._distribution_dsn, self._name, self.publisher, self.points
+            )
+            self._store = store
+            await self._learn()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Close every session; harmless twice."""
+        live, self._live = self._live, None
+        store, self._store = self._store, None
+        control, self._control = self._control, None
+        for each in (live, store, control):
+            if each is not None:
+                await each.close()
+
+    async def _take_slot(self, control: AsyncConnection[Any]) -> None:
+        """Be the only log reader of the slot, and know that it can be read."""
+        await control.execute(
+            "select set_config('lock_timeout', %s, false)", (f"{self.reading.takeover_s}s",)
+        )
+        try:
+            await control.execute(
+                "select pg_advisory_lock(hashtextextended(%s, 18752))", (self.slot,)
+            )
+        except errors.LockNotAvailable:
+            cursor = await control.execute(_HOLDER, (self.slot,))
+            row = await cursor.fetchone()
+            raise ServerError(
+                f"another log reader ({row[0] if row else 'gone just now'}) reads slot {self.slot!r} of "
+                f"Publisher {self.publisher!r} (18752): stop it first"
+            ) from None
+        await control.execute("select set_config('lock_timeout', '0', false)")
+        found = await slots.look(control, self.slot)
+        if found is None:
+            raise ServerError(
+                f"replication slot {self.slot!r} does not exist at Publisher {self.publisher!r}: changes "
+                "since it was dropped are lost to the Subscribers. Create it again and reinitialise every "
+                "subscription"
+            )
+        if found.problem is not None:
+            raise ServerError(found.problem)
+
+    async def _learn(self) -> None:
+        """Begin anew behind what is stored, with the articles as they are now."""
+        assert self._control is not None
+        assert self._store is not None
+        builder, originators = await self._store.registry()
+        self._filters = RowFilters(self._control, builder)
+        self._planner = Planner(
+            publisher=self._store.publisher,
+            builder=builder,
+            originators=originators,
+            read_to=self._store.read_to,
+            next_xid=self._next_xid,
+        )
+
+    # -- passes -----------------------------------------------------------------------------------
+
+    async def run_once(self) -> Read:
+        """Store everything that was committed at the Publisher before this call.
+
+        Raises:
+            ServerError: see `open`.
+            ArticleError: an article does not fit what the log holds of its table (names both, and the
+                remedy); nothing from that transaction on is stored until it does.
+            psycopg.Error: a server failed; the next call begins anew where the store ends.
+        """
+        self._transactions = self._commands = 0
+        caught_up = False
+        for attempt in range(_ATTEMPTS):
+            try:
+                await self.open()
+                target, behind = await self._look()
+                if behind > self.reading.catch_up_bytes:
+                    caught_up = True
+                    target = await self._catch_up(target)
+                await self._follow(until=target)
+                break
+            except errors.SerializationFailure:
+                # articles have changed meanwhile: what was not stored is made of the new ones
+                await self.close()
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            except BaseException as error:
+                await self.close()
+                if isinstance(error, TwopcError):
+                    await history.record(self._distribution_dsn, self.publisher, "failed", error)
+                raise
+        return Read(
+            transactions=self._transactions,
+            commands=self._commands,
+            position=lsn_text(self._position),
+            caught_up=caught_up,
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Read until `stop`. A server that fails is tried again, at growing intervals.
+
+        Raises:
+            TwopcError: what trying again does not mend; it is recorded in the history.
+        """
+        stopped = asyncio.ensure_future(stop.wait())
+        pause_s = 0.0
+        said = ""
+        await history.record(self._distribution_dsn, self.publisher, "started")
+        try:
+            while not stopped.done():
+                try:
+                    await self.run_once()
+                    pause_s, said = 0.0, ""
+                    await self._attend(stopped)
+                except errors.SerializationFailure:
+                    await self.close()
+                except (psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
+                    await self.close()
+                    _log.warning(
+                        "log reader tries again", publisher=self.publisher, reason=str(error)
+                    )
+                    if str(error) != said:
+                        said = str(error)
+                        await history.record(self._distribution_dsn, self.publisher, "retry", error)
+                    pause_s = min(
+                        max(2 * pause_s, self.reading.retry_s_min), self.reading.retry_s_max
+                    )
+                    await asyncio.wait((stopped,), timeout=pause_s)
+            await history.record(self._distribution_dsn, self.publisher, "succeeded")
+        finally:
+            stopped.cancel()
+            await self.close()
+
+    async def _attend(self, stopped: asyncio.Future[Any]) -> None:
+        """Store what comes, until `stopped`, or until peeking is the better way."""
+        live = await self._be_live()
+        stored = 0
+        while not stopped.done():
+            before = self._transactions
+            await self._step(live)
+            if live.drained:
+                stored = 0
+                await live.wire.readable(stopped)
+                continue
+            stored += self._transactions - before
+            assert self._planner is not None
+            if stored >= _LOOK_AFTER and not self._planner.open:
+                stored = 0
+                _, behind = await self._look()
+                if behind > self.reading.catch_up_bytes:
+                    return
+
+    async def _look(self) -> tuple[int, int]:
+        """A position before which lies everything committed by now, and how far the slot is from it."""
+        assert self._control is not None
+        cursor = await self._control.execute(_LOOK, (self.slot,))
+        row = await cursor.fetchone()
+        if row is None:
+            raise ServerError(f"replication slot {self.slot!r} was dropped while it was read")
+        flushed, inserted, confirmed = row
+        if inserted > flushed:
+            # commits that nobody waited for (synchronous_commit = off): only what is flushed is shown
+            cursor = await self._control.execute(_FLUSH)
+            row = await cursor.fetchone()
+            assert row is not None
+            flushed = row[0]
+        return flushed, flushed - confirmed
+
+    async def _catch_up(self, target: int) -> int:
+        """Peek, store and advance until everything before `target` is stored, or more; returns to where."""
+        assert self._control is not None
+        await self._leave_live()
+        if self._may_log_snapshot:
+            # past it, the slot can let go of the log before
+            await self._control.execute("select pg_log_standby_snapshot()")
+            target, _ = await self._look()
+        peek = await Peek.open(self._publisher_dsn, self._name, self.slot)
+        try:
+            while True:
+                await peek.begin(
+                    target, self.reading.peek_messages, timeout_s=self.reading.takeover_s
+                )
+                while block := await peek.block():
+                    await self._take_in(block)
+                await self._store_all()
+                if peek.exhausted:
+                    self._position = max(self._position, target)
+                await self._reach("log_reader.before_advance")
+                await self._control.execute(_ADVANCE, (self.slot, lsn_text(self._position)))
+                await self._reach("log_reader.after_advance")
+                if peek.exhausted:
+                    return target
+        finally:
+            await peek.close()
+
+    async def _follow(self, until: int) -> None:
+        """Take what the live source sends until everything before `until` is stored."""
+        live = await self._be_live()
+        if self._position >= until:
+            return
+        await live.ask()
+        while True:
+            await self._step(live)
+            if self._position >= until:
+                return
+            if live.drained:
+                await live.wire.readable()
+
+    async def _step(self, live: Live) -> None:
+        """Take in what has arrived; store it when nothing more has, or it is enough."""
+        block = await live.take()
+        if block:
+            await self._take_in(block)
+        assert self._planner is not None
+        if live.drained and not self._planner.open:
+            await self._store_all()
+            # where the server says it is, lies behind everything that it has sent before
+            self._position = max(self._position, live.position)
+        if await live.confirm(self._position):
+            await self._reach("log_reader.after_advance")
+
+    async def _take_in(self, block: list[bytes]) -> None:
+        """Make rows of a block of messages, and store what is too much to keep."""
+        assert self._planner is not None
+        assert self._filters is not None
+        assert self._store is not None
+        planner, reading = self._planner, self.reading
+        await self._reach("log_reader.received")
+        if planner.has_filters:
+            messages = list(planner.decoded(block))
+            changes = planner.filtered(messages)
+            belonging = await self._filters.belongings(changes)
+            keys = [id(change) for change in changes]
+            planner.feed(messages, dict(zip(keys, belonging, strict=True)))
+        else:
+            planner.feed(planner.decoded(block))
+        full = planner.size >= reading.store_bytes
+        if planner.transactions and (
+            full or self._store.streaming or planner.transactions >= reading.read_batch_size
+        ):
+            await self._store_all()
+            full = planner.size >= reading.store_bytes
+        if full:
+            await self._store.write(planner.take_part())
+
+    async def _store_all(self) -> None:
+        """Store every complete transaction."""
+        assert self._planner is not None
+        assert self._store is not None
+        if self._planner.transactions:
+            batch = self._planner.take()
+            if batch.unknown:
+                _log.warning(
+                    "transactions are marked by somebody who is not registered",
+                    publisher=self.publisher,
+                    roles=sorted(batch.unknown),
+                )
+            await self._store.commit(batch)
+            self._transactions += len(batch.transactions)
+            self._commands += batch.command_count
+            await self._reach("log_reader.after_commit")
+        self._position = max(self._position, self._planner.end_lsn)
+
+    async def _be_live(self) -> Live:
+        if self._live is None:
+            self._live = await Live.open(
+                self._publisher_dsn, self._name, self.slot, timeout_s=self.reading.takeover_s
+            )
+        return self._live
+
+    async def _leave_live(self) -> None:
+        """Peek from now on. What the live source has sent and is not stored comes again."""
+        live, self._live = self._live, None
+        if live is not None:
+            await live.close()
+            await self._learn()
+
+    async def _reach(self, point: str) -> None:
+        if self.points.armed:
+            await self.points.reach(point)

@@ -1,0 +1,60 @@
+"""Connections of the log reader, and what is pinned in them.
+
+Values in the log are written as text by the session that reads it, so whatever the server, the database or
+the role has set must not show in them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import AsyncConnection, conninfo
+
+Connection = AsyncConnection[Any]
+
+#: What decides how values look as text.
+OUTPUT = {
+    "datestyle": "ISO",
+    "intervalstyle": "postgres",
+    "timezone": "UTC",
+    "extra_float_digits": "1",  # the shortest text that is read back as the same value
+    "bytea_output": "hex",
+    "lc_monetary": "C",
+    "xmlbinary": "base64",
+    "quote_all_identifiers": "off",
+    "search_path": "",  # names of tables, functions and types are written with their schema
+}
+#: What could end or hinder a session that reads and stores for hours, or make a store less than durable.
+_LASTING = {
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "transaction_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+    "default_transaction_isolation": "read\\ committed",
+    "default_transaction_read_only": "off",
+    "synchronous_commit": "on",  # the slot moves on what is stored
+}
+
+
+def pinned(dsn: str, name: str, **more: str) -> str:
+    """The connection string with our settings on top; they win over those of the database and the role.
+
+    Args:
+        name: the session's `application_name`.
+        more: further parameters of the connection.
+    """
+    options = [str(conninfo.conninfo_to_dict(dsn).get("options") or "")]
+    options += [f"-c {key}={value}" for key, value in (OUTPUT | _LASTING).items()]
+    return conninfo.make_conninfo(
+        dsn,
+        application_name=name,
+        client_encoding="UTF8",
+        options=" ".join(options).strip(),
+        **more,
+    )
+
+
+async def connect(dsn: str, name: str, **more: str) -> Connection:
+    """A connection in autocommit mode; see `pinned`."""
+    return await AsyncConnection.connect(pinned(dsn, name, **more), autocommit=True)

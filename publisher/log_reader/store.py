@@ -1,0 +1,207 @@
+"""What was read goes into the distribution database: whole transactions, and the mark in the same commit.
+
+It must not know how rows are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from psycopg import AsyncConnection, sql
+
+from publisher.commands import CommandBuilder
+from publisher.distribution import articles
+from publisher.log_reader import rows
+from publisher.log_reader.planner import Batch
+from publisher.log_reader.session import connect
+from publisher.log_reader.sources import lsn_text
+from publisher.log_reader.wire import Wire
+from twopc.drivers.points import Points
+from twopc.errors import SubscriptionError
+
+_COPY = sql.SQL("copy {} from stdin (format binary);")
+_COPY_COMMANDS = _COPY.format(sql.SQL(rows.COMMANDS))
+_COPY_TRANSACTIONS = _COPY.format(sql.SQL(rows.TRANSACTIONS))
+_BEGIN = sql.SQL("begin;")
+
+_REMARK = sql.SQL("""
+update msrepl.msrepl_commands set originator_id = {originator}
+where publisher_database_id = {publisher} and xact_seqno = {seqno};
+""")
+_TOKEN = sql.SQL("""
+insert into msrepl.mstracer_tokens as t
+    (publisher_database_id, tracer_id, publisher_commit, distributor_commit)
+values ({publisher}, {id}, {time}, clock_timestamp())
+on conflict (publisher_database_id, tracer_id) do update
+set (publisher_commit, distributor_commit) = (excluded.publisher_commit, excluded.distributor_commit);
+""")
+_TRUNCATED = sql.SQL("""
+insert into msrepl.msdistribution_history
+    (publisher_database_id, event, xact_seqno, message, command)
+values ({publisher}, 'skipped', {seqno}, {message}, {command});
+""")
+_END = sql.SQL("""
+select msrepl.log_was_read({publisher}, {was}, {version}, {read_to}, {time});
+commit;
+""")
+#: PostgreSQL's moments are microseconds since then.
+_TIME = sql.SQL("timestamptz '2000-01-01 00:00:00+00' + {} * interval '1 microsecond'")
+
+
+class Store:
+    """The distribution database, as the log reader of one Publisher sees it.
+
+    Args:
+        wire: to the distribution database.
+        publisher: the Publisher's number there.
+        read_to: commit LSN of the last transaction that is stored.
+    """
+
+    def __init__(self, wire: Wire, publisher: int, read_to: int, points: Points) -> None:
+        self._wire = wire
+        self._points = points
+        self._version = -1
+        self.streaming = False
+        """Part of a transaction is sent, and not committed."""
+        self.publisher = publisher
+        self.read_to = read_to
+        """Commit LSN of the last transaction that is stored."""
+
+    @classmethod
+    async def open(cls, dsn: str, name: str, publisher: str, points: Points) -> Self:
+        """Connect.
+
+        Raises:
+            SubscriptionError: the distribution database does not know the Publisher.
+        """
+        connection = await connect(dsn, name)
+        try:
+            cursor = await connection.execute(
+                "select id, (read_to - '0/0')::bigint from msrepl.mspublisher_databases "
+                "where publisher = %s",
+                (publisher,),
+            )
+            row = await cursor.fetchone()
+            if row is None:
+                raise SubscriptionError(
+                    f"the distribution database does not know Publisher {publisher!r}: subscribe somebody "
+                    "to it first"
+                )
+            return cls(Wire(connection), row[0], row[1], points)
+        except BaseException:
+            await connection.close()
+            raise
+
+    @property
+    def connection(self) -> AsyncConnection[Any]:
+        """For other statements, while nothing is being stored."""
+        return self._wire.connection
+
+    async def registry(self) -> tuple[CommandBuilder, Mapping[str, int]]:
+        """The articles and the originators as they are now; what is stored later is made of these, or it is
+        not stored."""
+        async with self.connection.transaction():
+            await self.connection.execute("set transaction isolation level repeatable read")
+            cursor = await self.connection.execute(
+                "select registry_version from msrepl.mspublisher_databases where id = %s",
+                (self.publisher,),
+            )
+            row = await cursor.fetchone()
+            assert row is not None
+            builder = CommandBuilder(await articles(self.connection, self.publisher))
+            cursor = await self.connection.execute(
+                "select link_role, id from msrepl.msrepl_originators where publisher_database_id = %s",
+                (self.publisher,),
+            )
+            originators = dict(await cursor.fetchall())
+        self._version = row[0]
+        return builder, originators
+
+    async def write(self, parts: list[bytes]) -> None:
+        """Store part of a transaction that is too large to wait for; `commit` ends it."""
+        if not self.streaming:
+            await self._wire.begin_copy((_BEGIN + _COPY_COMMANDS).as_bytes(None))
+            await self._wire.copy_in([rows.HEADER])
+            self.streaming = True
+        await self._wire.copy_in(parts)
+        await self._reach("log_reader.streamed")
+
+    async def commit(self, batch: Batch) -> None:
+        """Store a batch, which is all or what `write` has left; then it is durable.
+
+        Raises:
+            psycopg.errors.SerializationFailure: articles or originators have changed since `registry`.
+            psycopg.errors.ObjectInUse: another log reader has stored meanwhile.
+        """
+        commands = [*batch.commands, rows.TRAILER]
+        transactions = [rows.HEADER, *batch.transactions, rows.TRAILER]
+        more = self._besides(batch)
+        if self.streaming:
+            await self._wire.copy_in(commands)
+            await self._wire.end_copy()
+            await self._wire.finish()
+            await self._reach("log_reader.before_transactions")
+            await self._run(_COPY_TRANSACTIONS + more, [transactions])
+        elif self._points.armed:
+            await self._in_steps(batch, commands, transactions, more)
+        else:
+            await self._run(
+                _BEGIN + _COPY_COMMANDS + _COPY_TRANSACTIONS + more,
+                [[rows.HEADER, *commands], transactions],
+            )
+        self.streaming = False
+        self.read_to = batch.read_to
+
+    async def _in_steps(
+        self, batch: Batch, commands: list[bytes], transactions: list[bytes], more: sql.Composed
+    ) -> None:
+        """As `commit`, with a point after every statement."""
+        await self._wire.begin_copy((_BEGIN + _COPY_COMMANDS).as_bytes(None))
+        await self._wire.copy_in([rows.HEADER, *commands])
+        await self._wire.end_copy()
+        await self._wire.finish()
+        await self._reach("log_reader.before_transactions")
+        await self._run(_COPY_TRANSACTIONS, [transactions])
+        await self._reach("log_reader.before_commit")
+        await self._run(more)
+
+    async def _run(self, command: sql.Composed, payloads: list[list[bytes]] | None = None) -> None:
+        await self._wire.run(command.as_bytes(None), payloads or [])
+
+    async def _reach(self, point: str) -> None:
+        if self._points.armed:
+            await self._points.reach(point)
+
+    def _besides(self, batch: Batch) -> sql.Composed:
+        """The statements after the rows, COMMIT the last of them."""
+        texts: list[sql.Composable] = [
+            _REMARK.format(originator=originator, publisher=self.publisher, seqno=lsn_text(seqno))
+            for seqno, originator in batch.remarked
+        ]
+        texts += [
+            _TOKEN.format(publisher=self.publisher, id=token.id, time=_TIME.format(token.time_us))
+            for token in batch.tokens
+        ]
+        texts += [
+            _TRUNCATED.format(
+                publisher=self.publisher,
+                seqno=lsn_text(seqno),
+                command=f"TRUNCATE {table}",
+                message=f"table {table} was emptied at the Publisher past the trigger that refuses it: its "
+                "rows are still at the Subscribers; validate and repair them, or reinitialise",
+            )
+            for seqno, table in batch.truncated
+        ]
+        end = _END.format(
+            publisher=self.publisher,
+            was=lsn_text(self.read_to),
+            version=self._version,
+            read_to=lsn_text(batch.read_to),
+            time=_TIME.format(batch.time_us),
+        )
+        return sql.SQL("").join([*texts, end])
+
+    async def close(self) -> None:
+        """Close its connection; what was not committed is gone."""
+        await self._wire.close()
