@@ -12,6 +12,7 @@ from publisher.commands import Belonging, Command, CommandBuilder
 from publisher.filters import RowFilters
 from publisher.logical_publication import NAME
 from publisher.pgoutput import Change, Decoder
+from twopc.distributed import DistributedArticle
 
 #: As the log reader pins them.
 _OUTPUT = {
@@ -79,9 +80,15 @@ class Logged:
         decoded = [decoder.decode(message) for message in await self.messages()]
         return [each for each in decoded if isinstance(each, Change)]
 
-    async def commands(self) -> list[Command]:
-        """Commands of every article since the last look, filters evaluated."""
-        builder = CommandBuilder(await publication.distributed_articles(self.connection))
+    async def commands(self, articles: Sequence[DistributedArticle] | None = None) -> list[Command]:
+        """Commands of every article since the last look, filters evaluated.
+
+        Args:
+            articles: None: as they are now.
+        """
+        if articles is None:
+            articles = await publication.distributed_articles(self.connection)
+        builder = CommandBuilder(articles)
         changes = await self.changes()
         belongings: Sequence[Belonging] = [()] * len(changes)
         if builder.has_filters:
