@@ -36,6 +36,8 @@ logger = get_logger(__name__)
 
 #: How often the distribution database is told the position, at most.
 _REPORT_EVERY_MS = 1000
+#: How often `run_once` tries what may pass by itself, a deadlock for one.
+_ATTEMPTS = 4
 _PASSING = (PassingError, LostError, RefusedError, psycopg.OperationalError, OSError)
 
 
@@ -95,6 +97,8 @@ class DistributionAgent:
         self._reported = 0
         """The position that the distribution database was told."""
         self._reported_at = 0.0
+        self._ended = False
+        """The last row of history says that it went well."""
 
     # -- connections ------------------------------------------------------------------------------
 
@@ -105,12 +109,19 @@ class DistributionAgent:
             DeliveryError: another agent of this subscription is running, or a database refuses us.
             SubscriptionError: there is no such subscription.
         """
+        try:
+            await self._open()
+        except BaseException:
+            await self._disconnect()
+            raise
+
+    async def _open(self) -> None:
+        """As `open`; what is open stays so if it fails, to say why in the distribution database."""
         if self._delivery is not None:
             return
         try:
-            await self._open()
+            await self._connect()
         except RefusedError as error:
-            await self._disconnect()
             report = error.answer.failure
             if report is None or may_pass(report):
                 raise
@@ -119,11 +130,15 @@ class DistributionAgent:
                 node=self.subscriber,
                 sqlstate=report.sqlstate,
             ) from error
-        except BaseException:
-            await self._disconnect()
-            raise
+        self._recent, self._recent_since = Counts(), time.monotonic()
+        self._reported, self._ended = 0, False
+        assert self._reporting is not None and self._target is not None
+        await self._reporting.event("started", seqno=self._target.position)
+        if self._points.armed:
+            await self._points.reach("agent.opened")
 
-    async def _open(self) -> None:
+    async def _connect(self) -> None:
+        await self._disconnect()
         profile = self.profile
         source = self._source = await Source.open(
             self._distribution_dsn,
@@ -144,18 +159,14 @@ class DistributionAgent:
             watch = await Pipe.connect(self._subscriber_dsn)
             self._streams = Streams(target, watch, self._points)
         self._delivery = Delivery(source, target, self._streams, profile, self._points)
-        self._recent, self._recent_since = Counts(), time.monotonic()
-        self._reported = 0
-        await self._reporting.event("started", seqno=target.position)
-        if self._points.armed:
-            await self._points.reach("agent.opened")
 
     async def close(self) -> None:
         """Say how far it came, and disconnect; harmless twice."""
         if self._delivery is not None and self._reporting is not None:
             with suppress(*_PASSING):
                 await self._report()
-            await self._say("succeeded")
+            if not self._ended:
+                await self._say("succeeded")
         await self._disconnect()
 
     async def _disconnect(self) -> None:
@@ -184,18 +195,22 @@ class DistributionAgent:
             DeliveryError: a command cannot be applied, or a database does not answer; what came before is
                 delivered.
         """
-        await self.open()
         before = replace(self._total)
         try:
-            while await self._window(final=final):
-                pass
-            await self._report()
-        except _PASSING as error:
-            await self._say("retry", error)
-            await self._disconnect()
-            raise DeliveryError(
-                f"{self.subscriber}: {error}; try again", node=self.subscriber
-            ) from error
+            for attempt in range(_ATTEMPTS):
+                try:
+                    await self._open()
+                    while await self._window(final=final):
+                        pass
+                    await self._report()
+                    break
+                except _PASSING as error:
+                    await self._say("retry", error)
+                    await self._disconnect()
+                    if attempt == _ATTEMPTS - 1 or not isinstance(error, PassingError):
+                        raise DeliveryError(
+                            f"{self.subscriber}: {error}; try again", node=self.subscriber
+                        ) from error
         except DeliveryError as error:
             await self._say("retry" if isinstance(error, AheadError) else "failed", error)
             raise
@@ -223,9 +238,9 @@ class DistributionAgent:
         patience = Patience(self.profile)
         try:
             while not stop.is_set():
+                self._news.clear()
                 try:
-                    await self.open()
-                    self._news.clear()
+                    await self._open()
                     more = await self._window(final=patience.is_over)
                     patience.renew()
                     await self._look_at_clock(idle=not more)
@@ -310,9 +325,8 @@ class DistributionAgent:
                 min(due_ms, profile.polling_interval_ms) if behind else profile.polling_interval_ms
             )
             await self._wait(wait_ms)
-        if (
-            now - self._recent_since
-        ) * 1000 >= profile.message_interval_ms and self._recent.batches:
+        since_ms = (now - self._recent_since) * 1000
+        if since_ms >= profile.message_interval_ms and self._recent.batches:
             await self._say("progress")
 
     async def _wait(self, timeout_ms: float, until: asyncio.Event | None = None) -> None:
@@ -336,6 +350,7 @@ class DistributionAgent:
         """A row of history with what was delivered since the last one."""
         if self._reporting is None:
             return
+        self._ended = event == "succeeded"
         counts, since, now = self._recent, self._recent_since, time.monotonic()
         self._recent, self._recent_since = Counts(), now
         number, command, seqno = "", "", None

@@ -233,6 +233,8 @@ class Pipe:
             group = self._groups.popleft()
             if not group.done.done():
                 group.done.set_exception(LostError(self.lost))
+        if self._on_notify is not None:
+            self._on_notify()  # whoever waits for notifications waits in vain
 
     def _unwatch(self) -> None:
         self._loop.remove_reader(self._fd)

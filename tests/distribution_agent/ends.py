@@ -178,7 +178,16 @@ class Ends:
             length = sum(len(text) for *_, text in texts)
             headers.append((self.publisher_id, seqno, self.xid, who, len(texts), length))
             rows += [
-                (self.publisher_id, seqno, number, article, kind, who if article else None, key, text)
+                (
+                    self.publisher_id,
+                    seqno,
+                    number,
+                    article,
+                    kind,
+                    who if article else None,
+                    key,
+                    text,
+                )
                 for number, (article, kind, key, text) in enumerate(texts, 1)
             ]
             made.append(Stored(seqno=seqno, xid=self.xid))
@@ -194,9 +203,7 @@ class Ends:
             async with cursor.copy("copy msrepl.msrepl_commands from stdin") as copy:
                 for article in rows:
                     number = article
-                    await copy.write_row(
-                        (*number[:5], number[5], number[6], number[7])
-                    )
+                    await copy.write_row((*number[:5], number[5], number[6], number[7]))
             await cursor.execute("notify msrepl_distribution")
         return made
 
