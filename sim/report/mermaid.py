@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sim.report.played import Played
-from sim.report.sequence import Diagram, Message, Note, sequence
+from sim.report.sequence import Diagram, Item, Note, sequence
 
 #: Where a label is broken.
-_COLUMNS = 44
+_COLUMNS = 50
 #: Mermaid's arrows; its colours cannot be told apart by everybody, nor in the dark.
 _ARROWS = {"call": "->>", "answer": "-->>", "refused": "--x", "lost": "-x"}
 
@@ -32,16 +33,32 @@ def _lines(diagram: Diagram) -> Iterator[str]:
     ids = {name: f"p{at}" for at, (name, _) in enumerate(diagram.participants)}
     for name, label in diagram.participants:
         yield f"    participant {ids[name]} as {_text(label)}"
-    everybody = ",".join(dict.fromkeys((*list(ids.values())[:1], *list(ids.values())[-1:])))
+    everybody = f"p0,p{len(ids) - 1}"
     if diagram.before:
         yield f"    Note over {everybody}: {diagram.before} earlier steps are left out"
-    for item in diagram.items:
+    for item in _merged(diagram.items):
         yield f"    {_item(item, ids)}"
     if diagram.behind:
         yield f"    Note over {everybody}: {diagram.behind} later steps are left out"
 
 
-def _item(item: Message | Note, ids: dict[str, str]) -> str:
+def _merged(items: Sequence[Item]) -> list[Item]:
+    """The items; a note that only goes on with the one before it is a further line of that."""
+    merged: list[Item] = []
+    for item in items:
+        last = merged[-1] if merged else None
+        if isinstance(item, Note) and isinstance(last, Note) and _goes_on(item, last):
+            merged[-1] = dataclasses.replace(last, text=f"{last.text}\n{item.text}")
+        else:
+            merged.append(item)
+    return merged
+
+
+def _goes_on(note: Note, last: Note) -> bool:
+    return note.style == "faint" and note.over == last.over
+
+
+def _item(item: Item, ids: dict[str, str]) -> str:
     if isinstance(item, Note):
         return f"Note over {ids[item.over]}: {_text(item.text)}"
     kind = "answer" if item.answer else "call"
@@ -56,7 +73,11 @@ def _text(text: str) -> str:
 
     Without the hourglass, which few fonts have.
     """
-    lines = textwrap.wrap(text.removeprefix("⧗ "), _COLUMNS, break_on_hyphens=False) or [" "]
+    lines = [
+        line
+        for part in text.removeprefix("⧗ ").split("\n")
+        for line in textwrap.wrap(part, _COLUMNS, break_on_hyphens=False) or [" "]
+    ]
     return "<br/>".join(_escaped(line) for line in lines)
 
 

@@ -49,7 +49,8 @@ class Table:
     before: tuple[Mapping[str, Any], ...] | None
     """The rows before they last changed; None if they have not."""
     publisher: tuple[Mapping[str, Any], ...] | None
-    """The Publisher's rows at the same moment; None at the Publisher itself."""
+    """What of the Publisher's rows should be here at the same moment; None at the Publisher itself, and
+    where a part is published that nobody has looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,8 @@ class _Watch:
         self._prepared: dict[str, tuple[str, ...]] = {}
         self._tables: dict[str, dict[str, Record]] = {}
         self._before: dict[tuple[str, str], tuple[Mapping[str, Any], ...]] = {}
+        self._partial = _partial(order.records)
+        self._parts: dict[tuple[str, str], tuple[Mapping[str, Any], ...]] = {}
 
     def see(self, record: Record) -> None:
         if record.kind == "state":
@@ -117,8 +120,12 @@ class _Watch:
             self._session(record)
 
     def _state(self, record: Record) -> None:
+        data = record.data or {}
         tables = self._tables.setdefault(record.node, {})
-        name = str((record.data or {}).get("table"))
+        name = str(data.get("table"))
+        if data.get("moment") == "part":
+            self._parts[str(data.get("part")), name] = record.rows or ()
+            return
         last = tables.get(name)
         if last is not None and last.rows != record.rows:
             self._before[record.node, name] = last.rows or ()
@@ -183,16 +190,37 @@ class _Watch:
         )
 
     def _table(self, node: str, name: str, record: Record) -> Table:
-        publisher = self._order.publisher
-        theirs = self._tables.get(publisher, {}).get(name)
         return Table(
             name=name,
             key=tuple((record.data or {}).get("key", ())),
             rows=record.rows or (),
             count=record.rowcount or 0,
             before=self._before.get((node, name)),
-            publisher=None if node == publisher or theirs is None else theirs.rows or (),
+            publisher=self._expected(node, name),
         )
+
+    def _expected(self, node: str, name: str) -> tuple[Mapping[str, Any], ...] | None:
+        """The Publisher's rows as they should be at a Subscriber."""
+        theirs = self._tables.get(self._order.publisher, {}).get(name)
+        if node == self._order.publisher or theirs is None:
+            return None
+        if (node, name) in self._partial:
+            return self._parts.get((node, name))
+        return theirs.rows or ()
+
+
+def _partial(records: Sequence[Record]) -> set[tuple[str, str]]:
+    """The Subscribers' tables that hold a part of the Publisher's rows or columns."""
+    final: dict[tuple[str, str], Any] = {}
+    found = set()
+    for record in records:
+        data = record.data or {}
+        if record.kind == "state" and data.get("moment") == "final":
+            final[record.node, str(data["table"])] = record.rows
+        whole = final.get((record.node, str(data.get("table"))))
+        if data.get("moment") == "part" and whole != record.rows:
+            found.add((str(data.get("part")), str(data["table"])))
+    return found
 
 
 def _outcome(said: str) -> Standing:

@@ -14,6 +14,7 @@ from typing import Any
 
 from sim.report.history import ENDS, Record
 from sim.report.played import Played, Step, steps, took_effect_at
+from sim.report.timeline import DELIVERIES
 from sim.report.words import WORDS, because, call_text, done_text, holder, refusal, style_of
 
 #: Of more items than these only a window is drawn, around what went wrong.
@@ -67,11 +68,13 @@ class Diagram:
 
 def sequence(order: Played, *, items_max: int = ITEMS_MAX) -> Diagram:
     """The messages of one order."""
-    items = list(_Telling(order).items())
+    participants = tuple(_participants(order))
+    known = {name for name, _ in participants}
+    items = [item for item in _Telling(order).items() if _lanes_of(item) <= known]
     first = _window(items, items_max)
     shown = items[first : first + items_max]
     return Diagram(
-        participants=tuple(_participants(order)),
+        participants=participants,
         items=tuple(shown),
         before=first,
         behind=len(items) - first - len(shown),
@@ -85,11 +88,18 @@ def _participants(order: Played) -> Iterator[tuple[str, str]]:
     yield from sessions[:middle]
     yield _lane(order.publisher), f"{order.publisher} (Publisher)"
     yield from sessions[middle:]
+    reached = [record.node for record in order.records if record.kind in DELIVERIES]
+    for node in dict.fromkeys(reached):
+        yield _lane(node), f"{node} (agent)"
 
 
 def _lane(node: str) -> str:
     """A node's name among the participants, where sessions have theirs."""
     return f"node {node}"
+
+
+def _lanes_of(item: Item) -> set[str]:
+    return {item.over} if isinstance(item, Note) else {item.source, item.target}
 
 
 def _window(items: Sequence[Item], items_max: int) -> int:
@@ -114,14 +124,32 @@ class _Telling:
     def items(self) -> Iterator[Item]:
         for record in self._order.records:
             if not record.session:
-                continue
-            if record.kind == "invoke":
+                yield from self._delivered(record)
+            elif record.kind == "invoke":
                 self._running[record.session] = self._steps[record.seq]
                 yield from self._sent(self._steps[record.seq])
             elif record.kind in ENDS:
                 yield from self._ended(record)
             else:
                 yield from self._other(record)
+
+    def _delivered(self, record: Record) -> Iterator[Item]:
+        """What the distribution agents bring from the Publisher to a Subscriber."""
+        if record.kind not in DELIVERIES:
+            return
+        commands = "; ".join((record.data or {}).get("commands", ())) or "nothing for it"
+        if record.kind == "suppress":
+            text = "its own is not sent back"
+            yield Note(t_us=self._at(record), over=_lane(record.node), text=text, style="faint")
+        else:
+            yield Message(
+                t_us=self._at(record),
+                source=self._publisher,
+                target=_lane(record.node),
+                text=f"left out: {commands}" if record.kind == "skip" else commands,
+                style="bad" if record.kind == "skip" else "",
+                lost=record.kind == "skip",
+            )
 
     def _sent(self, step: Step) -> Iterator[Item]:
         """What is sent; a step that stays at its node and ends at once is one note, by its end."""

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 #: The lane of the agents, who are nobody's session, and what is shown in it.
-_AGENTS = "agents"
-_DELIVERIES = frozenset({"deliver", "suppress", "skip"})
+AGENTS = "agents"
+DELIVERIES = frozenset({"deliver", "suppress", "skip"})
 #: Rows of a table that are shown after the last step.
 _ROWS_SHOWN = 4
 
@@ -65,7 +65,7 @@ def timeline(records: Sequence[Record]) -> Timeline:
     acting = {record.session for record in records if record.session}
     lanes = tuple((name, node) for name, node in sessions.items() if name in acting)
     if any(_is_of_agents(record) for record in records):
-        lanes = (*lanes, (_AGENTS, ""))
+        lanes = (*lanes, (AGENTS, ""))
     return Timeline(
         lanes=lanes, entries=tuple(_Drawing(records).entries()), after=tuple(_after(records))
     )
@@ -74,7 +74,7 @@ def timeline(records: Sequence[Record]) -> Timeline:
 def _is_of_agents(record: Record) -> bool:
     """Something that agents did; that they found nothing to do is not worth a line."""
     failed = record.kind in ENDS - {"ok"} or record.kind == "blocked"
-    return not record.session and (record.kind in _DELIVERIES or (bool(record.step) and failed))
+    return not record.session and (record.kind in DELIVERIES or (bool(record.step) and failed))
 
 
 class _Drawing:
@@ -175,13 +175,13 @@ class _Drawing:
         return Entry(
             t_us=record.t_us - self._start_us,
             seq=record.seq,
-            session=record.session or _AGENTS,
+            session=record.session or AGENTS,
             text=text,
             style=style,
         )
 
     def _more(self, record: Record, text: str, style: str) -> Entry:
-        session = record.session or _AGENTS
+        session = record.session or AGENTS
         return Entry(t_us=-1, seq=record.seq, session=session, text=text, style=style)
 
 

@@ -6,16 +6,13 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 
 from sim.report import terminal
-from sim.report.history import Record, by_order, read
+from sim.report.history import Record, by_order
 from sim.report.timeline import Timeline, draw, timeline
-
-HISTORIES = Path(__file__).parent / "histories"
-NAMES = sorted(path.stem for path in HISTORIES.glob("*.jsonl"))
+from tests.report.recorded import NAMES, first, records
 
 
 def drawn(line: Timeline, *, columns: int, monkeypatch) -> str:
@@ -28,37 +25,33 @@ def drawn(line: Timeline, *, columns: int, monkeypatch) -> str:
 
 @pytest.mark.parametrize("columns", [100, 60])
 @pytest.mark.parametrize("name", NAMES)
-def test_golden(name, columns, request, monkeypatch):
-    orders = by_order(read(HISTORIES / f"{name}.jsonl"))
+def test_golden(name, columns, golden, monkeypatch):
     text = "\n".join(
-        f"{order}\n{drawn(timeline(records), columns=columns, monkeypatch=monkeypatch)}"
-        for order, records in orders
+        f"{order}\n{drawn(timeline(of), columns=columns, monkeypatch=monkeypatch)}"
+        for order, of in by_order(records(name))
     )
-    golden = HISTORIES / f"{name}_{columns}.txt"
-    if request.config.getoption("--rewrite-golden", default=False):
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8")
+    golden(f"report/timeline_{name}_{columns}.txt", text)
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
 def test_a_newcomer_sees_who_waits_and_who_is_refused():
-    ((_, records),) = by_order(read(HISTORIES / "lost_update.jsonl"))
-    lanes = {name: [] for name, _ in timeline(records).lanes}
-    for entry in timeline(records).entries:
+    alice_first = timeline(first("lost_update").records)
+    lanes = {name: [] for name, _ in alice_first.lanes}
+    for entry in alice_first.entries:
         lanes[entry.session].append((entry.style, entry.text))
     assert ("wait", "⧗ waits for alice (a_write) at pub") in lanes["bob"]
     assert ("bad", "b_write ✗ refused: version_mismatch") in lanes["bob"]
     assert ("good", "commit ✓ at pub and sub1") in lanes["alice"]
-    assert timeline(records).after == (
+    assert alice_first.after == (
         ("account at pub, sub1", "{id: 1, balance: 90}"),
         ("account at sub2", "{id: 1, balance: 100}"),
     )
 
 
 def test_a_history_that_was_cut_off_is_drawn_as_far_as_it_goes(monkeypatch):
-    ((_, records),) = by_order(read(HISTORIES / "lost_update.jsonl"))
-    for length in range(len(records)):
-        drawn(timeline(records[:length]), columns=80, monkeypatch=monkeypatch)
+    whole = first("failing").records
+    for length in range(len(whole)):
+        drawn(timeline(whole[:length]), columns=80, monkeypatch=monkeypatch)
 
 
 def step(kind, **fields):
@@ -132,5 +125,6 @@ def test_what_is_to_be_copied_is_never_broken(monkeypatch):
         "    why\n"
         f'    again:  twopc run {path} --order "x"\n'
         "    files:  .twopc/runs/name/20260101T000000-1/  (history.jsonl verdict.json)\n"
+        "    page:   twopc report .twopc/runs/name/20260101T000000-1 --html\n"
         "1 order failed in 1.00 s · invariants: atomic prepared_left\n"
     )

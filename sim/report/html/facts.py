@@ -10,6 +10,7 @@ from sim.report.history import Record
 from sim.report.html.markup import Content, Markup, join, signs, tag
 from sim.report.mermaid import mermaid
 from sim.report.played import Played, Step, steps, took_effect_at
+from sim.report.timeline import AGENTS
 from sim.report.words import because, call_text, done_text, holder, refusal, row_text, style_of
 
 _COLUMNS = 110
@@ -56,7 +57,7 @@ def _refusal(record: Record) -> Markup:
     why = because(record)
     return tag(
         "div",
-        tag("p", tag("b", f"{record.step} of {record.session}: "), why) if why else None,
+        tag("p", tag("b", f"{record.step} of {record.session or AGENTS}: "), why) if why else None,
         tag("dl", *terms),
         class_="refusal",
     )
@@ -93,7 +94,7 @@ def _step(step: Step, nodes_of: Mapping[str, Sequence[str]], at_us: Mapping[int,
     waited = sum(at_us.get(until, record.t_us) - record.t_us for record, until in step.waits)
     holders = dict.fromkeys(holder(record.wait or {}) for record, _ in step.waits)
     cells = (
-        tag("td", invoked.session),
+        tag("td", invoked.session or AGENTS),
         tag("td", tag("code", call_text(invoked))),
         tag("td", took, class_="number"),
         tag("td", _ms(waited) if step.waits else "", class_="number"),

@@ -13,7 +13,7 @@ from sim.report.history import Record
 from sim.report.html.markup import Markup, join, signs, tag
 from sim.report.moments import Moment
 from sim.report.played import Played, steps
-from sim.report.timeline import Entry
+from sim.report.timeline import AGENTS, Entry, timeline
 from sim.report.words import style_of
 
 #: The first row of the grid that is a happening: above it stand the names.
@@ -23,13 +23,13 @@ _NAMED = re.compile(r"(\w+): (.*)", re.DOTALL)
 
 def lanes(order: Played, moments: Sequence[Moment], number: int) -> Markup:
     """The grid of one order; `number` tells it from others on the page."""
-    names = order.sessions
+    names = dict(timeline(order.records).lanes)
     columns = {name: at + 2 for at, name in enumerate(names)}
     heads = [
         tag(
             "div",
             tag("b", name),
-            tag("span", f" at {node}"),
+            tag("span", f" at {node}") if node else None,
             class_="head",
             style=f"grid-column:{columns[name]}",
         )
@@ -96,6 +96,9 @@ def _code(text: str) -> Markup:
 
 def _boxes(order: Played, moments: Sequence[Moment], columns: dict[str, int]) -> Iterator[Markup]:
     """Behind the text: how long each step went on, and where in it the session was blocked."""
+    for at, moment in enumerate(moments):
+        if moment.entry.session == AGENTS and AGENTS in columns:
+            yield _box(f"step {moment.entry.style}".strip(), columns[AGENTS], at, at)
     for step in steps(order.records):
         column = columns.get(step.invoked.session)
         if column is None or not moments:

@@ -1,0 +1,256 @@
+"""A headless Chromium, spoken to over the DevTools protocol by two pipes: no port, no driver, no library.
+
+Every wait is for an event or an answer of the browser, bounded by `TIMEOUT_S`.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Self
+
+#: How long the browser may take for one answer.
+TIMEOUT_S = 60.0
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+class BrowserError(Exception):
+    """The browser said no, or nothing."""
+
+
+def find() -> str | None:
+    """Where a Chromium is installed."""
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+def install() -> str:
+    """Where Chromium is; Debian's is installed if there is none.
+
+    Raises:
+        BrowserError: it cannot be installed here; the message says why.
+    """
+    found = find()
+    if found is not None:
+        return found
+    if shutil.which("apt-get") is None:
+        raise BrowserError("no Chromium here, and no apt-get to install Debian's")
+    if os.geteuid() != 0:
+        raise BrowserError("no Chromium here: run 'apt-get install chromium' as root")
+    for command in (["update"], ["install", "--yes", "--no-install-recommends", "chromium"]):
+        done = subprocess.run(
+            ["apt-get", "-q", *command],
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode != 0 or find() is None:
+        raise BrowserError(f"apt-get could not install chromium: {done.stderr.strip()[-300:]}")
+    return str(find())
+
+
+class Browser:
+    """One process with one page; a context manager that ends it."""
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+        self._number = 0
+        self._received = b""
+        self.events: list[dict[str, Any]] = []
+        """What the browser told unasked, and nobody has waited for yet."""
+        self._session = ""
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            self._start(stack)
+            targets = self._command("Target.getTargets")["targetInfos"]
+            page = next(each["targetId"] for each in targets if each["type"] == "page")
+            attached = self._command("Target.attachToTarget", targetId=page, flatten=True)
+            self._session = attached["sessionId"]
+            for domain in ("Page", "Runtime", "Network", "Log", "Accessibility"):
+                self.command(f"{domain}.enable")
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _start(self, stack: contextlib.ExitStack) -> None:
+        home = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+        theirs_in, self._to = _pipe()
+        self._from, theirs_out = _pipe()
+        stack.callback(os.close, self._to)
+        stack.callback(os.close, self._from)
+        log = Path(home) / "log"
+        arguments = [
+            self._program,
+            "--headless=new",
+            "--remote-debugging-pipe",
+            f"--user-data-dir={home}/profile",
+            "--no-sandbox",  # root may not have one, and the page is ours
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-extensions",
+            "--no-first-run",
+            "--force-color-profile=srgb",
+            "--hide-scrollbars",
+            "about:blank",
+        ]
+        pid = os.posix_spawn(
+            self._program,
+            arguments,
+            {**os.environ, "HOME": home},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, theirs_in, 3),
+                (os.POSIX_SPAWN_DUP2, theirs_out, 4),
+                (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setpgroup=0,
+        )
+        os.close(theirs_in)
+        os.close(theirs_out)
+        stack.callback(_end, pid)
+
+    # -- protocol ------------------------------------------------------------------------------
+
+    def command(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Give a command to the page and wait for its result."""
+        return self._command(method, self._session, **parameters)
+
+    def _command(self, method: str, session: str = "", /, **parameters: Any) -> dict[str, Any]:
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if session:
+            message["sessionId"] = session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while True:
+            got = self._read()
+            if got.get("id") == self._number:
+                if "error" in got:
+                    raise BrowserError(f"{method}: {got['error'].get('message')}")
+                return dict(got["result"])
+            self.events.append(got)
+
+    def event(self, method: str) -> dict[str, Any]:
+        """Wait for an event, or take it if it came already."""
+        for at, got in enumerate(self.events):
+            if got.get("method") == method:
+                return dict(self.events.pop(at)["params"])
+        while True:
+            got = self._read()
+            if got.get("method") == method:
+                return dict(got["params"])
+            self.events.append(got)
+
+    def _read(self) -> dict[str, Any]:
+        until = time.monotonic() + TIMEOUT_S
+        while b"\0" not in self._received:
+            ready, _, _ = select.select([self._from], [], [], max(0.0, until - time.monotonic()))
+            if not ready:
+                raise BrowserError(f"no answer within {TIMEOUT_S:.0f} s")
+            data = os.read(self._from, 1 << 16)
+            if not data:
+                raise BrowserError("the browser has ended")
+            self._received += data
+        message, _, self._received = self._received.partition(b"\0")
+        return dict(json.loads(message))
+
+    # -- a page --------------------------------------------------------------------------------
+
+    def open(self, path: Path) -> None:
+        """Load a file and wait until it is there."""
+        self.events.clear()
+        self.command("Page.navigate", url=path.as_uri())
+        self.event("Page.loadEventFired")
+
+    def run(self, expression: str) -> Any:
+        """The value of an expression on the page."""
+        got = self.command(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
+        if "exceptionDetails" in got:
+            raise BrowserError(f"{expression}: {got['exceptionDetails']}")
+        return got["result"].get("value")
+
+    def look(self, *, width: int = 1400, height: int = 900, scheme: str = "light") -> None:
+        """The size of the window, and what the reader prefers."""
+        self.command(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        self.command(
+            "Emulation.setEmulatedMedia",
+            media="",
+            features=[{"name": "prefers-color-scheme", "value": scheme}],
+        )
+
+    def click(self, selector: str) -> None:
+        """Click with the mouse into the middle of the first such element."""
+        box = self.run(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
+            "e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
+            "return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.command(
+                "Input.dispatchMouseEvent",
+                type=kind,
+                x=box[0],
+                y=box[1],
+                button="left",
+                clickCount=1,
+            )
+
+    def press(self, key: str) -> None:
+        """Press and release a key."""
+        codes = {"ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "End": 35, "Tab": 9, "Enter": 13}
+        for kind in ("rawKeyDown", "keyUp"):
+            self.command(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=codes[key],
+            )
+
+    def screenshot(self, path: Path, *, whole: bool = False) -> None:
+        """What is seen, or the whole page, as PNG."""
+        got = self.command("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(got["data"]))
+
+    def pdf(self, path: Path) -> None:
+        """The page as it is printed."""
+        got = self.command("Page.printToPDF", printBackground=True)
+        path.write_bytes(base64.b64decode(got["data"]))
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe whose ends are none of the numbers that the browser gets them under."""
+    ends = os.pipe()
+    high = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends)
+    for end in ends:
+        os.close(end)
+    return high[0], high[1]
+
+
+def _end(pid: int) -> None:
+    """End the browser and the processes that it has started: they are one group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)

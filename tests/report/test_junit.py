@@ -1,0 +1,51 @@
+"""JUnit XML: what CI systems read of it, and that no text can break it."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from sim.report.junit import junit
+from sim.report.verdict import verdict
+from tests.fix_golden import Golden
+from tests.report.recorded import HOSTILE, NAMES, ended, made, records, sent
+
+
+@pytest.mark.parametrize("name", ["failing", "stuck"])
+def test_golden(name: str, golden: Golden) -> None:
+    golden(f"report/junit_{name}.xml", junit(records(name)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_counts_as_the_verdict_does(name: str) -> None:
+    told = verdict(records(name))
+    (suite,) = ElementTree.fromstring(junit(records(name)))
+    assert suite.get("name") == told["scenario"]
+    assert suite.get("tests") == str(told["counts"]["orders"])
+    assert suite.get("failures") == str(told["counts"]["failed"])
+    cases = suite.findall("testcase")
+    assert [case.get("name") for case in cases] == [order["name"] for order in told["orders"]]
+    assert [case.find("failure") is None for case in cases] == [
+        order["verdict"] == "pass" for order in told["orders"]
+    ]
+    assert all("ms" in (case.findtext("system-out") or "") for case in cases)
+
+
+def test_what_was_not_judged_is_an_error() -> None:
+    (suite,) = ElementTree.fromstring(junit(records("lost_update")[:20]))
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "1")
+    error = suite.find("testcase/error")
+    assert error is not None
+    assert (error.get("type"), error.get("message")) == (
+        "unfinished",
+        "the history ends before its verdict",
+    )
+
+
+def test_any_text_can_stand_in_it() -> None:
+    history = made(
+        sent(HOSTILE), ended("rejected", message=HOSTILE), scenario=HOSTILE, file=HOSTILE
+    )
+    (suite,) = ElementTree.fromstring(junit(history))
+    assert suite.get("name") == HOSTILE.replace("\x07", "\\x07").replace("\x1b", "\\x1b")
