@@ -172,6 +172,8 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
         render("subscriber", "ddl_guard_function", owner=owner),
         render("twopc", "ddl_guard_triggers"),
         prepare_publisher(owner, sites, may_hold=False),
+        render("subscriber", "refuse_unprepared", owner=owner),
+        render("subscriber", "guard_branches", owner=owner),
     ]
 
 

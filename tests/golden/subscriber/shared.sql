@@ -1435,6 +1435,67 @@ alter procedure msrepl.prepare_publisher(text, integer, text[]) owner to "msrepl
 revoke all on procedure msrepl.prepare_publisher(text, integer, text[]) from public;
 comment on procedure msrepl.prepare_publisher(text, integer, text[]) is 'Sends what waits and prepares the branch at the Publisher';
 
+-- msrepl.refuse_unprepared: the transaction is not committed here without its branch at the Publisher.
+-- called by: the deferred trigger of msrepl.branch_marker, at PREPARE TRANSACTION or COMMIT
+-- tables:    none
+-- holes:     owner
+--
+-- Whoever names a global transaction by hand and then commits as ever would have the change at this site
+-- only: what the link has open at the Publisher is rolled back. prepare_publisher leaves (0,0) behind.
+--
+-- SET CONSTRAINTS ALL IMMEDIATE makes this run too early to tell, and never again: such a transaction is
+-- not guarded. At a transaction's end no other function or statement is around this one; a procedure's
+-- COMMIT is.
+create or replace function msrepl.refuse_unprepared() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    context text;
+    around text;
+begin
+    if current_setting('msrepl.marker', true) = '(0,0)' then
+        return null;
+    end if;
+    get diagnostics context = pg_context;
+    around := substr(context, strpos(context || E'\n', E'\n') + 1);
+    if around <> '' and split_part(around, E'\n', 1) !~ ' at COMMIT$'
+       or current_query() ~* '\mset\s+constraints\M' then
+        return null;
+    end if;
+    raise exception 'branch % has changed replicated tables, and is not prepared at the Publisher: committed here, it would be at this site only', new.gid
+        using errcode = 'object_not_in_prerequisite_state',
+              hint = 'Let the coordinator commit it: topology.transaction(...) does. It calls msrepl.prepare_publisher before it prepares or commits here.';
+end
+$msrepl$;
+alter function msrepl.refuse_unprepared() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.refuse_unprepared() from public;
+comment on function msrepl.refuse_unprepared() is 'Refuses to commit a branch whose Publisher was not asked';
+
+-- trg_mssync_guard_branches: at the end of a transaction that has sent something, asks refuse_unprepared.
+-- called by: PostgreSQL, at PREPARE TRANSACTION or COMMIT
+-- tables:    msrepl.branch_marker
+-- holes:     owner
+--
+-- Made once: CREATE TRIGGER waits for whoever has a branch here, whenever a topology is opened again.
+do $msrepl$
+begin
+    if not exists (
+        select from pg_catalog.pg_trigger as t
+        where t.tgrelid = 'msrepl.branch_marker'::pg_catalog.regclass
+          and t.tgname = 'trg_mssync_guard_branches'
+    ) then
+        set local role "msrepl_owner_8d9001d32c6a";
+        create constraint trigger trg_mssync_guard_branches
+            after insert on msrepl.branch_marker deferrable initially deferred
+            for each row when (new.calls > 0 or new.pending is not null)
+            execute function msrepl.refuse_unprepared();
+        comment on trigger trg_mssync_guard_branches on msrepl.branch_marker is 'No commit without the Publisher''s branch';
+        reset role;
+    end if;
+end
+$msrepl$;
+
 -- The row of a subscription: its Publisher, and the name under which it takes part in transactions.
 -- called by: subscriber.subscription, the script of a subscription
 -- tables:    msrepl.mssubscription_agents

@@ -1,0 +1,23 @@
+-- trg_mssync_guard_branches: at the end of a transaction that has sent something, asks refuse_unprepared.
+-- called by: PostgreSQL, at PREPARE TRANSACTION or COMMIT
+-- tables:    msrepl.branch_marker
+-- holes:     owner
+--
+-- Made once: CREATE TRIGGER waits for whoever has a branch here, whenever a topology is opened again.
+do $msrepl$
+begin
+    if not exists (
+        select from pg_catalog.pg_trigger as t
+        where t.tgrelid = 'msrepl.branch_marker'::pg_catalog.regclass
+          and t.tgname = 'trg_mssync_guard_branches'
+    ) then
+        set local role {owner};
+        create constraint trigger trg_mssync_guard_branches
+            after insert on msrepl.branch_marker deferrable initially deferred
+            for each row when (new.calls > 0 or new.pending is not null)
+            execute function msrepl.refuse_unprepared();
+        comment on trigger trg_mssync_guard_branches on msrepl.branch_marker is 'No commit without the Publisher''s branch';
+        reset role;
+    end if;
+end
+$msrepl$;

@@ -1,0 +1,124 @@
+"""Who commits past the coordinator is refused: what he changed would be at one site only."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from psycopg.errors import ObjectNotInPrerequisiteState
+
+from tests.fix_topology import MakePair, Pair
+
+TABLE = """
+create table item (id int primary key, n int);
+insert into item select g, 0 from generate_series(1, 3) as g;
+"""
+HERE = (
+    "create table here (n int)",
+    "grant all on here to public",
+    "create procedure commits() language plpgsql as"
+    " $$ begin update item set n = 1 where id = 1; commit; end $$",
+    "create function immediately() returns void language plpgsql as"
+    " $$ begin set constraints all immediate; end $$",
+    "grant execute on all routines in schema public to public",
+)
+UPDATE = "update item set n = n + 1 where id = 1"
+GID = "set local msrepl.gid = 'twopc:by-hand:1:1'"
+LAZY = "set local msrepl.shipping = 'lazy'"
+
+
+@pytest.fixture
+async def pair(make_pair: MakePair) -> Pair:
+    """A table without peculiarities, and what a client may have of his own."""
+    return await make_pair(TABLE, publish=["item"], at_subscriber=HERE)
+
+
+async def both(pair: Pair) -> list[list[tuple[object, ...]]]:
+    """The table at the Publisher and at the Subscriber."""
+    query = "select id, n from item order by id"
+    return [await pair.topology.execute(node, query) for node in ("pub", "sub1")]
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["begin", GID, UPDATE, "commit"],
+        ["begin", GID, UPDATE, UPDATE, "end"],
+        ["begin", GID, LAZY, UPDATE, "commit"],
+        ["begin", GID, UPDATE, "savepoint a", UPDATE, "rollback to a", "commit"],
+        ["begin", GID, UPDATE, "prepare transaction 'twopc:by-hand:1:1:sub1'"],
+        [f"begin; {GID}; {UPDATE}; commit"],
+        ["set msrepl.gid = 'twopc:by-hand:1:1'", UPDATE],
+        ["set msrepl.gid = 'twopc:by-hand:1:1'", "call commits()"],
+    ],
+    ids=["plain", "two", "lazy", "savepoint", "prepared", "one string", "autocommit", "procedure"],
+)
+async def test_a_commit_past_the_coordinator_is_refused(pair: Pair, statements: list[str]) -> None:
+    before = await both(pair)
+    *first, last = statements
+    for statement in first:
+        await pair.app.execute(statement.encode())
+    with pytest.raises(
+        ObjectNotInPrerequisiteState, match="not prepared at the Publisher"
+    ) as caught:
+        await pair.app.execute(last.encode())
+    assert "twopc:by-hand:1:1:sub1" in str(caught.value)
+    assert "msrepl.prepare_publisher" in (caught.value.diag.message_hint or "")
+    await pair.app.execute("rollback; reset all; select msrepl.reset_link()")
+    assert await both(pair) == before
+    for node in ("pub", "sub1"):
+        assert await pair.topology.execute(node, "select gid from pg_prepared_xacts") == []
+        assert await pair.topology.execute(node, "select gid from msrepl.branch_marker") == []
+    await pair.run(UPDATE)
+    there, here = await both(pair)
+    assert there == here != before[0]
+
+
+@pytest.mark.parametrize("protocol", ["simple", "extended"])
+async def test_whatever_protocol_it_comes_by(pair: Pair, protocol: str) -> None:
+    await pair.app.execute("begin")
+    await pair.app.execute(GID)
+    await pair.app.execute(UPDATE)
+    with pytest.raises(ObjectNotInPrerequisiteState):
+        await pair.app.execute("commit", binary=protocol == "extended", prepare=False)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["set constraints all immediate", UPDATE],
+        [UPDATE, "set constraints all immediate", UPDATE],
+        [UPDATE, "select immediately()", UPDATE],
+        [LAZY, UPDATE, "set constraints all immediate", UPDATE],
+        ["savepoint a", UPDATE, "rollback to a"],
+        ["insert into here values (1)"],
+        ["insert into here values (1)", "set constraints all immediate"],
+        [UPDATE, "savepoint a", UPDATE, "release a"],
+    ],
+)
+async def test_who_has_the_publisher_prepare_is_let_through(
+    pair: Pair, statements: list[str]
+) -> None:
+    for agent in (False, True):
+        await pair.begin()
+        for statement in statements:
+            await pair.execute(statement)
+        if agent:
+            cursor = await pair.app.execute(f"call msrepl.prepare_publisher('{pair.gid}', null)")
+            ((calls,),) = await cursor.fetchall()
+            await pair.app.execute("commit")
+            if calls:
+                await pair.topology.execute("pub", f"commit prepared '{pair.gid}:pub'")
+        else:
+            await pair.commit()
+        there, here = await both(pair)
+        assert there == here
+
+
+async def test_a_client_cannot_take_the_guard_away(pair: Pair) -> None:
+    for statement in (
+        "alter table msrepl.branch_marker disable trigger all",
+        "drop trigger trg_mssync_guard_branches on msrepl.branch_marker",
+        "set session_replication_role = replica",
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            await pair.app.execute(statement.encode())
