@@ -2,13 +2,13 @@
 
 Pure: from an `Article` and the Subscriber's own table to fragments. `texts` puts them into the templates.
 Where a value of a call is to be found is a `Source`: a parameter, a field of a row-typed parameter, or a column
-of a set of calls.
+of a set of calls. The names of all these are ours; the table goes by ``t``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from psycopg import sql
 
@@ -139,12 +139,12 @@ class Bodies:
         """The values for `insert_columns`."""
         return f.COMMA.join([self.new(column, source) for column in self.article.value_columns])
 
-    def match(self, alias: str, key: list[sql.Composable]) -> sql.Composed:
+    def match(self, key: Sequence[sql.Composable]) -> sql.Composed:
         """The row of the table that has this key."""
         return f.AND.join(
             [
-                sql.SQL("{} {} {}").format(
-                    sql.Identifier(alias, column.name), f.raw(self._equality(column)), value
+                sql.SQL("t.{} {} {}").format(
+                    sql.Identifier(column.name), f.raw(self._equality(column)), value
                 )
                 for column, value in zip(self.article.key_columns, key, strict=True)
             ]
@@ -167,7 +167,7 @@ class Bodies:
             tail: ``from ...``, for a set of calls.
         """
         assignments = self._assignments(source, key=key)
-        match = self.match("t", self.original_key(source))
+        match = self.match(self.original_key(source))
         if not assignments:  # nothing but a key: is the row there?
             return sql.SQL("perform from {} as t where {}").format(self.table, match)
         return sql.SQL("update {} as t set\n            {}{}\n        where {}").format(
@@ -180,7 +180,7 @@ class Bodies:
         for column in self.article.value_columns:
             if column.name in always or (column.name in self.article.key and not key):
                 continue
-            value = self.updated(column, source, sql.Identifier("t", column.name))
+            value = self.updated(column, source, f.raw("t.") + sql.Identifier(column.name))
             found.append(sql.SQL("{} = {}").format(sql.Identifier(column.name), value))
         return found
 
@@ -195,7 +195,7 @@ class Bodies:
     def delete(self, source: Source, tail: sql.Composable | None = None) -> sql.Composed:
         """A DELETE of the row with the original key."""
         return sql.SQL("delete from {} as t{}\n        where {}").format(
-            self.table, tail or sql.SQL(""), self.match("t", self.original_key(source))
+            self.table, tail or sql.SQL(""), self.match(self.original_key(source))
         )
 
     # -- what is not in the statement -------------------------------------------------------------
@@ -231,7 +231,7 @@ class Bodies:
                 ).format(
                     bit=bit,
                     table=self.table,
-                    match=self.match("t", self.original_key(source)),
+                    match=self.match(self.original_key(source)),
                     column=sql.Identifier(column.name),
                     value=self.new(column, source),
                     name=sql.Literal(column.name),
@@ -251,7 +251,7 @@ class Bodies:
             sql.SQL("${}").format(sql.Literal(n)) for n in range(1, len(self.article.key) + 1)
         ]
         return sql.SQL("\n    execute {} using {};").format(
-            sql.Literal(self._compute_text(self.match("t", slots))),
+            sql.Literal(self._compute_text(self.match(slots))),
             f.COMMA.join(self.new_key(source)),
         )
 

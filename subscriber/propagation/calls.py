@@ -129,18 +129,17 @@ class Calls:
         default = ""
         if self.propagation.method(operation).format is Format.SCALL:
             default = " default null"
-        return sql.SQL(",\n    " if len(self.arguments(operation)) > 8 else ", ").join(
-            [
-                sql.SQL("{} {}" + default).format(sql.Identifier(name), f.raw(kind))
-                for name, kind in self.arguments(operation)
-            ]
+        arguments = self.arguments(operation)
+        lines = len(arguments) > 4
+        return sql.SQL("\n    " if lines else "") + sql.SQL(",\n    " if lines else ", ").join(
+            [sql.SQL(f"{name} {kind}{default}") for name, kind in arguments]
         )
 
     def argument(self, operation: str, parameter: Parameter) -> sql.Composable:
         """Where the procedure finds a value."""
         if not self.by_row(operation) or parameter.image == "bitmap":
-            return sql.Identifier(parameter.name)
-        return sql.Identifier(_ROW_ARGUMENT[parameter.image], parameter.name.removeprefix("old_"))
+            return f.raw(parameter.name)
+        return f.raw(f"{_ROW_ARGUMENT[parameter.image]}.{parameter.name.removeprefix('old_')}")
 
     # -- objects ----------------------------------------------------------------------------------
 
@@ -211,7 +210,7 @@ class Calls:
 
     def _values(self, operation: str) -> sql.Composed:
         """What is passed: every value, or whole images."""
-        values = {p.name: sql.Identifier("c", p.name) for p in self.bodies(operation).parameters}
+        values = {p.name: f.raw(f"c.{p.name}") for p in self.bodies(operation).parameters}
         if not self.by_row(operation):
             return f.COMMA.join(list(values.values()))
         images: dict[str, list[sql.Composable]] = {}

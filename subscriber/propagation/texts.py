@@ -211,7 +211,7 @@ class PropagationTexts(Calls):
             table=bodies.table,
             table_text=sql.Literal(bodies.table.as_string(None)),
             call_type=self.call_type("upd"),
-            match=bodies.match("t", bodies.original_key(_of_set)),
+            match=bodies.match(bodies.original_key(_of_set)),
             columns=f.identifiers(columns),
             values=f.COMMA.join(
                 [
@@ -285,11 +285,11 @@ class PropagationTexts(Calls):
 
 
 def _of_set(parameter: Parameter) -> sql.Composable:
-    return sql.Identifier("c", parameter.name)
+    return f.raw(f"c.{parameter.name}")
 
 
 def _of_pair(parameter: Parameter) -> sql.Composable:
-    return sql.SQL("(c).{}").format(sql.Identifier(parameter.name))
+    return f.raw(f"(c).{parameter.name}")
 
 
 def _held_in_pair(name: str) -> sql.Composable:

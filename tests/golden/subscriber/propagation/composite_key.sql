@@ -1,0 +1,449 @@
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- tables:    none
+-- holes:     type, attributes, owner, agent, comment
+create type "msrepl"."call_7_ins" as ("c1" bigint, "c2" smallint, "c3" public.citext, "c4" json, "c5" uuid);
+alter type "msrepl"."call_7_ins" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."call_7_ins" from public;
+grant usage on type "msrepl"."call_7_ins" to "msrepl_agent_0123456789ab";
+comment on type "msrepl"."call_7_ins" is 'Values of a command for INSERT in sales.line';
+
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- tables:    none
+-- holes:     type, attributes, owner, agent, comment
+create type "msrepl"."call_7_upd" as ("old_c1" bigint, "old_c2" smallint, "old_c3" public.citext, "old_c4" json, "old_c5" uuid, "c1" bigint, "c2" smallint, "c3" public.citext, "c4" json, "c5" uuid);
+alter type "msrepl"."call_7_upd" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."call_7_upd" from public;
+grant usage on type "msrepl"."call_7_upd" to "msrepl_agent_0123456789ab";
+comment on type "msrepl"."call_7_upd" is 'Values of a command for UPDATE in sales.line';
+
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- tables:    none
+-- holes:     type, attributes, owner, agent, comment
+create type "msrepl"."call_7_del" as ("old_c1" bigint, "old_c2" smallint, "old_c3" public.citext, "old_c4" json, "old_c5" uuid);
+alter type "msrepl"."call_7_del" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."call_7_del" from public;
+grant usage on type "msrepl"."call_7_del" to "msrepl_agent_0123456789ab";
+comment on type "msrepl"."call_7_del" is 'Values of a command for DELETE in sales.line';
+
+grant usage on schema "sales" to "msrepl_agent_0123456789ab";
+
+grant select, insert, update, delete on "sales"."line" to "msrepl_agent_0123456789ab";
+
+-- sp_msins_<table>: brings a row that was inserted at the Publisher.
+-- called by: msrepl.apply_<article>_ins
+-- tables:    the subscribed table
+-- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, agent, comment
+--
+-- No search_path is set, since that costs a tenth of a call: every name has its schema, every parameter is
+-- one whatever the columns are called, and the rights are those of the caller.
+create function "sales"."sp_msins_salesline"(
+    c1 bigint,
+    c2 smallint,
+    c3 public.citext,
+    c4 json,
+    c5 uuid) returns void
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+begin
+    insert into "sales"."line" as t ("order", "place", "code", "data", "msrepl_tran_version")
+    values (c1, c2, c3, c4, c5);
+end
+$msrepl$;
+alter function "sales"."sp_msins_salesline"(bigint, smallint, public.citext, json, uuid) owner to "purchasing";
+revoke all on function "sales"."sp_msins_salesline"(bigint, smallint, public.citext, json, uuid) from public;
+grant execute on function "sales"."sp_msins_salesline"(bigint, smallint, public.citext, json, uuid) to "msrepl_agent_0123456789ab";
+comment on function "sales"."sp_msins_salesline"(bigint, smallint, public.citext, json, uuid) is 'Brings INSERT of sales.line from the Publisher (CALL)';
+
+-- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must be there.
+-- called by: msrepl.apply_<article>_upd, msrepl.apply_<article>_del
+-- tables:    the subscribed table
+-- holes:     procedure, parameters, guard, statement, command, article, key_json, computed, signature, owner, agent,
+--            comment
+--
+-- An UPDATE sets every column, the key too: PostgreSQL finds by itself what did not change.
+-- No search_path is set: see sp_msins_<table>.
+create function "sales"."sp_msupd_salesline"(
+    old_c1 bigint,
+    old_c2 smallint,
+    old_c3 public.citext,
+    old_c4 json,
+    old_c5 uuid,
+    c1 bigint,
+    c2 smallint,
+    c3 public.citext,
+    c4 json,
+    c5 uuid) returns void
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+begin
+    update "sales"."line" as t set
+            "order" = c1,
+            "place" = c2,
+            "code" = c3,
+            "data" = c4,
+            "msrepl_tran_version" = c5
+        where t."order" = old_c1 and t."place" = old_c2;
+    if not found then
+        perform msrepl.sp_msreplraiserror(20598, 'UPDATE', 'sales.line', jsonb_build_object('order', old_c1, 'place', old_c2));
+    end if;
+end
+$msrepl$;
+alter function "sales"."sp_msupd_salesline"(bigint, smallint, public.citext, json, uuid, bigint, smallint, public.citext, json, uuid) owner to "purchasing";
+revoke all on function "sales"."sp_msupd_salesline"(bigint, smallint, public.citext, json, uuid, bigint, smallint, public.citext, json, uuid) from public;
+grant execute on function "sales"."sp_msupd_salesline"(bigint, smallint, public.citext, json, uuid, bigint, smallint, public.citext, json, uuid) to "msrepl_agent_0123456789ab";
+comment on function "sales"."sp_msupd_salesline"(bigint, smallint, public.citext, json, uuid, bigint, smallint, public.citext, json, uuid) is 'Brings UPDATE of sales.line from the Publisher (XCALL)';
+
+-- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must be there.
+-- called by: msrepl.apply_<article>_upd, msrepl.apply_<article>_del
+-- tables:    the subscribed table
+-- holes:     procedure, parameters, guard, statement, command, article, key_json, computed, signature, owner, agent,
+--            comment
+--
+-- An UPDATE sets every column, the key too: PostgreSQL finds by itself what did not change.
+-- No search_path is set: see sp_msins_<table>.
+create function "sales"."sp_msdel_salesline"(
+    old_c1 bigint,
+    old_c2 smallint,
+    old_c3 public.citext,
+    old_c4 json,
+    old_c5 uuid) returns void
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+begin
+    delete from "sales"."line" as t
+        where t."order" = old_c1 and t."place" = old_c2;
+    if not found then
+        perform msrepl.sp_msreplraiserror(20598, 'DELETE', 'sales.line', jsonb_build_object('order', old_c1, 'place', old_c2));
+    end if;
+end
+$msrepl$;
+alter function "sales"."sp_msdel_salesline"(bigint, smallint, public.citext, json, uuid) owner to "purchasing";
+revoke all on function "sales"."sp_msdel_salesline"(bigint, smallint, public.citext, json, uuid) from public;
+grant execute on function "sales"."sp_msdel_salesline"(bigint, smallint, public.citext, json, uuid) to "msrepl_agent_0123456789ab";
+comment on function "sales"."sp_msdel_salesline"(bigint, smallint, public.citext, json, uuid) is 'Brings DELETE of sales.line from the Publisher (XCALL)';
+
+-- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- called by: the distribution agent, for every row of a block
+-- tables:    none
+-- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+--
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
+-- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+create function "msrepl"."apply_7_ins"(command text) returns void
+language plpgsql
+as $msrepl$
+declare
+    c "msrepl"."call_7_ins";
+    done boolean;
+    more text;
+begin
+    begin
+        c := command::"msrepl"."call_7_ins";
+    exception
+        when data_exception then
+            get stacked diagnostics more = pg_exception_detail;
+            perform msrepl.raise_unfit_call('sales.line', '"sales"."sp_msins_salesline"', sqlstate, sqlerrm, more);
+    end;
+    done := "sales"."sp_msins_salesline"(c.c1, c.c2, c.c3, c.c4, c.c5) is null;
+end
+$msrepl$;
+alter function "msrepl"."apply_7_ins"(text) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."apply_7_ins"(text) from public;
+grant execute on function "msrepl"."apply_7_ins"(text) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."apply_7_ins"(text) is 'Applies one command for INSERT in sales.line';
+
+-- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- called by: the distribution agent, for every row of a block
+-- tables:    none
+-- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+--
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
+-- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+create function "msrepl"."apply_7_upd"(command text) returns void
+language plpgsql
+as $msrepl$
+declare
+    c "msrepl"."call_7_upd";
+    done boolean;
+    more text;
+begin
+    begin
+        c := command::"msrepl"."call_7_upd";
+    exception
+        when data_exception then
+            get stacked diagnostics more = pg_exception_detail;
+            perform msrepl.raise_unfit_call('sales.line', '"sales"."sp_msupd_salesline"', sqlstate, sqlerrm, more);
+    end;
+    done := "sales"."sp_msupd_salesline"(c.old_c1, c.old_c2, c.old_c3, c.old_c4, c.old_c5, c.c1, c.c2, c.c3, c.c4, c.c5) is null;
+end
+$msrepl$;
+alter function "msrepl"."apply_7_upd"(text) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."apply_7_upd"(text) from public;
+grant execute on function "msrepl"."apply_7_upd"(text) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."apply_7_upd"(text) is 'Applies one command for UPDATE in sales.line';
+
+-- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- called by: the distribution agent, for every row of a block
+-- tables:    none
+-- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+--
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
+-- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+create function "msrepl"."apply_7_del"(command text) returns void
+language plpgsql
+as $msrepl$
+declare
+    c "msrepl"."call_7_del";
+    done boolean;
+    more text;
+begin
+    begin
+        c := command::"msrepl"."call_7_del";
+    exception
+        when data_exception then
+            get stacked diagnostics more = pg_exception_detail;
+            perform msrepl.raise_unfit_call('sales.line', '"sales"."sp_msdel_salesline"', sqlstate, sqlerrm, more);
+    end;
+    done := "sales"."sp_msdel_salesline"(c.old_c1, c.old_c2, c.old_c3, c.old_c4, c.old_c5) is null;
+end
+$msrepl$;
+alter function "msrepl"."apply_7_del"(text) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."apply_7_del"(text) from public;
+grant execute on function "msrepl"."apply_7_del"(text) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."apply_7_del"(text) is 'Applies one command for DELETE in sales.line';
+
+-- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- called by: the distribution agent
+-- tables:    the subscribed table; msrepl.msreplication_procedures
+-- holes:     function, article_id, operation, call_type, statement, computed, owner, agent, comment
+--
+-- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
+-- here, a key is there twice or changes, a value clashes (if only on its way to another row), a call does not
+-- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
+-- wrong with one of them is said there.
+create function "msrepl"."set_7_ins"(commands text[]) returns bigint
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+declare
+    rows "msrepl"."call_7_ins"[];
+    done bigint;
+begin
+    if not msrepl.is_default_procedure(7, 'ins') then
+        return -1;
+    end if;
+    begin
+        rows := commands::"msrepl"."call_7_ins"[];
+        insert into "sales"."line" as t ("order", "place", "code", "data", "msrepl_tran_version")
+        select c.c1, c.c2, c.c3, c.c4, c.c5
+        from unnest(rows) as c;
+        get diagnostics done = row_count;
+        if done <> cardinality(rows) then
+            raise exception using errcode = 'no_data_found';
+        end if;
+    exception
+        when no_data_found or unique_violation or exclusion_violation or data_exception then
+            return -1;
+    end;
+    return done;
+end
+$msrepl$;
+alter function "msrepl"."set_7_ins"(text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."set_7_ins"(text[]) from public;
+grant execute on function "msrepl"."set_7_ins"(text[]) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."set_7_ins"(text[]) is 'Applies a run of commands for INSERT in sales.line';
+
+-- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- called by: the distribution agent
+-- tables:    the subscribed table; msrepl.msreplication_procedures
+-- holes:     function, article_id, operation, call_type, statement, computed, owner, agent, comment
+--
+-- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
+-- here, a key is there twice or changes, a value clashes (if only on its way to another row), a call does not
+-- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
+-- wrong with one of them is said there.
+create function "msrepl"."set_7_upd"(commands text[]) returns bigint
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+declare
+    rows "msrepl"."call_7_upd"[];
+    done bigint;
+begin
+    if not msrepl.is_default_procedure(7, 'upd') then
+        return -1;
+    end if;
+    begin
+        rows := commands::"msrepl"."call_7_upd"[];
+        update "sales"."line" as t set
+            "code" = c.c3,
+            "data" = c.c4,
+            "msrepl_tran_version" = c.c5
+        from unnest(rows) as c
+        where t."order" = c.old_c1 and t."place" = c.old_c2 and c.c1::text is not distinct from c.old_c1::text and c.c2::text is not distinct from c.old_c2::text;
+        get diagnostics done = row_count;
+        if done <> cardinality(rows) then
+            raise exception using errcode = 'no_data_found';
+        end if;
+    exception
+        when no_data_found or unique_violation or exclusion_violation or data_exception then
+            return -1;
+    end;
+    return done;
+end
+$msrepl$;
+alter function "msrepl"."set_7_upd"(text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."set_7_upd"(text[]) from public;
+grant execute on function "msrepl"."set_7_upd"(text[]) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."set_7_upd"(text[]) is 'Applies a run of commands for UPDATE in sales.line';
+
+-- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- called by: the distribution agent
+-- tables:    the subscribed table; msrepl.msreplication_procedures
+-- holes:     function, article_id, operation, call_type, statement, computed, owner, agent, comment
+--
+-- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
+-- here, a key is there twice or changes, a value clashes (if only on its way to another row), a call does not
+-- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
+-- wrong with one of them is said there.
+create function "msrepl"."set_7_del"(commands text[]) returns bigint
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+declare
+    rows "msrepl"."call_7_del"[];
+    done bigint;
+begin
+    if not msrepl.is_default_procedure(7, 'del') then
+        return -1;
+    end if;
+    begin
+        rows := commands::"msrepl"."call_7_del"[];
+        delete from "sales"."line" as t
+        using unnest(rows) as c
+        where t."order" = c.old_c1 and t."place" = c.old_c2;
+        get diagnostics done = row_count;
+        if done <> cardinality(rows) then
+            raise exception using errcode = 'no_data_found';
+        end if;
+    exception
+        when no_data_found or unique_violation or exclusion_violation or data_exception then
+            return -1;
+    end;
+    return done;
+end
+$msrepl$;
+alter function "msrepl"."set_7_del"(text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."set_7_del"(text[]) from public;
+grant execute on function "msrepl"."set_7_del"(text[]) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."set_7_del"(text[]) is 'Applies a run of commands for DELETE in sales.line';
+
+-- msrepl.net_<article>: updates that are in each other's way, made at once: unique values are freed first.
+-- called by: msrepl.apply_net
+-- tables:    the subscribed table; msrepl.msreplication_procedures
+-- holes:     function, article_id, table, table_text, call_type, match, columns, values, computed, owner, agent,
+--            comment
+--
+-- The rows are deleted and inserted again in one statement, with what only this Subscriber knows of them, so that
+-- at its end nothing refers to a row that is gone. -1: it must not be done, because a referential action would
+-- follow the delete, or because somebody has replaced the default procedure.
+create function "msrepl"."net_7"(commands text[]) returns bigint
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+declare
+    rows "msrepl"."call_7_upd"[];
+    done bigint;
+begin
+    if not msrepl.is_default_procedure(7, 'upd') or exists (
+        select from pg_catalog.pg_trigger as k
+        join pg_catalog.pg_constraint as r on r.oid = k.tgconstraint
+        where k.tgrelid = '"sales"."line"'::regclass and k.tgenabled in ('A', 'R') and r.contype = 'f'
+          and r.confrelid = k.tgrelid and r.confdeltype in ('c', 'n', 'd')
+    ) then
+        return -1;
+    end if;
+    rows := commands::"msrepl"."call_7_upd"[];
+    with gone as (
+        delete from "sales"."line" as t using unnest(rows) as c where t."order" = c.old_c1 and t."place" = c.old_c2 returning t as held, c as call
+    ), everything as (
+        select array_agg(held) as held, array_agg(call) as calls from gone
+    ), pairs as (
+        select held[place] as t, calls[place] as c
+        from everything, generate_subscripts(held, 1) as place
+    )
+    insert into "sales"."line" ("order", "place", "code", "data", "msrepl_tran_version") overriding system value
+    select (c).c1, (c).c2, (c).c3, (c).c4, (c).c5 from pairs;
+    get diagnostics done = row_count;
+    if done <> cardinality(rows) then
+        return -1;
+    end if;
+    return done;
+end
+$msrepl$;
+alter function "msrepl"."net_7"(text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."net_7"(text[]) from public;
+grant execute on function "msrepl"."net_7"(text[]) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."net_7"(text[]) is 'Makes updates of sales.line at once that are in each other''s way';
+
+-- The row of an article's procedure: what is called, and what unsubscribing drops.
+-- called by: subscriber.propagation
+-- tables:    msrepl.msreplication_procedures
+-- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
+insert into msrepl.msreplication_procedures
+    (article_id, operation, dest_schema, article, format, shape, procedure, signature, is_default, digest, agent)
+values (7, 'ins', 'sales', 'line', 'CALL', 'c83184ba1cac', '"sales"."sp_msins_salesline"', '"sales"."sp_msins_salesline"(bigint, smallint, public.citext, json, uuid)', true,
+        case when true then (select md5(prosrc) from pg_proc where oid = to_regprocedure('"sales"."sp_msins_salesline"(bigint, smallint, public.citext, json, uuid)')) end,
+        'msrepl_agent_0123456789ab');
+
+-- The row of an article's procedure: what is called, and what unsubscribing drops.
+-- called by: subscriber.propagation
+-- tables:    msrepl.msreplication_procedures
+-- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
+insert into msrepl.msreplication_procedures
+    (article_id, operation, dest_schema, article, format, shape, procedure, signature, is_default, digest, agent)
+values (7, 'upd', 'sales', 'line', 'XCALL', 'c83184ba1cac', '"sales"."sp_msupd_salesline"', '"sales"."sp_msupd_salesline"(bigint, smallint, public.citext, json, uuid, bigint, smallint, public.citext, json, uuid)', true,
+        case when true then (select md5(prosrc) from pg_proc where oid = to_regprocedure('"sales"."sp_msupd_salesline"(bigint, smallint, public.citext, json, uuid, bigint, smallint, public.citext, json, uuid)')) end,
+        'msrepl_agent_0123456789ab');
+
+-- The row of an article's procedure: what is called, and what unsubscribing drops.
+-- called by: subscriber.propagation
+-- tables:    msrepl.msreplication_procedures
+-- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
+insert into msrepl.msreplication_procedures
+    (article_id, operation, dest_schema, article, format, shape, procedure, signature, is_default, digest, agent)
+values (7, 'del', 'sales', 'line', 'XCALL', 'c83184ba1cac', '"sales"."sp_msdel_salesline"', '"sales"."sp_msdel_salesline"(bigint, smallint, public.citext, json, uuid)', true,
+        case when true then (select md5(prosrc) from pg_proc where oid = to_regprocedure('"sales"."sp_msdel_salesline"(bigint, smallint, public.citext, json, uuid)')) end,
+        'msrepl_agent_0123456789ab');
+
+drop function if exists "msrepl"."apply_7_ins"(text);
+
+drop function if exists "msrepl"."apply_7_upd"(text);
+
+drop function if exists "msrepl"."apply_7_del"(text);
+
+drop function if exists "msrepl"."set_7_ins"(text[]);
+
+drop function if exists "msrepl"."set_7_upd"(text[]);
+
+drop function if exists "msrepl"."set_7_del"(text[]);
+
+drop function if exists "msrepl"."net_7"(text[]);
+
+drop type if exists "msrepl"."call_7_ins";
+
+drop type if exists "msrepl"."call_7_upd";
+
+drop type if exists "msrepl"."call_7_del";
+
+drop type if exists "msrepl"."image_7";
+
+drop type if exists "msrepl"."key_7";
+
+delete from msrepl.msreplication_procedures where article_id = 7;

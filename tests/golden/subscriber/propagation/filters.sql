@@ -1,0 +1,391 @@
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- tables:    none
+-- holes:     type, attributes, owner, agent, comment
+create type "msrepl"."call_7_ins" as ("c1" integer, "c2" text, "c3" uuid);
+alter type "msrepl"."call_7_ins" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."call_7_ins" from public;
+grant usage on type "msrepl"."call_7_ins" to "msrepl_agent_0123456789ab";
+comment on type "msrepl"."call_7_ins" is 'Values of a command for INSERT in customer';
+
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- tables:    none
+-- holes:     type, attributes, owner, agent, comment
+create type "msrepl"."call_7_upd" as ("c1" integer, "c2" text, "c3" uuid, "pkc1" integer, "bitmap" bytea);
+alter type "msrepl"."call_7_upd" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."call_7_upd" from public;
+grant usage on type "msrepl"."call_7_upd" to "msrepl_agent_0123456789ab";
+comment on type "msrepl"."call_7_upd" is 'Values of a command for UPDATE in customer';
+
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- tables:    none
+-- holes:     type, attributes, owner, agent, comment
+create type "msrepl"."call_7_del" as ("pkc1" integer);
+alter type "msrepl"."call_7_del" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."call_7_del" from public;
+grant usage on type "msrepl"."call_7_del" to "msrepl_agent_0123456789ab";
+comment on type "msrepl"."call_7_del" is 'Values of a command for DELETE in customer';
+
+grant usage on schema "public" to "msrepl_agent_0123456789ab";
+
+grant usage on schema "audit" to "msrepl_agent_0123456789ab";
+
+grant select, insert, update, delete on "public"."customer" to "msrepl_agent_0123456789ab";
+
+grant execute on routine audit.kept(bigint) to "msrepl_agent_0123456789ab";
+
+-- sp_msins_<table>: brings a row that was inserted at the Publisher.
+-- called by: msrepl.apply_<article>_ins
+-- tables:    the subscribed table
+-- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, agent, comment
+--
+-- No search_path is set, since that costs a tenth of a call: every name has its schema, every parameter is
+-- one whatever the columns are called, and the rights are those of the caller.
+create function "public"."sp_msins_customer"(c1 integer, c2 text, c3 uuid) returns void
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+begin
+    insert into "public"."customer" as t ("id", "name", "msrepl_tran_version")
+    values (c1, c2, c3);
+end
+$msrepl$;
+alter function "public"."sp_msins_customer"(integer, text, uuid) owner to "purchasing";
+revoke all on function "public"."sp_msins_customer"(integer, text, uuid) from public;
+grant execute on function "public"."sp_msins_customer"(integer, text, uuid) to "msrepl_agent_0123456789ab";
+comment on function "public"."sp_msins_customer"(integer, text, uuid) is 'Brings INSERT of customer from the Publisher (CALL)';
+
+-- sp_msupd_<table>, SCALL and MCALL: sets the columns whose bit is set.
+-- called by: msrepl.apply_<article>_upd
+-- tables:    the subscribed table
+-- holes:     procedure, parameters, guard, key_changed, with_key, without_key, command, article, key_json, computed,
+--            signature, owner, agent, comment
+--
+-- Key columns stand in the statement only if one of their bits is set, as in the original's newer procedures.
+-- No search_path is set: see sp_msins_<table>.
+create function "public"."sp_msupd_customer"(
+    c1 integer,
+    c2 text,
+    c3 uuid,
+    pkc1 integer,
+    bitmap bytea) returns void
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+begin
+    if get_byte(bitmap, 0) & 1 <> 0 then
+        update "public"."customer" as t set
+            "id" = case get_byte(bitmap, 0) & 1 when 1 then c1 else t."id" end,
+            "name" = case get_byte(bitmap, 0) & 2 when 2 then c2 else t."name" end,
+            "msrepl_tran_version" = case get_byte(bitmap, 0) & 4 when 4 then c3 else t."msrepl_tran_version" end
+        where t."id" = pkc1;
+    else
+        update "public"."customer" as t set
+            "name" = case get_byte(bitmap, 0) & 2 when 2 then c2 else t."name" end,
+            "msrepl_tran_version" = case get_byte(bitmap, 0) & 4 when 4 then c3 else t."msrepl_tran_version" end
+        where t."id" = pkc1;
+    end if;
+    if not found then
+        perform msrepl.sp_msreplraiserror(20598, 'UPDATE', 'customer', jsonb_build_object('id', pkc1));
+    end if;
+end
+$msrepl$;
+alter function "public"."sp_msupd_customer"(integer, text, uuid, integer, bytea) owner to "purchasing";
+revoke all on function "public"."sp_msupd_customer"(integer, text, uuid, integer, bytea) from public;
+grant execute on function "public"."sp_msupd_customer"(integer, text, uuid, integer, bytea) to "msrepl_agent_0123456789ab";
+comment on function "public"."sp_msupd_customer"(integer, text, uuid, integer, bytea) is 'Brings UPDATE of customer from the Publisher (MCALL)';
+
+-- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- called by: the distribution agent, for every row of a block
+-- tables:    none
+-- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+--
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
+-- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+create function "msrepl"."apply_7_ins"(command text) returns void
+language plpgsql
+as $msrepl$
+declare
+    c "msrepl"."call_7_ins";
+    done boolean;
+    more text;
+begin
+    begin
+        c := command::"msrepl"."call_7_ins";
+    exception
+        when data_exception then
+            get stacked diagnostics more = pg_exception_detail;
+            perform msrepl.raise_unfit_call('customer', '"public"."sp_msins_customer"', sqlstate, sqlerrm, more);
+    end;
+    done := "public"."sp_msins_customer"(c.c1, c.c2, c.c3) is null;
+end
+$msrepl$;
+alter function "msrepl"."apply_7_ins"(text) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."apply_7_ins"(text) from public;
+grant execute on function "msrepl"."apply_7_ins"(text) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."apply_7_ins"(text) is 'Applies one command for INSERT in customer';
+
+-- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- called by: the distribution agent, for every row of a block
+-- tables:    none
+-- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+--
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
+-- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+create function "msrepl"."apply_7_upd"(command text) returns void
+language plpgsql
+as $msrepl$
+declare
+    c "msrepl"."call_7_upd";
+    done boolean;
+    more text;
+begin
+    begin
+        c := command::"msrepl"."call_7_upd";
+    exception
+        when data_exception then
+            get stacked diagnostics more = pg_exception_detail;
+            perform msrepl.raise_unfit_call('customer', '"public"."sp_msupd_customer"', sqlstate, sqlerrm, more);
+    end;
+    done := "public"."sp_msupd_customer"(c.c1, c.c2, c.c3, c.pkc1, c.bitmap) is null;
+end
+$msrepl$;
+alter function "msrepl"."apply_7_upd"(text) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."apply_7_upd"(text) from public;
+grant execute on function "msrepl"."apply_7_upd"(text) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."apply_7_upd"(text) is 'Applies one command for UPDATE in customer';
+
+-- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- called by: the distribution agent, for every row of a block
+-- tables:    none
+-- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+--
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
+-- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+create function "msrepl"."apply_7_del"(command text) returns void
+language plpgsql
+as $msrepl$
+declare
+    c "msrepl"."call_7_del";
+    done boolean;
+    more text;
+begin
+    begin
+        c := command::"msrepl"."call_7_del";
+    exception
+        when data_exception then
+            get stacked diagnostics more = pg_exception_detail;
+            perform msrepl.raise_unfit_call('customer', 'audit.kept', sqlstate, sqlerrm, more);
+    end;
+    call audit.kept(c.pkc1);
+end
+$msrepl$;
+alter function "msrepl"."apply_7_del"(text) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."apply_7_del"(text) from public;
+grant execute on function "msrepl"."apply_7_del"(text) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."apply_7_del"(text) is 'Applies one command for DELETE in customer';
+
+-- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- called by: the distribution agent
+-- tables:    the subscribed table; msrepl.msreplication_procedures
+-- holes:     function, article_id, operation, call_type, statement, computed, owner, agent, comment
+--
+-- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
+-- here, a key is there twice or changes, a value clashes (if only on its way to another row), a call does not
+-- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
+-- wrong with one of them is said there.
+create function "msrepl"."set_7_ins"(commands text[]) returns bigint
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+declare
+    rows "msrepl"."call_7_ins"[];
+    done bigint;
+begin
+    if not msrepl.is_default_procedure(7, 'ins') then
+        return -1;
+    end if;
+    begin
+        rows := commands::"msrepl"."call_7_ins"[];
+        insert into "public"."customer" as t ("id", "name", "msrepl_tran_version")
+        select c.c1, c.c2, c.c3
+        from unnest(rows) as c;
+        get diagnostics done = row_count;
+        if done <> cardinality(rows) then
+            raise exception using errcode = 'no_data_found';
+        end if;
+    exception
+        when no_data_found or unique_violation or exclusion_violation or data_exception then
+            return -1;
+    end;
+    return done;
+end
+$msrepl$;
+alter function "msrepl"."set_7_ins"(text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."set_7_ins"(text[]) from public;
+grant execute on function "msrepl"."set_7_ins"(text[]) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."set_7_ins"(text[]) is 'Applies a run of commands for INSERT in customer';
+
+-- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- called by: the distribution agent
+-- tables:    the subscribed table; msrepl.msreplication_procedures
+-- holes:     function, article_id, operation, call_type, statement, computed, owner, agent, comment
+--
+-- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
+-- here, a key is there twice or changes, a value clashes (if only on its way to another row), a call does not
+-- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
+-- wrong with one of them is said there.
+create function "msrepl"."set_7_upd"(commands text[]) returns bigint
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+declare
+    rows "msrepl"."call_7_upd"[];
+    done bigint;
+begin
+    if not msrepl.is_default_procedure(7, 'upd') then
+        return -1;
+    end if;
+    begin
+        rows := commands::"msrepl"."call_7_upd"[];
+        update "public"."customer" as t set
+            "name" = case get_byte(c.bitmap, 0) & 2 when 2 then c.c2 else t."name" end,
+            "msrepl_tran_version" = case get_byte(c.bitmap, 0) & 4 when 4 then c.c3 else t."msrepl_tran_version" end
+        from unnest(rows) as c
+        where t."id" = c.pkc1 and not (get_byte(c.bitmap, 0) & 1 <> 0);
+        get diagnostics done = row_count;
+        if done <> cardinality(rows) then
+            raise exception using errcode = 'no_data_found';
+        end if;
+    exception
+        when no_data_found or unique_violation or exclusion_violation or data_exception then
+            return -1;
+    end;
+    return done;
+end
+$msrepl$;
+alter function "msrepl"."set_7_upd"(text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."set_7_upd"(text[]) from public;
+grant execute on function "msrepl"."set_7_upd"(text[]) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."set_7_upd"(text[]) is 'Applies a run of commands for UPDATE in customer';
+
+-- msrepl.set_<article>_<operation>, where calls must be made one by one: says so.
+-- called by: the distribution agent
+-- tables:    none
+-- holes:     function, owner, agent, comment
+create function "msrepl"."set_7_del"(commands text[]) returns bigint
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select -1::bigint
+$msrepl$;
+alter function "msrepl"."set_7_del"(text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."set_7_del"(text[]) from public;
+grant execute on function "msrepl"."set_7_del"(text[]) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."set_7_del"(text[]) is 'Commands for DELETE in customer go one by one';
+
+-- msrepl.net_<article>: updates that are in each other's way, made at once: unique values are freed first.
+-- called by: msrepl.apply_net
+-- tables:    the subscribed table; msrepl.msreplication_procedures
+-- holes:     function, article_id, table, table_text, call_type, match, columns, values, computed, owner, agent,
+--            comment
+--
+-- The rows are deleted and inserted again in one statement, with what only this Subscriber knows of them, so that
+-- at its end nothing refers to a row that is gone. -1: it must not be done, because a referential action would
+-- follow the delete, or because somebody has replaced the default procedure.
+create function "msrepl"."net_7"(commands text[]) returns bigint
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+declare
+    rows "msrepl"."call_7_upd"[];
+    done bigint;
+begin
+    if not msrepl.is_default_procedure(7, 'upd') or exists (
+        select from pg_catalog.pg_trigger as k
+        join pg_catalog.pg_constraint as r on r.oid = k.tgconstraint
+        where k.tgrelid = '"public"."customer"'::regclass and k.tgenabled in ('A', 'R') and r.contype = 'f'
+          and r.confrelid = k.tgrelid and r.confdeltype in ('c', 'n', 'd')
+    ) then
+        return -1;
+    end if;
+    rows := commands::"msrepl"."call_7_upd"[];
+    with gone as (
+        delete from "public"."customer" as t using unnest(rows) as c where t."id" = c.pkc1 returning t as held, c as call
+    ), everything as (
+        select array_agg(held) as held, array_agg(call) as calls from gone
+    ), pairs as (
+        select held[place] as t, calls[place] as c
+        from everything, generate_subscripts(held, 1) as place
+    )
+    insert into "public"."customer" ("id", "name", "msrepl_tran_version") overriding system value
+    select case get_byte((c).bitmap, 0) & 1 when 1 then (c).c1 else (t)."id" end, case get_byte((c).bitmap, 0) & 2 when 2 then (c).c2 else (t)."name" end, case get_byte((c).bitmap, 0) & 4 when 4 then (c).c3 else (t)."msrepl_tran_version" end from pairs;
+    get diagnostics done = row_count;
+    if done <> cardinality(rows) then
+        return -1;
+    end if;
+    return done;
+end
+$msrepl$;
+alter function "msrepl"."net_7"(text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."net_7"(text[]) from public;
+grant execute on function "msrepl"."net_7"(text[]) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."net_7"(text[]) is 'Makes updates of customer at once that are in each other''s way';
+
+-- The row of an article's procedure: what is called, and what unsubscribing drops.
+-- called by: subscriber.propagation
+-- tables:    msrepl.msreplication_procedures
+-- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
+insert into msrepl.msreplication_procedures
+    (article_id, operation, dest_schema, article, format, shape, procedure, signature, is_default, digest, agent)
+values (7, 'ins', 'public', 'customer', 'CALL', 'f05bc46be1a2', '"public"."sp_msins_customer"', '"public"."sp_msins_customer"(integer, text, uuid)', true,
+        case when true then (select md5(prosrc) from pg_proc where oid = to_regprocedure('"public"."sp_msins_customer"(integer, text, uuid)')) end,
+        'msrepl_agent_0123456789ab');
+
+-- The row of an article's procedure: what is called, and what unsubscribing drops.
+-- called by: subscriber.propagation
+-- tables:    msrepl.msreplication_procedures
+-- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
+insert into msrepl.msreplication_procedures
+    (article_id, operation, dest_schema, article, format, shape, procedure, signature, is_default, digest, agent)
+values (7, 'upd', 'public', 'customer', 'MCALL', 'f05bc46be1a2', '"public"."sp_msupd_customer"', '"public"."sp_msupd_customer"(integer, text, uuid, integer, bytea)', true,
+        case when true then (select md5(prosrc) from pg_proc where oid = to_regprocedure('"public"."sp_msupd_customer"(integer, text, uuid, integer, bytea)')) end,
+        'msrepl_agent_0123456789ab');
+
+-- The row of an article's procedure: what is called, and what unsubscribing drops.
+-- called by: subscriber.propagation
+-- tables:    msrepl.msreplication_procedures
+-- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
+insert into msrepl.msreplication_procedures
+    (article_id, operation, dest_schema, article, format, shape, procedure, signature, is_default, digest, agent)
+values (7, 'del', 'public', 'customer', 'CALL', 'f05bc46be1a2', 'audit.kept', NULL, false,
+        case when false then (select md5(prosrc) from pg_proc where oid = to_regprocedure(NULL)) end,
+        'msrepl_agent_0123456789ab');
+
+drop function if exists "msrepl"."apply_7_ins"(text);
+
+drop function if exists "msrepl"."apply_7_upd"(text);
+
+drop function if exists "msrepl"."apply_7_del"(text);
+
+drop function if exists "msrepl"."set_7_ins"(text[]);
+
+drop function if exists "msrepl"."set_7_upd"(text[]);
+
+drop function if exists "msrepl"."set_7_del"(text[]);
+
+drop function if exists "msrepl"."net_7"(text[]);
+
+drop type if exists "msrepl"."call_7_ins";
+
+drop type if exists "msrepl"."call_7_upd";
+
+drop type if exists "msrepl"."call_7_del";
+
+drop type if exists "msrepl"."image_7";
+
+drop type if exists "msrepl"."key_7";
+
+delete from msrepl.msreplication_procedures where article_id = 7;

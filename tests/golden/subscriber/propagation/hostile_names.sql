@@ -1,0 +1,456 @@
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- tables:    none
+-- holes:     type, attributes, owner, agent, comment
+create type "msrepl"."call_7_ins" as ("c1" integer, "c2" text, "c3" text, "c4" text, "c5" text, "c6" uuid);
+alter type "msrepl"."call_7_ins" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."call_7_ins" from public;
+grant usage on type "msrepl"."call_7_ins" to "msrepl_agent_0123456789ab";
+comment on type "msrepl"."call_7_ins" is  E'Values of a command for INSERT in the "odd" one.t%s{}\\''';
+
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- tables:    none
+-- holes:     type, attributes, owner, agent, comment
+create type "msrepl"."call_7_upd" as ("c1" integer, "c2" text, "c3" text, "c4" text, "c5" text, "c6" uuid, "pkc1" integer, "bitmap" bytea);
+alter type "msrepl"."call_7_upd" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."call_7_upd" from public;
+grant usage on type "msrepl"."call_7_upd" to "msrepl_agent_0123456789ab";
+comment on type "msrepl"."call_7_upd" is  E'Values of a command for UPDATE in the "odd" one.t%s{}\\''';
+
+-- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
+-- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
+-- tables:    none
+-- holes:     type, attributes, owner, agent, comment
+create type "msrepl"."call_7_del" as ("pkc1" integer);
+alter type "msrepl"."call_7_del" owner to "msrepl_owner_0123456789ab";
+revoke all on type "msrepl"."call_7_del" from public;
+grant usage on type "msrepl"."call_7_del" to "msrepl_agent_0123456789ab";
+comment on type "msrepl"."call_7_del" is  E'Values of a command for DELETE in the "odd" one.t%s{}\\''';
+
+grant usage on schema "the ""odd"" one" to "msrepl_agent_0123456789ab";
+
+grant select, insert, update, delete on "the ""odd"" one"."t%s{}\'" to "msrepl_agent_0123456789ab";
+
+-- sp_msins_<table>: brings a row that was inserted at the Publisher.
+-- called by: msrepl.apply_<article>_ins
+-- tables:    the subscribed table
+-- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, agent, comment
+--
+-- No search_path is set, since that costs a tenth of a call: every name has its schema, every parameter is
+-- one whatever the columns are called, and the rights are those of the caller.
+create function "the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\'"(
+    c1 integer,
+    c2 text,
+    c3 text,
+    c4 text,
+    c5 text,
+    c6 uuid) returns void
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+begin
+    insert into "the ""odd"" one"."t%s{}\'" as t ("t", "sent", "100% {x} %(y)s", "it's ""so""", "naïve\日本", "msrepl_tran_version")
+    values (c1, c2, c3, c4, c5, c6);
+end
+$msrepl$;
+alter function "the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\'"(integer, text, text, text, text, uuid) owner to "purchasing";
+revoke all on function "the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\'"(integer, text, text, text, text, uuid) from public;
+grant execute on function "the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\'"(integer, text, text, text, text, uuid) to "msrepl_agent_0123456789ab";
+comment on function "the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\'"(integer, text, text, text, text, uuid) is  E'Brings INSERT of the "odd" one.t%s{}\\'' from the Publisher (CALL)';
+
+-- sp_msupd_<table>, SCALL and MCALL: sets the columns whose bit is set.
+-- called by: msrepl.apply_<article>_upd
+-- tables:    the subscribed table
+-- holes:     procedure, parameters, guard, key_changed, with_key, without_key, command, article, key_json, computed,
+--            signature, owner, agent, comment
+--
+-- Key columns stand in the statement only if one of their bits is set, as in the original's newer procedures.
+-- No search_path is set: see sp_msins_<table>.
+create function "the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\'"(
+    c1 integer,
+    c2 text,
+    c3 text,
+    c4 text,
+    c5 text,
+    c6 uuid,
+    pkc1 integer,
+    bitmap bytea) returns void
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+begin
+    if get_byte(bitmap, 0) & 1 <> 0 then
+        update "the ""odd"" one"."t%s{}\'" as t set
+            "t" = case get_byte(bitmap, 0) & 1 when 1 then c1 else t."t" end,
+            "sent" = case get_byte(bitmap, 0) & 2 when 2 then c2 else t."sent" end,
+            "100% {x} %(y)s" = case get_byte(bitmap, 0) & 4 when 4 then c3 else t."100% {x} %(y)s" end,
+            "it's ""so""" = case get_byte(bitmap, 0) & 8 when 8 then c4 else t."it's ""so""" end,
+            "naïve\日本" = case get_byte(bitmap, 0) & 16 when 16 then c5 else t."naïve\日本" end,
+            "msrepl_tran_version" = case get_byte(bitmap, 0) & 32 when 32 then c6 else t."msrepl_tran_version" end
+        where t."t" = pkc1;
+    else
+        update "the ""odd"" one"."t%s{}\'" as t set
+            "sent" = case get_byte(bitmap, 0) & 2 when 2 then c2 else t."sent" end,
+            "100% {x} %(y)s" = case get_byte(bitmap, 0) & 4 when 4 then c3 else t."100% {x} %(y)s" end,
+            "it's ""so""" = case get_byte(bitmap, 0) & 8 when 8 then c4 else t."it's ""so""" end,
+            "naïve\日本" = case get_byte(bitmap, 0) & 16 when 16 then c5 else t."naïve\日本" end,
+            "msrepl_tran_version" = case get_byte(bitmap, 0) & 32 when 32 then c6 else t."msrepl_tran_version" end
+        where t."t" = pkc1;
+    end if;
+    if not found then
+        perform msrepl.sp_msreplraiserror(20598, 'UPDATE',  E'the "odd" one.t%s{}\\''', jsonb_build_object('t', pkc1));
+    end if;
+end
+$msrepl$;
+alter function "the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\'"(integer, text, text, text, text, uuid, integer, bytea) owner to "purchasing";
+revoke all on function "the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\'"(integer, text, text, text, text, uuid, integer, bytea) from public;
+grant execute on function "the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\'"(integer, text, text, text, text, uuid, integer, bytea) to "msrepl_agent_0123456789ab";
+comment on function "the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\'"(integer, text, text, text, text, uuid, integer, bytea) is  E'Brings UPDATE of the "odd" one.t%s{}\\'' from the Publisher (MCALL)';
+
+-- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must be there.
+-- called by: msrepl.apply_<article>_upd, msrepl.apply_<article>_del
+-- tables:    the subscribed table
+-- holes:     procedure, parameters, guard, statement, command, article, key_json, computed, signature, owner, agent,
+--            comment
+--
+-- An UPDATE sets every column, the key too: PostgreSQL finds by itself what did not change.
+-- No search_path is set: see sp_msins_<table>.
+create function "the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\'"(pkc1 integer) returns void
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+begin
+    delete from "the ""odd"" one"."t%s{}\'" as t
+        where t."t" = pkc1;
+    if not found then
+        perform msrepl.sp_msreplraiserror(20598, 'DELETE',  E'the "odd" one.t%s{}\\''', jsonb_build_object('t', pkc1));
+    end if;
+end
+$msrepl$;
+alter function "the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\'"(integer) owner to "purchasing";
+revoke all on function "the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\'"(integer) from public;
+grant execute on function "the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\'"(integer) to "msrepl_agent_0123456789ab";
+comment on function "the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\'"(integer) is  E'Brings DELETE of the "odd" one.t%s{}\\'' from the Publisher (CALL)';
+
+-- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- called by: the distribution agent, for every row of a block
+-- tables:    none
+-- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+--
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
+-- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+create function "msrepl"."apply_7_ins"(command text) returns void
+language plpgsql
+as $msrepl$
+declare
+    c "msrepl"."call_7_ins";
+    done boolean;
+    more text;
+begin
+    begin
+        c := command::"msrepl"."call_7_ins";
+    exception
+        when data_exception then
+            get stacked diagnostics more = pg_exception_detail;
+            perform msrepl.raise_unfit_call( E'the "odd" one.t%s{}\\''',  E'"the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\\''"', sqlstate, sqlerrm, more);
+    end;
+    done := "the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\'"(c.c1, c.c2, c.c3, c.c4, c.c5, c.c6) is null;
+end
+$msrepl$;
+alter function "msrepl"."apply_7_ins"(text) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."apply_7_ins"(text) from public;
+grant execute on function "msrepl"."apply_7_ins"(text) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."apply_7_ins"(text) is  E'Applies one command for INSERT in the "odd" one.t%s{}\\''';
+
+-- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- called by: the distribution agent, for every row of a block
+-- tables:    none
+-- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+--
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
+-- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+create function "msrepl"."apply_7_upd"(command text) returns void
+language plpgsql
+as $msrepl$
+declare
+    c "msrepl"."call_7_upd";
+    done boolean;
+    more text;
+begin
+    begin
+        c := command::"msrepl"."call_7_upd";
+    exception
+        when data_exception then
+            get stacked diagnostics more = pg_exception_detail;
+            perform msrepl.raise_unfit_call( E'the "odd" one.t%s{}\\''',  E'"the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\\''"', sqlstate, sqlerrm, more);
+    end;
+    done := "the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\'"(c.c1, c.c2, c.c3, c.c4, c.c5, c.c6, c.pkc1, c.bitmap) is null;
+end
+$msrepl$;
+alter function "msrepl"."apply_7_upd"(text) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."apply_7_upd"(text) from public;
+grant execute on function "msrepl"."apply_7_upd"(text) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."apply_7_upd"(text) is  E'Applies one command for UPDATE in the "odd" one.t%s{}\\''';
+
+-- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
+-- called by: the distribution agent, for every row of a block
+-- tables:    none
+-- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+--
+-- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
+-- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+create function "msrepl"."apply_7_del"(command text) returns void
+language plpgsql
+as $msrepl$
+declare
+    c "msrepl"."call_7_del";
+    done boolean;
+    more text;
+begin
+    begin
+        c := command::"msrepl"."call_7_del";
+    exception
+        when data_exception then
+            get stacked diagnostics more = pg_exception_detail;
+            perform msrepl.raise_unfit_call( E'the "odd" one.t%s{}\\''',  E'"the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\\''"', sqlstate, sqlerrm, more);
+    end;
+    done := "the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\'"(c.pkc1) is null;
+end
+$msrepl$;
+alter function "msrepl"."apply_7_del"(text) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."apply_7_del"(text) from public;
+grant execute on function "msrepl"."apply_7_del"(text) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."apply_7_del"(text) is  E'Applies one command for DELETE in the "odd" one.t%s{}\\''';
+
+-- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- called by: the distribution agent
+-- tables:    the subscribed table; msrepl.msreplication_procedures
+-- holes:     function, article_id, operation, call_type, statement, computed, owner, agent, comment
+--
+-- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
+-- here, a key is there twice or changes, a value clashes (if only on its way to another row), a call does not
+-- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
+-- wrong with one of them is said there.
+create function "msrepl"."set_7_ins"(commands text[]) returns bigint
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+declare
+    rows "msrepl"."call_7_ins"[];
+    done bigint;
+begin
+    if not msrepl.is_default_procedure(7, 'ins') then
+        return -1;
+    end if;
+    begin
+        rows := commands::"msrepl"."call_7_ins"[];
+        insert into "the ""odd"" one"."t%s{}\'" as t ("t", "sent", "100% {x} %(y)s", "it's ""so""", "naïve\日本", "msrepl_tran_version")
+        select c.c1, c.c2, c.c3, c.c4, c.c5, c.c6
+        from unnest(rows) as c;
+        get diagnostics done = row_count;
+        if done <> cardinality(rows) then
+            raise exception using errcode = 'no_data_found';
+        end if;
+    exception
+        when no_data_found or unique_violation or exclusion_violation or data_exception then
+            return -1;
+    end;
+    return done;
+end
+$msrepl$;
+alter function "msrepl"."set_7_ins"(text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."set_7_ins"(text[]) from public;
+grant execute on function "msrepl"."set_7_ins"(text[]) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."set_7_ins"(text[]) is  E'Applies a run of commands for INSERT in the "odd" one.t%s{}\\''';
+
+-- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- called by: the distribution agent
+-- tables:    the subscribed table; msrepl.msreplication_procedures
+-- holes:     function, article_id, operation, call_type, statement, computed, owner, agent, comment
+--
+-- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
+-- here, a key is there twice or changes, a value clashes (if only on its way to another row), a call does not
+-- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
+-- wrong with one of them is said there.
+create function "msrepl"."set_7_upd"(commands text[]) returns bigint
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+declare
+    rows "msrepl"."call_7_upd"[];
+    done bigint;
+begin
+    if not msrepl.is_default_procedure(7, 'upd') then
+        return -1;
+    end if;
+    begin
+        rows := commands::"msrepl"."call_7_upd"[];
+        update "the ""odd"" one"."t%s{}\'" as t set
+            "sent" = case get_byte(c.bitmap, 0) & 2 when 2 then c.c2 else t."sent" end,
+            "100% {x} %(y)s" = case get_byte(c.bitmap, 0) & 4 when 4 then c.c3 else t."100% {x} %(y)s" end,
+            "it's ""so""" = case get_byte(c.bitmap, 0) & 8 when 8 then c.c4 else t."it's ""so""" end,
+            "naïve\日本" = case get_byte(c.bitmap, 0) & 16 when 16 then c.c5 else t."naïve\日本" end,
+            "msrepl_tran_version" = case get_byte(c.bitmap, 0) & 32 when 32 then c.c6 else t."msrepl_tran_version" end
+        from unnest(rows) as c
+        where t."t" = c.pkc1 and not (get_byte(c.bitmap, 0) & 1 <> 0);
+        get diagnostics done = row_count;
+        if done <> cardinality(rows) then
+            raise exception using errcode = 'no_data_found';
+        end if;
+    exception
+        when no_data_found or unique_violation or exclusion_violation or data_exception then
+            return -1;
+    end;
+    return done;
+end
+$msrepl$;
+alter function "msrepl"."set_7_upd"(text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."set_7_upd"(text[]) from public;
+grant execute on function "msrepl"."set_7_upd"(text[]) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."set_7_upd"(text[]) is  E'Applies a run of commands for UPDATE in the "odd" one.t%s{}\\''';
+
+-- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- called by: the distribution agent
+-- tables:    the subscribed table; msrepl.msreplication_procedures
+-- holes:     function, article_id, operation, call_type, statement, computed, owner, agent, comment
+--
+-- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
+-- here, a key is there twice or changes, a value clashes (if only on its way to another row), a call does not
+-- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
+-- wrong with one of them is said there.
+create function "msrepl"."set_7_del"(commands text[]) returns bigint
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+declare
+    rows "msrepl"."call_7_del"[];
+    done bigint;
+begin
+    if not msrepl.is_default_procedure(7, 'del') then
+        return -1;
+    end if;
+    begin
+        rows := commands::"msrepl"."call_7_del"[];
+        delete from "the ""odd"" one"."t%s{}\'" as t
+        using unnest(rows) as c
+        where t."t" = c.pkc1;
+        get diagnostics done = row_count;
+        if done <> cardinality(rows) then
+            raise exception using errcode = 'no_data_found';
+        end if;
+    exception
+        when no_data_found or unique_violation or exclusion_violation or data_exception then
+            return -1;
+    end;
+    return done;
+end
+$msrepl$;
+alter function "msrepl"."set_7_del"(text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."set_7_del"(text[]) from public;
+grant execute on function "msrepl"."set_7_del"(text[]) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."set_7_del"(text[]) is  E'Applies a run of commands for DELETE in the "odd" one.t%s{}\\''';
+
+-- msrepl.net_<article>: updates that are in each other's way, made at once: unique values are freed first.
+-- called by: msrepl.apply_net
+-- tables:    the subscribed table; msrepl.msreplication_procedures
+-- holes:     function, article_id, table, table_text, call_type, match, columns, values, computed, owner, agent,
+--            comment
+--
+-- The rows are deleted and inserted again in one statement, with what only this Subscriber knows of them, so that
+-- at its end nothing refers to a row that is gone. -1: it must not be done, because a referential action would
+-- follow the delete, or because somebody has replaced the default procedure.
+create function "msrepl"."net_7"(commands text[]) returns bigint
+language plpgsql
+as $msrepl$
+#variable_conflict use_variable
+declare
+    rows "msrepl"."call_7_upd"[];
+    done bigint;
+begin
+    if not msrepl.is_default_procedure(7, 'upd') or exists (
+        select from pg_catalog.pg_trigger as k
+        join pg_catalog.pg_constraint as r on r.oid = k.tgconstraint
+        where k.tgrelid =  E'"the ""odd"" one"."t%s{}\\''"'::regclass and k.tgenabled in ('A', 'R') and r.contype = 'f'
+          and r.confrelid = k.tgrelid and r.confdeltype in ('c', 'n', 'd')
+    ) then
+        return -1;
+    end if;
+    rows := commands::"msrepl"."call_7_upd"[];
+    with gone as (
+        delete from "the ""odd"" one"."t%s{}\'" as t using unnest(rows) as c where t."t" = c.pkc1 returning t as held, c as call
+    ), everything as (
+        select array_agg(held) as held, array_agg(call) as calls from gone
+    ), pairs as (
+        select held[place] as t, calls[place] as c
+        from everything, generate_subscripts(held, 1) as place
+    )
+    insert into "the ""odd"" one"."t%s{}\'" ("t", "sent", "100% {x} %(y)s", "it's ""so""", "naïve\日本", "msrepl_tran_version") overriding system value
+    select case get_byte((c).bitmap, 0) & 1 when 1 then (c).c1 else (t)."t" end, case get_byte((c).bitmap, 0) & 2 when 2 then (c).c2 else (t)."sent" end, case get_byte((c).bitmap, 0) & 4 when 4 then (c).c3 else (t)."100% {x} %(y)s" end, case get_byte((c).bitmap, 0) & 8 when 8 then (c).c4 else (t)."it's ""so""" end, case get_byte((c).bitmap, 0) & 16 when 16 then (c).c5 else (t)."naïve\日本" end, case get_byte((c).bitmap, 0) & 32 when 32 then (c).c6 else (t)."msrepl_tran_version" end from pairs;
+    get diagnostics done = row_count;
+    if done <> cardinality(rows) then
+        return -1;
+    end if;
+    return done;
+end
+$msrepl$;
+alter function "msrepl"."net_7"(text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function "msrepl"."net_7"(text[]) from public;
+grant execute on function "msrepl"."net_7"(text[]) to "msrepl_agent_0123456789ab";
+comment on function "msrepl"."net_7"(text[]) is  E'Makes updates of the "odd" one.t%s{}\\'' at once that are in each other''s way';
+
+-- The row of an article's procedure: what is called, and what unsubscribing drops.
+-- called by: subscriber.propagation
+-- tables:    msrepl.msreplication_procedures
+-- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
+insert into msrepl.msreplication_procedures
+    (article_id, operation, dest_schema, article, format, shape, procedure, signature, is_default, digest, agent)
+values (7, 'ins', 'the "odd" one',  E't%s{}\\''', 'CALL', '032707f07a6f',  E'"the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\\''"',  E'"the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\\''"(integer, text, text, text, text, uuid)', true,
+        case when true then (select md5(prosrc) from pg_proc where oid = to_regprocedure( E'"the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\\''"(integer, text, text, text, text, uuid)')) end,
+        'msrepl_agent_0123456789ab');
+
+-- The row of an article's procedure: what is called, and what unsubscribing drops.
+-- called by: subscriber.propagation
+-- tables:    msrepl.msreplication_procedures
+-- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
+insert into msrepl.msreplication_procedures
+    (article_id, operation, dest_schema, article, format, shape, procedure, signature, is_default, digest, agent)
+values (7, 'upd', 'the "odd" one',  E't%s{}\\''', 'MCALL', '032707f07a6f',  E'"the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\\''"',  E'"the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\\''"(integer, text, text, text, text, uuid, integer, bytea)', true,
+        case when true then (select md5(prosrc) from pg_proc where oid = to_regprocedure( E'"the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\\''"(integer, text, text, text, text, uuid, integer, bytea)')) end,
+        'msrepl_agent_0123456789ab');
+
+-- The row of an article's procedure: what is called, and what unsubscribing drops.
+-- called by: subscriber.propagation
+-- tables:    msrepl.msreplication_procedures
+-- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
+insert into msrepl.msreplication_procedures
+    (article_id, operation, dest_schema, article, format, shape, procedure, signature, is_default, digest, agent)
+values (7, 'del', 'the "odd" one',  E't%s{}\\''', 'CALL', '032707f07a6f',  E'"the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\\''"',  E'"the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\\''"(integer)', true,
+        case when true then (select md5(prosrc) from pg_proc where oid = to_regprocedure( E'"the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\\''"(integer)')) end,
+        'msrepl_agent_0123456789ab');
+
+drop function if exists "msrepl"."apply_7_ins"(text);
+
+drop function if exists "msrepl"."apply_7_upd"(text);
+
+drop function if exists "msrepl"."apply_7_del"(text);
+
+drop function if exists "msrepl"."set_7_ins"(text[]);
+
+drop function if exists "msrepl"."set_7_upd"(text[]);
+
+drop function if exists "msrepl"."set_7_del"(text[]);
+
+drop function if exists "msrepl"."net_7"(text[]);
+
+drop type if exists "msrepl"."call_7_ins";
+
+drop type if exists "msrepl"."call_7_upd";
+
+drop type if exists "msrepl"."call_7_del";
+
+drop type if exists "msrepl"."image_7";
+
+drop type if exists "msrepl"."key_7";
+
+delete from msrepl.msreplication_procedures where article_id = 7;

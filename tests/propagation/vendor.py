@@ -1,0 +1,29 @@
+"""AdventureWorks' Vendor, the example of the seed."""
+
+from __future__ import annotations
+
+from subscriber.propagation.calls import Place
+from twopc.articles import Article, Column
+
+#: Column, the seed's type, ours.
+COLUMNS = (
+    ("vendorid", "int", "integer"),
+    ("accountnumber", "nvarchar(15)", "character varying(15)"),
+    ("name", "nvarchar(50)", "character varying(50)"),
+    ("creditrating", "tinyint", "smallint"),
+    ("preferredvendorstatus", "bit", "boolean"),
+    ("activeflag", "bit", "boolean"),
+    ("purchasingwebserviceurl", "nvarchar(1024)", "character varying(1024)"),
+    ("modifieddate", "datetime", "timestamp without time zone"),
+)
+VENDOR = Article(
+    schema="purchasing",
+    table="vendor",
+    columns=tuple(
+        Column(name=name, type=kind, not_null=name == "vendorid") for name, _, kind in COLUMNS
+    ),
+    key=("vendorid",),
+)
+PLACE = Place(
+    owner="msrepl_owner_0123456789ab", agent="msrepl_agent_0123456789ab", table_owner="purchasing"
+)
