@@ -17,16 +17,16 @@ begin
     update msrepl.mspublisher_databases d
     set (read_to, last_commit, read_at, last_error)
       = (log_was_read.read_to, committed, clock_timestamp(), null)
-    where d.id = publisher and d.read_to = was and d.registry_version = version
+    where d.id = log_was_read.publisher and d.read_to = was and d.registry_version = version
     returning d.* into there;
     if not found then
-        select * into there from msrepl.mspublisher_databases d where d.id = publisher;
+        select * into there from msrepl.mspublisher_databases d where d.id = log_was_read.publisher;
         if there.read_to is distinct from was then
             raise exception using
                 errcode = 'object_in_use',
                 message = format(
                     'the log of Publisher %s was read to %s by another log reader (18752): stop one of them',
-                    coalesce(there.publisher, publisher::text), there.read_to);
+                    coalesce(there.publisher, log_was_read.publisher::text), there.read_to);
         end if;
         raise exception using
             errcode = 'serialization_failure',

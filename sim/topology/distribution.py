@@ -7,18 +7,16 @@ agents work until they have come to it. Knows nothing of what they do.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from publisher.distribution import agents
+from publisher.log_reader import LogReader
 from publisher.posting import post_message, stored_message
 from sim.topology.registration import Registration
 from subscriber.distribution_agent import AheadError, Delivered, DistributionAgent, Profile
 from twopc.errors import ConfigurationError
 from twopc.log import get_logger
 from twopc.lsn import lsn_value
-
-if TYPE_CHECKING:
-    from publisher.log_reader import LogReader
 
 _log = get_logger(__name__)
 
@@ -137,8 +135,6 @@ class Distribution(Registration):
 
     def make_reader(self) -> LogReader:
         """The Publisher's log reader, not opened yet."""
-        from publisher.log_reader import LogReader
-
         return LogReader(
             publisher=self.publisher,
             publisher_dsn=self.node(self.publisher).logreader_dsn,
