@@ -68,13 +68,14 @@ class Peek:
         wire: to the Publisher's database; used for nothing else while a look is open.
     """
 
-    __slots__ = ("_begun", "_limit", "_slot", "count", "wire")
+    __slots__ = ("_begun", "_ended", "_limit", "_slot", "count", "wire")
 
     def __init__(self, wire: Wire, slot: str) -> None:
         self.wire = wire
         self._slot = slot
         self._limit = 0
         self._begun = False
+        self._ended = True
         self.count = 0
         """How many messages the present look has brought."""
 
@@ -103,7 +104,7 @@ class Peek:
             except errors.ObjectInUse as error:
                 await self.wire.finish()
                 await patience.wait(error)
-        self._limit, self._begun, self.count = messages, False, 0
+        self._limit, self._begun, self._ended, self.count = messages, False, False, 0
 
     async def block(self) -> list[bytes]:
         """The next messages; none: the look is over."""
@@ -111,7 +112,7 @@ class Peek:
         size = 0
         append, copied = block.append, self.wire.copied
         try:
-            while len(block) < BLOCK_MESSAGES and size < BLOCK_BYTES:
+            while not self._ended and len(block) < BLOCK_MESSAGES and size < BLOCK_BYTES:
                 data = copied()
                 if data is None:
                     if block:
@@ -126,6 +127,7 @@ class Peek:
                     size += len(message)
         except EndOfCopy:
             await self.wire.finish()
+            self._ended = True
         self.count += len(block)
         return block
 

@@ -1,0 +1,175 @@
+"""A Publisher, a distribution database and a log reader with the rights that it has in earnest."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+from psycopg.conninfo import conninfo_to_dict
+
+from publisher import distribution, publication, slot
+from publisher.log_reader import LogReader, Read, Reading
+from tests.fix_server import Database
+from twopc.drivers.points import Points
+from twopc.propagation import Propagation
+
+Connection = AsyncConnection[Any]
+Row = tuple[Any, ...]
+
+SLOT = "msrepl_test"
+ROLE = "test_logreader"
+LINK = "test_link"
+PASSWORD = "p"
+
+
+@dataclass(slots=True, kw_only=True)
+class Rig:
+    """Both databases, seen by their administrator, and what makes log readers."""
+
+    publisher: Database
+    distribution: Database
+    pub: Connection
+    dist: Connection
+    number: int = 0
+    """The Publisher's number in the distribution database."""
+    closing: list[LogReader] = field(default_factory=list)
+
+    def reader(
+        self, *, reading: Reading | None = None, points: Points | None = None, slot: str = SLOT
+    ) -> LogReader:
+        """A log reader, not opened; it is closed with the rig."""
+        made = LogReader(
+            publisher="pub",
+            publisher_dsn=self.dsn(self.publisher),
+            distribution_dsn=self.dsn(self.distribution),
+            slot=slot,
+            reading=reading,
+            points=points,
+        )
+        self.closing.append(made)
+        return made
+
+    def dsn(self, database: Database) -> str:
+        """Of the log reader's role."""
+        return database.server.dsn(database.name, ROLE, PASSWORD)
+
+    async def read(self, **options: Any) -> Read:
+        """One pass of a log reader of its own."""
+        async with self.reader(**options) as reader:
+            return await reader.run_once()
+
+    async def publish(
+        self, table: str, *, row_filter: str | None = None, propagation: Propagation | None = None
+    ) -> None:
+        """Publish a table and let the distribution database know."""
+        await publication.publish(
+            self.pub, "public", table, row_filter=row_filter, propagation=propagation
+        )
+        await self.tell()
+
+    async def tell(self) -> None:
+        """Let the distribution database know the articles as they are."""
+        known = await publication.distributed_articles(self.pub)
+        await distribution.put_articles(self.dist, self.number, known)
+
+    async def commands(self) -> list[Row]:
+        """Transaction, article, type and text of every command, in order."""
+        return await rows(
+            self.dist,
+            """
+            select dense_rank() over (order by xact_seqno)::int, article_id, type, command
+            from msrepl.msrepl_commands order by xact_seqno, command_id
+            """,
+        )
+
+    async def texts(self) -> list[str]:
+        """The texts of all commands, in order."""
+        return [text for *_, text in await self.commands()]
+
+    async def transactions(self) -> list[Row]:
+        """Everything about every transaction but where it stands."""
+        return await rows(
+            self.dist,
+            """
+            select t.xact_id::text::bigint, o.srvname, t.marks, t.commands,
+                   t.bytes = sum(length(c.command)), count(*) = t.commands,
+                   array_agg(distinct c.originator_id is not distinct from t.originator_id)
+            from msrepl.msrepl_transactions t
+            join msrepl.msrepl_commands c using (publisher_database_id, xact_seqno)
+            left join msrepl.msrepl_originators o on o.id = t.originator_id
+            group by t.publisher_database_id, t.xact_seqno, o.srvname
+            order by t.xact_seqno
+            """,
+        )
+
+    async def contents(self) -> list[list[Row]]:
+        """Both tables, whole."""
+        return [
+            await rows(self.dist, f"select * from msrepl.{table} order by 1, 2, 3")
+            for table in ("msrepl_transactions", "msrepl_commands")
+        ]
+
+
+async def rows(connection: Connection, query: str, *parameters: Any) -> list[Row]:
+    """What a query returns."""
+    cursor = await connection.execute(query.encode(), parameters or None)
+    return await cursor.fetchall()
+
+
+async def value(connection: Connection, query: str, *parameters: Any) -> Any:
+    """The one value that a query returns."""
+    return (await rows(connection, query, *parameters))[0][0]
+
+
+@asynccontextmanager
+async def rig(publisher: Database, at: Database | None = None) -> AsyncIterator[Rig]:
+    """Make one. Its roles and its slot go with it, the databases do not.
+
+    Args:
+        at: where the distribution database is; None: in the Publisher's own.
+    """
+    at = at or publisher
+    async with (
+        await AsyncConnection.connect(publisher.dsn, autocommit=True) as pub,
+        await AsyncConnection.connect(at.dsn, autocommit=True) as dist,
+    ):
+        made = Rig(publisher=publisher, distribution=at, pub=pub, dist=dist)
+        await _roles(pub, publisher, at)
+        try:
+            await publication.install(pub)
+            await distribution.install(dist, ROLE)
+            await publication.admit_log_reader(pub, ROLE)
+            start = await slot.create(pub, SLOT)
+            name = str(conninfo_to_dict(publisher.dsn)["dbname"])
+            made.number = await distribution.register_publisher(
+                dist, "pub", database=name, slot=SLOT, read_to=start
+            )
+            yield made
+        finally:
+            for reader in made.closing:
+                await reader.close()
+            for (name,) in await rows(
+                pub,
+                "select slot_name from pg_replication_slots where database = current_database()",
+            ):
+                await slot.drop(pub, name)
+            for connection in {pub, dist}:
+                for role in (ROLE, LINK):
+                    await connection.execute(f"drop owned by {role}".encode())
+            for role in (ROLE, LINK):
+                await pub.execute(f"drop role {role}".encode())
+
+
+async def _roles(pub: Connection, *databases: Database) -> None:
+    for role, more in ((ROLE, "replication"), (LINK, "")):
+        await pub.execute(f"create role {role} login {more} password '{PASSWORD}'".encode())
+        for database in set(map(id, databases)):
+            name = next(each.name for each in databases if id(each) == database)
+            await pub.execute(
+                sql.SQL("grant connect on database {} to {}").format(
+                    sql.Identifier(name), sql.Identifier(role)
+                )
+            )
