@@ -127,13 +127,22 @@ def test_each_row_is_touched_once(history: History, formats: tuple[Format, Forma
     commands = net(history.log, formats)
     kinds = [code % 100 for code, _ in commands]
     assert kinds == sorted(kinds, key=[3, 2, 1].index)
-    own = {e.old[0] for e in history.log if e.own and e.old} | {
-        e.new[0] for e in history.log if e.own and e.new
-    }
-    foreign = {row[0] for e in history.log if not e.own for row in (e.old, e.new) if row}
-    assert foreign or not commands
-    if not foreign & own:
-        assert len(commands) <= len(foreign)
+    touched = [
+        original_key(kind, command, formats)
+        for kind, (_, command) in zip(kinds, commands, strict=True)
+    ]
+    before = [key for key, kind in zip(touched, kinds, strict=True) if kind != CommandType.INSERT]
+    come = [key for key, kind in zip(touched, kinds, strict=True) if kind == CommandType.INSERT]
+    assert len(set(before)) == len(before)
+    assert len(set(come)) == len(come)
+    if all(entry.own for entry in history.log):
+        assert commands == []
+
+
+def original_key(kind: int, command: bytes, formats: tuple[Format, Format]) -> bytes | None:
+    """By which key a command finds its row, or which it brings."""
+    values = record_values(command)
+    return values[3] if kind == CommandType.UPDATE and formats[0] is not Format.XCALL else values[0]
 
 
 # -- the named cases ------------------------------------------------------------------------------
