@@ -65,17 +65,21 @@ class NodeState:
     tables: tuple[Table, ...]
 
 
-def moments(order: Played) -> list[Moment]:
-    """The rows of the order's timeline; the last takes everything that was recorded after it."""
+def moments(order: Played, rows_max: int | None = None) -> list[Moment]:
+    """The rows of the order's timeline, or the first of them.
+
+    The last takes everything that was recorded after it, so that at the last moment all is over.
+    """
     groups: list[list[Entry]] = []
     for entry in timeline(order.records).entries:
         if entry.t_us >= 0 or not groups:
             groups.append([])
         groups[-1].append(entry)
+    groups = groups[:rows_max]
     ends = [group[0].seq - 1 for group in groups[1:]] + [order.records[-1].seq]
     return [
         Moment(entry=group[0], more=tuple(group[1:]), until=end)
-        for group, end in zip(groups, ends, strict=True)
+        for group, end in zip(groups, ends, strict=False)
     ]
 
 

@@ -154,8 +154,8 @@ def _order(order: Played, number: int, *, opened: bool) -> Markup:
         _badge(told["verdict"], _WORDS[told["verdict"]]),
         tag("span", f"{told['elapsed_ms']:.0f} ms", class_="took"),
     )
-    rows = moments(order)
-    shown = rows[:ROWS_MAX]
+    shown = moments(order, ROWS_MAX)
+    left = len(moments(order)) - len(shown)
     body = (
         tag("p", order.about, class_="about") if order.about else None,
         _outcomes(order),
@@ -163,7 +163,7 @@ def _order(order: Played, number: int, *, opened: bool) -> Markup:
         _again(told) if told["failures"] else None,
         tag(
             "div",
-            tag("div", lanes(order, shown, number), _left(len(rows) - len(shown)), class_="wide"),
+            tag("div", lanes(order, shown, number), _left(left), class_="wide"),
             _beside(order, shown, number),
             class_="stage",
         ),

@@ -1,0 +1,123 @@
+"""How the nodes stood at every moment, on recorded and on made-up histories."""
+
+from __future__ import annotations
+
+from sim.report.history import Record
+from sim.report.moments import Moment, NodeState, moments, states
+from sim.report.played import Played, played, steps
+from tests.report.recorded import NAMES, ended, first, made, records, sent
+
+
+def at(order: Played, text: str) -> int:
+    """The number of the first moment with this text; 0 is before the first."""
+    return 1 + next(n for n, each in enumerate(moments(order)) if each.entry.text.startswith(text))
+
+
+def state(node: str, table: str, rows: list[dict[str, str]], moment: str, **data: str) -> Record:
+    """Rows of a table, as they were looked at."""
+    told = {"table": table, "key": ["id"], "moment": moment, **data}
+    return Record(
+        seq=0, t_us=0, kind="state", node=node, rows=tuple(rows), rowcount=len(rows), data=told
+    )
+
+
+def test_every_record_belongs_to_one_moment() -> None:
+    for name in NAMES:
+        for order in played(records(name)):
+            ends = [moment.until for moment in moments(order)]
+            assert ends == sorted(ends)
+            assert ends[-1] == order.records[-1].seq
+            for node in states(order, moments(order)).values():
+                assert len(node) == len(ends) + 1
+
+
+def test_a_lost_update_as_the_nodes_see_it() -> None:
+    order = first("lost_update")
+    seen = states(order, moments(order))
+
+    def rows(node: str, moment: int) -> list[str]:
+        return [str(row["balance"]) for row in seen[node][moment].tables[0].rows]
+
+    def doing(node: str, moment: int) -> list[str]:
+        return [standing.text for _, standing in seen[node][moment].sessions]
+
+    assert [rows(node, 0) for node in seen] == [["100"]] * 3
+    assert doing("sub1", 0) == ["not begun"]
+    assert doing("sub1", at(order, "begin")) == ["in a transaction"]
+    blocked = at(order, "⧗ waits for alice (a_write)")
+    assert doing("sub2", blocked) == ["⧗ b_write waits"]
+    assert seen["pub"][blocked].waits == ("bob waits for alice (a_write): a row of account",)
+    assert rows("pub", blocked) == ["100"]
+    assert doing("sub2", at(order, "b_write ✗")) == ["✗ refused: version_mismatch"]
+    last = {node: each[-1] for node, each in seen.items()}
+    assert rows("pub", -1) == rows("sub1", -1) == ["90"]
+    assert rows("sub2", -1) == ["100"]
+    assert [each.sessions for each in last.values()] == [
+        (),
+        (("alice", last["sub1"].sessions[0][1]),),
+        (("bob", last["sub2"].sessions[0][1]),),
+    ]
+    assert doing("sub1", -1) == ["✓ committed"]
+    assert doing("sub2", -1) == ["✗ rolled back"]
+    assert not any(each.waits for each in last.values())
+    assert [each.prepared for each in last.values()] == [()] * 3
+
+
+def last_of(*happenings: Record) -> dict[str, NodeState]:
+    """The nodes at the end of a made-up order."""
+    (order,) = played(made(sent("begin"), ended(tag="BEGIN"), *happenings))
+    seen = states(order, moments(order))
+    return {node: each[-1] for node, each in seen.items()}
+
+
+def test_a_subscriber_is_compared_with_the_part_that_it_subscribes_to() -> None:
+    whole, part = [{"id": "1"}, {"id": "2"}], [{"id": "1"}]
+    partial = [
+        state("pub", "t", whole, "final"),
+        state("sub1", "t", part, "final"),
+        state("pub", "t", part, "part", part="sub1"),
+    ]
+    (table,) = last_of(*partial)["sub1"].tables
+    assert table.publisher == tuple(part)
+    assert last_of(*partial)["pub"].tables[0].rows == tuple(whole)
+    (table,) = last_of(*partial[:2])["sub1"].tables
+    assert table.publisher == tuple(whole)
+
+
+def test_rows_before_their_last_change_are_kept() -> None:
+    one, two = [{"id": "1", "n": "1"}], [{"id": "1", "n": "2"}]
+    (table,) = last_of(state("pub", "t", one, "initial"), state("pub", "t", one, "final"))[
+        "pub"
+    ].tables
+    assert table.before is None
+    (table,) = last_of(state("pub", "t", one, "initial"), state("pub", "t", two, "final"))[
+        "pub"
+    ].tables
+    assert table.before == tuple(one)
+
+
+def test_what_is_in_doubt_stays_in_doubt() -> None:
+    left = Record(seq=0, t_us=0, kind="prepared", node="pub", data={"gids": ["twopc:c:1:1:pub"]})
+    outcome = Record(
+        seq=0, t_us=0, kind="outcome", session="alice", node="sub1", message="in doubt"
+    )
+    nodes = last_of(sent("commit"), ended("in_doubt"), outcome, left)
+    assert nodes["sub1"].sessions[0][1].text == "? in doubt"
+    assert nodes["pub"].prepared == ("twopc:c:1:1:pub",)
+
+
+def test_a_step_that_was_given_up_ends_where_it_was_cancelled() -> None:
+    order = first("stuck")
+    step = next(each for each in steps(order.records) if each.invoked.step == "c_one")
+    assert step.ended is None
+    assert [record.kind for record in order.records if record.seq == step.until] == ["info"]
+    ((blocked, until),) = step.waits
+    assert blocked.kind == "blocked"
+    assert until == step.until
+
+
+def test_nothing_was_played() -> None:
+    (order,) = played(made())
+    assert moments(order) == []
+    assert states(order, [])["pub"] == [NodeState(sessions=(), waits=(), prepared=None, tables=())]
+    assert isinstance(moments(first("aba"))[0], Moment)
