@@ -10,7 +10,7 @@ from twopc.distributed import DistributedArticle, read_command
 from twopc.drivers.lean import Report
 from twopc.errors import DeliveryError, conflict_facts
 from twopc.lsn import lsn_text
-from twopc.propagation import OPERATIONS, CommandType, parameters, record_values
+from twopc.propagation import OPERATIONS, CommandType, Format, parameters, record_values
 
 ROW_NOT_FOUND = 20598
 #: Duplicates: the original tells a unique index from a constraint.
@@ -60,6 +60,8 @@ class Culprit:
         if operation is None or self.article is None:
             return ""
         article, form = self.article.article, self.article.propagation.method(operation).format
+        if form in (Format.SQL, Format.NONE):
+            return ""
         wanted = parameters(article, operation, form)
         values = record_values(self.command.encode())
         if len(wanted) != len(values):
@@ -120,9 +122,9 @@ def delivery_error(
             where.append(culprit.key)
     called = f"{number} " if number and str(number) not in report.message else ""
     text = f": {culprit.text}" if culprit.text else ""
-    hint = f" {report.hint}" if report.hint else ""
+    hint = f" {report.hint.rstrip('.')}." if report.hint else ""
     return DeliveryError(
-        f"{subscriber}: {', '.join(where)}{text}: {called}{report.message}.{hint} Nothing of the transaction"
+        f"{subscriber}: {', '.join(where)}{text}: {called}{report.message.rstrip('.')}.{hint} Nothing of the transaction"
         " was applied; what came before it was.",
         node=subscriber,
         sqlstate=report.sqlstate,

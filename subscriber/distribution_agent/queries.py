@@ -103,11 +103,5 @@ COMMANDS = Statement(
 )
 PAGE = 1000
 ARTICLES = Statement(
-    """
-    select jsonb_build_object(
-        'article_id', article_id, 'source_schema', source_schema, 'source_object', source_object,
-        'columns', columns, 'key', key, 'left_out', left_out, 'filter_clause', filter_clause,
-        'propagation', propagation, 'procedures', procedures)
-    from msrepl.msarticles where publisher_database_id = $1::int
-    """
+    "select to_jsonb(a) from msrepl.msarticles a where publisher_database_id = $1::int"
 )

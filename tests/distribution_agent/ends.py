@@ -104,9 +104,10 @@ class Ends:
 
     async def close(self) -> None:
         """Drop what the role owns, and disconnect."""
-        for connection in (self.admin, self.sub):
-            await connection.execute(f"drop owned by {AGENT} cascade".encode())
         await self._open.aclose()
+        for database in (self.distribution, self.subscriber):
+            with database.connect() as admin:
+                admin.execute(f"drop owned by {AGENT} cascade")
 
     async def subscribe(
         self,
@@ -208,15 +209,18 @@ class Ends:
         return made
 
     def agent(self, *, points: Any = None, **profile: Any) -> DistributionAgent:
-        """An agent under the agents' role; close it."""
-        return DistributionAgent(
+        """An agent under the agents' role; it is closed in the end."""
+        config = self.config(**profile)
+        made = DistributionAgent(
             subscriber=SUBSCRIBER,
             publisher=PUBLISHER,
-            distribution_dsn=self.config().distribution_dsn,
-            subscriber_dsn=self.config().subscriber_dsn,
-            profile=Profile(**profile),
+            distribution_dsn=config.distribution_dsn,
+            subscriber_dsn=config.subscriber_dsn,
+            profile=config.profile,
             points=points,
         )
+        self._open.push_async_callback(made.close)
+        return made
 
     def config(self, **profile: Any) -> Config:
         """What an agent in a process of its own gets."""
@@ -250,6 +254,16 @@ class Ends:
         )
         found = [row for (row,) in await cursor.fetchall()]
         return [row for row in found if not events or row["event"] in events]
+
+    async def status(self) -> dict[str, Any]:
+        """What the distribution database knows of the agent."""
+        cursor = await self.admin.execute(
+            "select to_jsonb(a) from msrepl.msdistribution_agents a where subscriber = %s",
+            (SUBSCRIBER,),
+        )
+        row = await cursor.fetchone()
+        assert row is not None
+        return dict(row[0])
 
     async def prepared(self) -> list[str]:
         """Prepared transactions at the Subscriber."""

@@ -1,0 +1,174 @@
+"""Which transactions go into which commit: decided without a database."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subscriber.distribution_agent import Profile
+from subscriber.distribution_agent.planner import Batch, Planner, Snapshot, Terms, Window
+from twopc.errors import ConfigurationError
+
+
+def window(*commands: int, first: int = 1, own: int = 0, lengths: tuple[int, ...] = ()) -> Window:
+    """Transactions at 1, 2, 3 ... with so many commands, all from one originator."""
+    count = len(commands)
+    return Window(
+        seqnos=range(first, first + count),
+        xids=range(100 + first, 100 + first + count),
+        commands=commands,
+        bytes=lengths or (0,) * count,
+        originators=(own,) * count,
+    )
+
+
+def plan(found: Window, *terms: Terms, position: int = 0, **profile: int) -> list[Batch]:
+    """What the planner makes of it; one article if no terms are given."""
+    planner = Planner(terms or (Terms(article_id=7),), Profile(**profile))  # type: ignore[arg-type]
+    return list(planner.plan(position, found))
+
+
+def test_a_batch_takes_so_many_transactions() -> None:
+    batches = plan(window(*[1] * 7), commit_batch_size=3)
+    assert [batch.seqnos for batch in batches] == [(1, 2, 3), (4, 5, 6), (7,)]
+    assert [(batch.after, batch.upto) for batch in batches] == [(0, 3), (3, 6), (6, 7)]
+
+
+def test_a_batch_takes_so_many_commands() -> None:
+    batches = plan(window(4, 4, 4, 4), commit_batch_threshold=10)
+    assert [batch.seqnos for batch in batches] == [(1, 2), (3, 4)]
+
+
+def test_a_large_transaction_is_whole_and_alone() -> None:
+    batches = plan(window(1, 5000, 1, 0), commit_batch_threshold=10)
+    assert [batch.seqnos for batch in batches] == [(1,), (2,), (3, 4)]
+
+
+def test_long_commands_are_not_held_together() -> None:
+    batches = plan(window(1, 1, 1, lengths=(600, 600, 200)), block_bytes=1000)
+    assert [batch.seqnos for batch in batches] == [(1,), (2, 3)]
+
+
+def test_own_transactions_count_as_nothing() -> None:
+    batches = plan(window(50, 50, own=3), Terms(article_id=7, own=3), commit_batch_threshold=10)
+    assert [(batch.seqnos, batch.own, batch.commands) for batch in batches] == [((1, 2), 2, 0)]
+
+
+def test_own_transactions_that_come_back_count() -> None:
+    terms = (Terms(article_id=7, own=3), Terms(article_id=8))
+    assert [b.seqnos for b in plan(window(50, 50, own=3), *terms, commit_batch_threshold=10)] == [
+        (1,),
+        (2,),
+    ]
+
+
+def test_nothing_before_an_article_was_subscribed_to() -> None:
+    early, late = Terms(article_id=7, after=2), Terms(article_id=8, after=4)
+    batches = plan(window(*[1] * 6), early, late)
+    assert [(batch.seqnos, batch.articles) for batch in batches] == [
+        ((1, 2), ()),
+        ((3, 4), (7,)),
+        ((5, 6), (7, 8)),
+    ]
+
+
+def test_what_the_copy_has_seen_is_not_delivered_again() -> None:
+    """Transactions 1 and 3 were committed before the snapshot, 2 and 4 after; 5 and 6 come after the copy."""
+    seen = Snapshot.parse("102:104:102")
+    terms = Terms(article_id=7, after=0, copy=seen, copied_to=4)
+    batches = plan(window(*[1] * 6), terms)
+    assert [(batch.seqnos, batch.articles) for batch in batches] == [
+        ((1,), ()),
+        ((2,), (7,)),
+        ((3,), ()),
+        ((4, 5, 6), (7,)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "seen", "unseen"),
+    [
+        ("10:10:", [3, 9], [10, 11]),
+        ("10:20:10,15", [9, 11, 14, 19], [10, 15, 20, 99]),
+        ("10:20:", [9, 10, 19], [20]),
+    ],
+)
+def test_snapshots(text: str, seen: list[int], unseen: list[int]) -> None:
+    snapshot = Snapshot.parse(text)
+    assert all(snapshot.sees(xid) for xid in seen)
+    assert not any(snapshot.sees(xid) for xid in unseen)
+
+
+def test_it_begins_where_the_first_article_does() -> None:
+    planner = Planner((Terms(article_id=7, after=5), Terms(article_id=8, after=9)), Profile())
+    assert (planner.start(0), planner.start(7)) == (5, 7)
+    assert Planner((), Profile()).start(3) == 3
+
+
+COMMANDS = st.lists(st.integers(0, 30), max_size=40)
+TERMS = st.lists(
+    st.builds(
+        lambda article, after, copied_to, running, own: Terms(
+            article_id=article,
+            after=after,
+            copy=Snapshot(xmin=101, xmax=141, running=frozenset(running)) if running else None,
+            copied_to=copied_to,
+            own=own,
+        ),
+        st.integers(1, 99),
+        st.integers(0, 45),
+        st.integers(0, 45),
+        st.sets(st.integers(101, 140), max_size=10),
+        st.sampled_from([None, 1]),
+    ),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda each: each.article_id,
+)
+
+
+@given(COMMANDS, TERMS, st.lists(st.sampled_from([0, 1, 2]), min_size=40, max_size=40), st.data())
+def test_every_plan(
+    commands: list[int], terms: list[Terms], originators: list[int], data: st.DataObject
+) -> None:
+    """Every transaction is in one batch, whole, in order, with the articles that want it, within bounds."""
+    size, threshold = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 60))
+    found = Window(
+        seqnos=range(1, len(commands) + 1),
+        xids=range(101, len(commands) + 101),
+        commands=commands,
+        bytes=[10 * each for each in commands],
+        originators=originators[: len(commands)],
+    )
+    profile = Profile(commit_batch_size=size, commit_batch_threshold=threshold)
+    planner = Planner(terms, profile)
+    batches = list(planner.plan(0, found))
+    assert [seqno for batch in batches for seqno in batch.seqnos] == list(found.seqnos)
+    at = 0
+    for batch in batches:
+        assert (batch.after, batch.upto) == (at, batch.seqnos[-1])
+        at = batch.upto
+        assert len(batch.seqnos) <= size
+        assert batch.commands <= threshold or len([*batch.seqnos]) == 1 or batch.commands == 0
+        for seqno in batch.seqnos:
+            assert batch.articles == planner.wanted(seqno, seqno + 100)
+            assert set(batch.articles) == {
+                each.article_id for each in terms if each.wants(seqno, seqno + 100)
+            }
+        assert [each.seqnos for each in batch.apart()] == [(seqno,) for seqno in batch.seqnos]
+        assert [each.after for each in batch.apart()] == [batch.after, *batch.seqnos[:-1]]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"commit_batch_size": 0},
+        {"commit_batch_threshold": 10_001},
+        {"subscription_streams": 65},
+        {"skip_errors": ("twenty",)},
+    ],
+)
+def test_a_profile_is_checked(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        Profile(**wrong)  # type: ignore[arg-type]
