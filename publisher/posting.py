@@ -25,7 +25,7 @@ class Posted:
     id: int
     """Its number, which the message carries as ``id``."""
     after: str
-    """A position of the log before its commit."""
+    """A position of the log not behind its commit."""
 
 
 async def post_message(connection: Connection, kind: str, body: Mapping[str, object]) -> Posted:
@@ -61,7 +61,7 @@ async def stored_message(distribution: Connection, publisher: str, message: Post
         select c.xact_seqno::text
         from msrepl.mspublisher_databases d
         join msrepl.msrepl_commands c on c.publisher_database_id = d.id
-        where d.publisher = %s and c.xact_seqno > %s::pg_lsn and c.article_id = 0
+        where d.publisher = %s and c.xact_seqno >= %s::pg_lsn and c.article_id = 0
           and c.command::jsonb ->> 'id' = %s
         """,
         (publisher, message.after, str(message.id)),
