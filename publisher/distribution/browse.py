@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,8 @@ from twopc.distributed import DistributedArticle, read_command
 from twopc.errors import ConfigurationError
 
 Connection = AsyncConnection[Any]
+
+_SEQNO = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}\Z")
 
 _COMMANDS = """
 select c.xact_seqno::text, c.command_id, t.entry_time, c.article_id, c.type, c.hashkey, o.srvname, c.command
@@ -86,6 +89,9 @@ async def browse(
             "a command's number means something within one transaction only (21109): say its position as "
             "start and as end"
         )
+    for seqno in (seqno_start, seqno_end):
+        if seqno is not None and not _SEQNO.match(seqno):
+            raise ConfigurationError(f"{seqno!r} is no position of a log: write it as 16/B374D848")
     database = await publisher_id(connection, publisher)
     if database is None:
         raise ConfigurationError(f"the distribution database knows no Publisher {publisher!r}")

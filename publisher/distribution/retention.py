@@ -64,7 +64,7 @@ with block as (
     select max(xact_seqno) as last from (
         select xact_seqno from msrepl.msrepl_transactions
         where publisher_database_id = %(database)s and xact_seqno <= %(bound)s
-        order by xact_seqno limit %(block)s) as some
+        order by xact_seqno limit %(block)s) as next
 ), commands as (
     delete from msrepl.msrepl_commands c using block b
     where c.publisher_database_id = %(database)s and c.xact_seqno <= b.last
@@ -171,13 +171,24 @@ async def _remove(connection: Connection, min_retention: timedelta) -> tuple[int
     bounds = await (await connection.execute(_BOUNDS, {"min": min_retention})).fetchall()
     transactions = commands = 0
     for database, bound in bounds:
+        removed = (0, 0)
         while True:
             cursor = await connection.execute(
                 _REMOVE, {"database": database, "bound": bound, "block": _BLOCK}
             )
             row = await cursor.fetchone()
             assert row is not None
-            transactions, commands = transactions + row[0], commands + row[1]
+            removed = (removed[0] + row[0], removed[1] + row[1])
             if row[0] < _BLOCK:
                 break
+        if removed[0]:
+            await connection.execute(
+                """
+                insert into msrepl.msdistribution_history
+                    (publisher_database_id, event, transactions, commands, xact_seqno)
+                values (%s, 'removed', %s, %s, %s)
+                """,
+                (database, *removed, bound),
+            )
+        transactions, commands = transactions + removed[0], commands + removed[1]
     return transactions, commands

@@ -12,20 +12,10 @@ from publisher import distribution, publication
 from tests.distribution.conftest import AGENT, LOGREADER
 from tests.distribution.logged import Logged
 from tests.distribution.made import article, columns, propagation
-from twopc.distributed import DistributedArticle
+from tests.distribution.stored import register, rows, store
 from twopc.errors import SubscriptionError
 
 Connection = AsyncConnection[Any]
-
-
-async def rows(connection: Connection, query: str) -> list[tuple[Any, ...]]:
-    return await (await connection.execute(query.encode())).fetchall()
-
-
-async def register(connection: Connection, *articles: DistributedArticle) -> int:
-    number = await distribution.register_publisher(connection, "pub", database="db", slot="s")
-    await distribution.put_articles(connection, number, articles)
-    return number
 
 
 async def test_install_is_idempotent(stored: Connection) -> None:
@@ -140,29 +130,6 @@ async def test_forgetting_a_publisher(stored: Connection) -> None:
         == [(other,)] * 2
     )
     assert await rows(stored, "select from msrepl.msarticles") == []
-
-
-async def store(
-    connection: Connection, publisher: int, seqno: str, commands: int, age: str = "0"
-) -> None:
-    """A transaction as the log reader stores it."""
-    await connection.execute(
-        """
-        insert into msrepl.msrepl_transactions
-            (publisher_database_id, xact_seqno, xact_id, entry_time, commands)
-        values (%s, %s, '1', clock_timestamp() - %s::interval, %s)
-        """,
-        (publisher, seqno, age, commands),
-    )
-    await connection.execute(
-        """
-        insert into msrepl.msrepl_commands
-            (publisher_database_id, xact_seqno, command_id, article_id, type, hashkey, command)
-        select %s, %s, n, 7, 1, 1, '("1","2","00000000-0000-0000-0000-000000000001")'
-        from generate_series(1, %s) as n
-        """,
-        (publisher, seqno, commands),
-    )
 
 
 ALLOWED = {

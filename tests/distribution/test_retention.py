@@ -1,0 +1,205 @@
+"""Clean-up: by the slowest agent, within bounds of time, and who is given up."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from publisher import distribution
+from tests.distribution.made import article, columns
+from tests.distribution.stored import register, rows, store
+
+Connection = AsyncConnection[Any]
+ARTICLES = (article(*columns(3)), article(*columns(3), number=8, table="u"))
+
+
+async def subscribe(
+    connection: Connection, publisher: int, subscriber: str, number: int = 7, **options: Any
+) -> None:
+    options = {"status": distribution.ACTIVE, "subscription_seqno": "0/0", **options}
+    await distribution.add_subscription(connection, publisher, number, subscriber, **options)
+
+
+async def deliver(connection: Connection, subscriber: str, seqno: str) -> None:
+    await connection.execute(
+        "update msrepl.msdistribution_agents set delivered = %s where subscriber = %s",
+        (seqno, subscriber),
+    )
+
+
+async def left(connection: Connection) -> list[str]:
+    """Positions that are left; with every transaction all its commands, and none without one."""
+    found = await rows(
+        connection,
+        """
+        select t.xact_seqno::text, t.commands, count(c.command_id)
+        from msrepl.msrepl_transactions t
+        full join msrepl.msrepl_commands c using (publisher_database_id, xact_seqno)
+        group by t.publisher_database_id, t.xact_seqno, t.commands order by t.xact_seqno
+        """,
+    )
+    assert all(commands == count for _, commands, count in found)
+    return [seqno for seqno, _, _ in found]
+
+
+async def prepare(connection: Connection, *, age: str = "0", read_to: str = "0/40") -> int:
+    publisher = await register(connection, *ARTICLES)
+    for place, seqno in enumerate(("0/10", "0/20", "0/30", "0/40"), 1):
+        await store(connection, publisher, seqno, place, age)
+    await connection.execute("update msrepl.mspublisher_databases set read_to = %s", (read_to,))
+    return publisher
+
+
+async def test_by_the_slowest_agent(stored: Connection) -> None:
+    """What all have got goes; a Subscriber that has just come does not hold what was before it."""
+    publisher = await prepare(stored)
+    await subscribe(stored, publisher, "fast")
+    await subscribe(stored, publisher, "slow")
+    await deliver(stored, "fast", "0/40")
+    await deliver(stored, "slow", "0/20")
+    done = await distribution.clean_up(stored)
+    assert (done.transactions, done.commands, done.deactivated) == (2, 3, ())
+    assert str(done).startswith("Removed 2 replicated transactions consisting of 3 statements in ")
+    assert await left(stored) == ["0/30", "0/40"]
+    await distribution.drop_subscription(stored, publisher, "slow")
+    await subscribe(stored, publisher, "fresh", subscription_seqno="0/35")
+    await distribution.clean_up(stored)
+    assert await left(stored) == ["0/40"]
+    await distribution.drop_subscription(stored, publisher, "fresh")
+    await distribution.clean_up(stored)
+    assert await left(stored) == []
+    assert (await distribution.clean_up(stored)).transactions == 0
+
+
+async def test_an_article_that_is_added_later(stored: Connection) -> None:
+    """It begins at its own position; the agent goes on from its own."""
+    publisher = await prepare(stored)
+    await subscribe(stored, publisher, "sub")
+    await subscribe(stored, publisher, "sub", 8, subscription_seqno="0/30")
+    await deliver(stored, "sub", "0/10")
+    await distribution.clean_up(stored)
+    assert await left(stored) == ["0/20", "0/30", "0/40"]
+
+
+async def test_a_copy_that_is_not_made_yet(stored: Connection) -> None:
+    """Holds everything, until its position is known."""
+    publisher = await prepare(stored)
+    await subscribe(
+        stored, publisher, "sub", status=distribution.SUBSCRIBED, subscription_seqno=None
+    )
+    await distribution.clean_up(stored)
+    assert len(await left(stored)) == 4
+    await subscribe(
+        stored, publisher, "sub", status=distribution.SUBSCRIBED, subscription_seqno="0/20"
+    )
+    await distribution.clean_up(stored)
+    assert await left(stored) == ["0/30", "0/40"]
+
+
+async def test_without_subscriptions(stored: Connection) -> None:
+    """What is stored goes, but not what the log reader is just storing."""
+    await prepare(stored, read_to="0/30")
+    await distribution.clean_up(stored)
+    assert await left(stored) == ["0/40"]
+
+
+async def test_min_retention(stored: Connection) -> None:
+    """What is young stays, and everything after it: a later subscription may need it in one piece."""
+    publisher = await prepare(stored, age="2 hours")
+    await store(stored, publisher, "0/18", 1)
+    await distribution.clean_up(stored, min_retention=timedelta(hours=1))
+    assert await left(stored) == ["0/18", "0/20", "0/30", "0/40"]
+    await distribution.clean_up(stored, min_retention=timedelta(hours=3))
+    assert len(await left(stored)) == 4
+
+
+async def test_a_subscriber_that_fell_behind(stored: Connection) -> None:
+    """Its subscriptions are deactivated (21074), it is told in the history, and holds nothing any more."""
+    publisher = await prepare(stored, age="73 hours")
+    for number in (7, 8):
+        await subscribe(stored, publisher, "gone", number)
+    await subscribe(stored, publisher, "here")
+    await deliver(stored, "here", "0/40")
+    await deliver(stored, "gone", "0/30")
+    done = await distribution.clean_up(stored)
+    assert (done.deactivated, done.transactions) == (("gone",), 4)
+    assert await left(stored) == []
+    assert await rows(
+        stored, "select subscriber, article_id, status from msrepl.mssubscriptions order by 1, 2"
+    ) == [("gone", 7, 0), ("gone", 8, 0), ("here", 7, 2)]
+    [(event, error, message)] = await rows(
+        stored,
+        "select event, error, message from msrepl.msdistribution_history where subscriber is not null",
+    )
+    assert (event, error) == ("deactivated", "21074")
+    assert "the subscription of gone was deactivated" in message
+    assert "reinitialise it" in message
+    assert (await distribution.clean_up(stored)).deactivated == ()
+    [status] = [each for each in await distribution.agents(stored) if each.subscriber == "gone"]
+    assert status.subscription == "inactive"
+
+
+async def test_being_behind_is_not_being_idle(stored: Connection) -> None:
+    """A Subscriber that has everything is not given up, however long nothing has happened."""
+    publisher = await prepare(stored, age="100 days")
+    await subscribe(stored, publisher, "sub")
+    await deliver(stored, "sub", "0/40")
+    assert (await distribution.clean_up(stored)).deactivated == ()
+
+
+async def test_in_blocks(stored: Connection) -> None:
+    """Many transactions go by blocks, each committed by itself."""
+    publisher = await register(stored, *ARTICLES)
+    await stored.execute(
+        """
+        insert into msrepl.msrepl_transactions
+            (publisher_database_id, xact_seqno, xact_id, entry_time, commands)
+        select %(p)s, '0/0'::pg_lsn + n, '1', now(), 1 from generate_series(1, 12000) n;
+        """,
+        {"p": publisher},
+    )
+    await stored.execute(
+        """
+        insert into msrepl.msrepl_commands
+            (publisher_database_id, xact_seqno, command_id, article_id, type, command)
+        select publisher_database_id, xact_seqno, 1, 7, 1, 'x' from msrepl.msrepl_transactions
+        """
+    )
+    await stored.execute("update msrepl.mspublisher_databases set read_to = '0/0'::pg_lsn + 11000")
+    done = await distribution.clean_up(stored)
+    assert (done.transactions, done.commands) == (11000, 11000)
+    assert len(await left(stored)) == 1000
+
+
+async def test_history(stored: Connection) -> None:
+    """Old rows of it go; what clean-up itself did is told there."""
+    publisher = await prepare(stored)
+    await stored.execute(
+        """
+        insert into msrepl.msdistribution_history (publisher_database_id, subscriber, event, at)
+        values (%(p)s, 's', 'old', now() - interval '49 hours'), (%(p)s, 's', 'young', now())
+        """,
+        {"p": publisher},
+    )
+    await stored.execute(
+        """
+        insert into msrepl.mstracer_tokens values (%(p)s, 1, now() - interval '3 days', now() - interval '3 days'),
+            (%(p)s, 2, now(), now())
+        """,
+        {"p": publisher},
+    )
+    await stored.execute(
+        "insert into msrepl.mstracer_history values (%(p)s, 1, 's', now()), (%(p)s, 2, 's', now())",
+        {"p": publisher},
+    )
+    await distribution.clean_up(stored)
+    events = await rows(
+        stored,
+        "select event, transactions, commands from msrepl.msdistribution_history order by id",
+    )
+    assert events == [("young", None, None), ("removed", 4, 10)]
+    assert await rows(stored, "select tracer_id from msrepl.mstracer_history") == [(2,)]
+    await distribution.clean_up(stored)
+    assert len(await rows(stored, "select from msrepl.msdistribution_history")) == 2
