@@ -1,0 +1,322 @@
+-- msrepl.mspublisher_databases: the Publisher databases whose changes this distribution database holds.
+-- called by: publisher.distribution; the log reader, which moves read_to with every store
+-- tables:    itself
+-- holes:     none
+--
+-- publisher    the Publisher's node name
+-- read_to      commit LSN of the last stored transaction: what is read again up to here is dropped
+-- last_commit  when that transaction was committed
+-- read_at      when something was stored last
+-- registry_version  counts the changes to its articles and originators
+create table if not exists msrepl.mspublisher_databases (
+    id integer generated always as identity primary key,
+    publisher text not null unique,
+    publisher_db text not null,
+    slot text not null,
+    read_to pg_lsn not null default '0/0',
+    last_commit timestamptz,
+    read_at timestamptz,
+    last_error text,
+    registry_version bigint not null default 0
+);
+comment on table msrepl.mspublisher_databases is 'Publisher databases, and how far the log of each has been read';
+
+-- msrepl.msrepl_originators: where a change may come from: the Subscribers with immediate updating.
+-- called by: publisher.distribution; the log reader and agents, which look for themselves
+-- tables:    itself
+-- holes:     none
+--
+-- srvname    the Subscriber's node name
+-- dbname     its database
+-- link_role  under which its link works at the Publisher: what a branch marker holds as originator
+create table if not exists msrepl.msrepl_originators (
+    id integer generated always as identity primary key,
+    publisher_database_id integer not null references msrepl.mspublisher_databases on delete cascade,
+    srvname text not null,
+    dbname text not null,
+    link_role text not null,
+    unique (publisher_database_id, srvname),
+    unique (publisher_database_id, link_role)
+);
+comment on table msrepl.msrepl_originators is 'Subscribers as originators of changes';
+
+-- msrepl.msarticles: the articles of each Publisher database, as their commands are made and read.
+-- called by: publisher.distribution
+-- tables:    itself
+-- holes:     none
+--
+-- columns      array of name, type, oid …: the columns that travel, in the order of a command's values
+-- key          names of the key's columns, in the key's order
+-- left_out     columns of the table that the log holds and that are not published
+-- generated    generated columns of the table, which the log may hold and which do not travel
+-- propagation  formats and custom procedures by operation (twopc.propagation.Propagation.as_json)
+-- procedures   names of the default procedures at the Subscribers, by operation: ins, upd, del
+create table if not exists msrepl.msarticles (
+    publisher_database_id integer not null references msrepl.mspublisher_databases on delete cascade,
+    article_id integer not null check (article_id > 0),
+    source_schema text not null,
+    source_object text not null,
+    columns jsonb not null,
+    key text[] not null,
+    left_out text[] not null default array[]::text[],
+    generated text[] not null default array[]::text[],
+    filter_clause text,
+    propagation jsonb not null,
+    procedures jsonb not null,
+    primary key (publisher_database_id, article_id)
+);
+comment on table msrepl.msarticles is 'Articles, as their commands are made and read';
+
+-- msrepl.mssubscriptions: which article goes to which Subscriber, and from where on.
+-- called by: publisher.distribution; agents, which read their own
+-- tables:    itself
+-- holes:     none
+--
+-- status              0 inactive, 1 subscribed (not copied yet), 2 active
+-- subscription_seqno  commands of transactions up to here are not for this subscription; NULL: not known yet
+-- copy_snapshot       what the initial copy has seen, and copy_seqno where the log stood after it: of the
+-- copy_seqno          transactions between the two positions those that the snapshot sees are in the copy
+create table if not exists msrepl.mssubscriptions (
+    publisher_database_id integer not null,
+    article_id integer not null,
+    subscriber text not null,
+    originator_id integer references msrepl.msrepl_originators,
+    status smallint not null default 1 check (status in (0, 1, 2)),
+    sync_type text not null default 'automatic',
+    loopback_detection boolean not null default true,
+    subscription_seqno pg_lsn,
+    copy_snapshot pg_snapshot,
+    copy_seqno pg_lsn,
+    primary key (publisher_database_id, article_id, subscriber),
+    foreign key (publisher_database_id, article_id) references msrepl.msarticles
+);
+comment on table msrepl.mssubscriptions is 'Which article goes to which Subscriber, and from where on';
+
+-- msrepl.msdistribution_agents: how far each Subscriber's agent has come, as it said last.
+-- called by: publisher.distribution; agents, which update their own row
+-- tables:    itself
+-- holes:     none
+--
+-- The position in the Subscriber's own database is the true one and may be ahead of delivered, never behind
+-- it: clean-up keeps what is after delivered.
+create table if not exists msrepl.msdistribution_agents (
+    publisher_database_id integer not null references msrepl.mspublisher_databases on delete cascade,
+    subscriber text not null,
+    delivered pg_lsn not null default '0/0',
+    delivered_at timestamptz,
+    runstatus text not null default 'never started',
+    runstatus_at timestamptz,
+    last_error text,
+    primary key (publisher_database_id, subscriber)
+);
+comment on table msrepl.msdistribution_agents is 'How far each Subscriber''s agent has come, as it said last';
+
+-- msrepl.mssubscription_positions: what each subscription waits for: everything after its position.
+-- called by: publisher.distribution (clean_up)
+-- tables:    msrepl.mssubscriptions, msrepl.msdistribution_agents
+-- holes:     none
+--
+-- A subscription whose copy is not made yet waits for everything there is, unless it is known from where on.
+-- Inactive ones wait for nothing.
+create or replace view msrepl.mssubscription_positions as
+select s.publisher_database_id, s.article_id, s.subscriber,
+       case when s.status = 1 and s.subscription_seqno is null then '0/0'::pg_lsn
+            else greatest(a.delivered, s.subscription_seqno) end as position
+from msrepl.mssubscriptions as s
+join msrepl.msdistribution_agents as a using (publisher_database_id, subscriber)
+where s.status > 0;
+comment on view msrepl.mssubscription_positions is 'What each subscription waits for: everything after its position';
+
+-- msrepl.msrepl_transactions: the transactions to distribute, in the order of their commits.
+-- called by: the log reader, which copies them in; agents; publisher.distribution (browse, clean_up)
+-- tables:    itself
+-- holes:     none
+--
+-- xact_seqno     commit LSN: their order
+-- xact_id        transaction id at the Publisher
+-- entry_time     when it was committed there
+-- originator_id  the Subscriber that it came from; NULL: the Publisher itself
+-- marks          how many different originators had marked it (the last one counts)
+-- commands       how many commands it has
+-- bytes          how long their texts are together: what an agent must hold of it at once
+create table if not exists msrepl.msrepl_transactions (
+    publisher_database_id integer not null,
+    xact_seqno pg_lsn not null,
+    xact_id xid8 not null,
+    entry_time timestamptz not null,
+    originator_id integer,
+    marks integer not null default 0,
+    commands integer not null,
+    bytes bigint not null default 0,
+    primary key (publisher_database_id, xact_seqno)
+);
+comment on table msrepl.msrepl_transactions is 'Transactions to distribute, in the order of their commits';
+
+-- msrepl.msrepl_commands: what each transaction does, a command per article and row.
+-- called by: the log reader, which copies them in; agents; publisher.distribution (browse, clean_up)
+-- tables:    itself
+-- holes:     none
+--
+-- command_id  counts from 1 in its transaction
+-- article_id  0: for every Subscriber
+-- type        twopc.propagation.CommandType
+-- hashkey     by which commands are spread over streams: 0 the first stream only, else by the (old) key
+-- command     a call's parameters as text of a row, a statement, or JSON
+create table if not exists msrepl.msrepl_commands (
+    publisher_database_id integer not null,
+    xact_seqno pg_lsn not null,
+    command_id integer not null,
+    article_id integer not null,
+    type integer not null,
+    originator_id integer,
+    hashkey integer not null default 0 check (hashkey between 0 and 63),
+    command text not null,
+    primary key (publisher_database_id, xact_seqno, command_id)
+);
+comment on table msrepl.msrepl_commands is 'What each transaction does, a command per article and row';
+
+-- msrepl.msdistribution_history: what the log reader and the agents did, a row per event.
+-- called by: the log reader, agents, publisher.distribution
+-- tables:    itself
+-- holes:     none
+--
+-- subscriber   whose agent it is; NULL: the log reader, or clean-up
+-- event        started, progress, succeeded, retry, failed, skipped, serial, validated, repaired, removed,
+--              deactivated
+-- error        the original's number, or a SQLSTATE
+-- xact_seqno   the transaction it is about, or the last one of those counted
+create table if not exists msrepl.msdistribution_history (
+    id bigint generated always as identity primary key,
+    publisher_database_id integer not null references msrepl.mspublisher_databases on delete cascade,
+    subscriber text,
+    event text not null,
+    at timestamptz not null default clock_timestamp(),
+    duration_ms double precision,
+    transactions bigint,
+    commands bigint,
+    xact_seqno pg_lsn,
+    error text,
+    message text,
+    command text
+);
+create index if not exists msdistribution_history_by_agent
+    on msrepl.msdistribution_history (publisher_database_id, subscriber, id);
+comment on table msrepl.msdistribution_history is 'What the log reader and the agents did';
+
+-- msrepl.mstracer_tokens, msrepl.mstracer_history: when a tracer token passed each station.
+-- called by: the log reader, agents; whoever shows latencies
+-- tables:    themselves
+-- holes:     none
+--
+-- distributor_commit, subscriber_commit  NULL, or no row: it has not come that far
+create table if not exists msrepl.mstracer_tokens (
+    publisher_database_id integer not null references msrepl.mspublisher_databases on delete cascade,
+    tracer_id bigint not null,
+    publisher_commit timestamptz,
+    distributor_commit timestamptz,
+    primary key (publisher_database_id, tracer_id)
+);
+create table if not exists msrepl.mstracer_history (
+    publisher_database_id integer not null references msrepl.mspublisher_databases on delete cascade,
+    tracer_id bigint not null,
+    subscriber text not null,
+    subscriber_commit timestamptz,
+    primary key (publisher_database_id, tracer_id, subscriber)
+);
+comment on table msrepl.mstracer_tokens is 'Tracer tokens: when each was committed at the Publisher and stored here';
+comment on table msrepl.mstracer_history is 'Tracer tokens: when each was delivered to a Subscriber';
+
+-- msrepl.registry_changed: counts the changes to a Publisher's articles and originators, so that the log
+--                          reader, which keeps them, notices.
+-- called by: its triggers on msarticles and msrepl_originators
+-- tables:    msrepl.mspublisher_databases
+-- holes:     none
+--
+-- Whoever changes them and the log reader that stores a batch lock the same row: a batch is stored either
+-- before the change, or made of what is there after it.
+create or replace function msrepl.registry_changed() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    update msrepl.mspublisher_databases
+    set registry_version = registry_version + 1
+    where id = coalesce(new.publisher_database_id, old.publisher_database_id);
+    return null;
+end
+$msrepl$;
+revoke all on function msrepl.registry_changed() from public;
+comment on function msrepl.registry_changed() is 'Counts the changes to a Publisher''s articles and originators';
+create or replace trigger registry_changed after insert or update or delete on msrepl.msarticles
+    for each row execute function msrepl.registry_changed();
+create or replace trigger registry_changed after insert or update or delete on msrepl.msrepl_originators
+    for each row execute function msrepl.registry_changed();
+
+-- msrepl.log_was_read: moves the log reader's mark at the end of each store, and wakes the agents.
+-- called by: publisher.log_reader
+-- tables:    msrepl.mspublisher_databases
+-- holes:     none
+--
+-- was, version  what the store was made for; if either is another one meanwhile, the store must not happen
+-- read_to       commit LSN of the last transaction stored
+create or replace function msrepl.log_was_read(
+    publisher integer, was pg_lsn, version bigint, read_to pg_lsn, committed timestamptz
+) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    there msrepl.mspublisher_databases;
+begin
+    update msrepl.mspublisher_databases d
+    set (read_to, last_commit, read_at, last_error)
+      = (log_was_read.read_to, committed, clock_timestamp(), null)
+    where d.id = log_was_read.publisher and d.read_to = was and d.registry_version = version
+    returning d.* into there;
+    if not found then
+        select * into there from msrepl.mspublisher_databases d where d.id = log_was_read.publisher;
+        if there.read_to is distinct from was then
+            raise exception using
+                errcode = 'object_in_use',
+                message = format(
+                    'the log of Publisher %s was read to %s by another log reader (18752): stop one of them',
+                    coalesce(there.publisher, log_was_read.publisher::text), there.read_to);
+        end if;
+        raise exception using
+            errcode = 'serialization_failure',
+            message = format('articles or originators of Publisher %s were changed while its log was read', there.publisher);
+    end if;
+    perform pg_notify('msrepl_distribution', there.publisher);
+end
+$msrepl$;
+revoke all on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz) from public;
+comment on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz)
+    is 'Moves the log reader''s mark at the end of each store, and wakes the agents';
+
+-- What the log reader's role may do in the distribution database: append, and move its own mark.
+-- called by: publisher.distribution
+-- tables:    those of the distribution database
+-- holes:     logreader
+grant usage on schema msrepl to "msrepl_logreader_01";
+grant select on msrepl.mspublisher_databases, msrepl.msrepl_originators, msrepl.msarticles,
+    msrepl.mssubscriptions, msrepl.msrepl_transactions, msrepl.mstracer_tokens to "msrepl_logreader_01";
+grant update (read_to, last_commit, read_at, last_error) on msrepl.mspublisher_databases to "msrepl_logreader_01";
+grant insert on msrepl.msrepl_transactions, msrepl.msrepl_commands, msrepl.msdistribution_history,
+    msrepl.mstracer_tokens to "msrepl_logreader_01";
+grant update (publisher_commit, distributor_commit) on msrepl.mstracer_tokens to "msrepl_logreader_01";
+grant select (publisher_database_id, xact_seqno), update (originator_id) on msrepl.msrepl_commands
+    to "msrepl_logreader_01";
+grant execute on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz) to "msrepl_logreader_01";
+
+-- What a distribution agent's role may do in the distribution database: read, and say how far it is.
+-- called by: publisher.distribution
+-- tables:    those of the distribution database
+-- holes:     agent
+grant usage on schema msrepl to "msrepl_agent_01";
+grant select on msrepl.mspublisher_databases, msrepl.msrepl_originators, msrepl.msarticles,
+    msrepl.mssubscriptions, msrepl.msdistribution_agents, msrepl.msrepl_transactions,
+    msrepl.msrepl_commands, msrepl.mstracer_tokens, msrepl.mstracer_history to "msrepl_agent_01";
+grant update (delivered, delivered_at, runstatus, runstatus_at, last_error)
+    on msrepl.msdistribution_agents to "msrepl_agent_01";
+grant insert on msrepl.msdistribution_history, msrepl.mstracer_history to "msrepl_agent_01";
+grant update (subscriber_commit) on msrepl.mstracer_history to "msrepl_agent_01";
