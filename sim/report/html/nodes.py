@@ -127,20 +127,20 @@ def _lines(table: Table, columns: Sequence[str]) -> Iterator[Markup]:
     before = _by_key(table, table.before or ())
     theirs = _by_key(table, table.publisher or ())
     now = _by_key(table, table.rows)
-    for key in sorted(now, key=_order)[:ROWS_MAX]:
-        row, was = now[key], before.get(key)
+    for key in sorted(now.keys() | before.keys(), key=_order)[:ROWS_MAX]:
+        row, was = now.get(key), before.get(key)
         stale = table.publisher is not None and theirs.get(key) != row
-        if table.before is None or was == row:
+        if row is None:
+            gone = before[key]
+            cells = [tag("td", tag("del", _value(column, gone.get(column)))) for column in columns]
+            yield _line("deleted", cells, stale=stale)
+        elif table.before is None or was == row:
             yield _line("", [_cell(column, row.get(column)) for column in columns], stale=stale)
         elif was is None:
             yield _line("new", [_cell(column, row.get(column)) for column in columns], stale=stale)
         else:
             cells = [_changed(column, row.get(column), was.get(column)) for column in columns]
             yield _line("changed", cells, stale=stale)
-    for key in sorted(before.keys() - now.keys(), key=_order)[:ROWS_MAX]:
-        row = before[key]
-        cells = [tag("td", tag("del", _value(column, row.get(column)))) for column in columns]
-        yield _line("deleted", cells, stale=key in theirs)
 
 
 #: What has become of a row, and the sign for it.

@@ -167,6 +167,9 @@ def nothing_is_cut_off(browser: Browser, _: Path) -> None:
     for width in (1600, 1100, 700, 380):
         browser.look(width=width)
         assert browser.run("document.documentElement.scrollWidth <= innerWidth"), width
+        assert browser.run(
+            "[...document.querySelectorAll('.node')].every(e => e.scrollWidth <= e.clientWidth)"
+        ), width
 
 
 def text_has_contrast(browser: Browser, _: Path) -> None:
