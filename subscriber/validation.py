@@ -124,6 +124,8 @@ class _Repair:
             kind: [each.key for each in same if each.kind == kind]
             for kind in ("extra", "changed", "missing")
         }
+        # a user's triggers that fire for agents look for objects as they do for an agent
+        await self._connection.execute("set local search_path to default")
         await self._delete(by_kind["extra"])
         await self._change(by_kind["changed"], there)
         await self._insert([there[key][1] for key in by_kind["missing"]])
