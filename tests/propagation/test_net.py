@@ -24,6 +24,7 @@ FORMATS = st.tuples(
     st.sampled_from([Format.CALL, Format.SCALL, Format.MCALL, Format.XCALL]),
     st.sampled_from([Format.CALL, Format.XCALL]),
 )
+QUIETLY = settings(max_examples=300, deadline=None, derandomize=True, database=None)
 SCALL = (Format.SCALL, Format.CALL)
 
 
@@ -93,6 +94,7 @@ def rows_of(history: History, which: str) -> dict[int, Row]:
     return {key: row for key, (row, _) in getattr(history, which).items()}
 
 
+@QUIETLY
 @given(histories(), FORMATS)
 def test_the_whole_log_makes_both_sites_alike(
     history: History, formats: tuple[Format, Format]
@@ -102,6 +104,7 @@ def test_the_whole_log_makes_both_sites_alike(
     )
 
 
+@QUIETLY
 @given(histories(size_max=20), FORMATS)
 def test_taking_as_little_as_possible_does_too(
     history: History, formats: tuple[Format, Format]
@@ -121,6 +124,7 @@ def test_taking_as_little_as_possible_does_too(
     assert rows == rows_of(history, "publisher")
 
 
+@QUIETLY
 @given(histories(), FORMATS)
 def test_each_row_is_touched_once(history: History, formats: tuple[Format, Format]) -> None:
     """One command per row of before and per new row; deletes, then updates, then inserts."""
