@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from psycopg import AsyncConnection, sql
-from psycopg.conninfo import conninfo_to_dict
 
 from publisher import distribution, publication, slot
 from publisher.log_reader import LogReader, Read, Reading
@@ -55,6 +54,13 @@ class Rig:
     def dsn(self, database: Database) -> str:
         """Of the log reader's role."""
         return database.server.dsn(database.name, ROLE, PASSWORD)
+
+    async def reconnect(self) -> None:
+        """Connect again, after the server was away."""
+        for connection in (self.pub, self.dist):
+            await connection.close()
+        self.pub = await AsyncConnection.connect(self.publisher.dsn, autocommit=True)
+        self.dist = await AsyncConnection.connect(self.distribution.dsn, autocommit=True)
 
     async def read(self, **options: Any) -> Read:
         """One pass of a log reader of its own."""
@@ -132,35 +138,36 @@ async def rig(publisher: Database, at: Database | None = None) -> AsyncIterator[
         at: where the distribution database is; None: in the Publisher's own.
     """
     at = at or publisher
-    async with (
-        await AsyncConnection.connect(publisher.dsn, autocommit=True) as pub,
-        await AsyncConnection.connect(at.dsn, autocommit=True) as dist,
-    ):
-        made = Rig(publisher=publisher, distribution=at, pub=pub, dist=dist)
-        await _roles(pub, publisher, at)
-        try:
-            await publication.install(pub)
-            await distribution.install(dist, ROLE)
-            await publication.admit_log_reader(pub, ROLE)
-            start = await slot.create(pub, SLOT)
-            name = str(conninfo_to_dict(publisher.dsn)["dbname"])
-            made.number = await distribution.register_publisher(
-                dist, "pub", database=name, slot=SLOT, read_to=start
-            )
-            yield made
-        finally:
-            for reader in made.closing:
-                await reader.close()
-            for (name,) in await rows(
-                pub,
-                "select slot_name from pg_replication_slots where database = current_database()",
-            ):
-                await slot.drop(pub, name)
-            for connection in {pub, dist}:
-                for role in (ROLE, LINK):
-                    await connection.execute(f"drop owned by {role}".encode())
-            for role in (ROLE, LINK):
-                await pub.execute(f"drop role {role}".encode())
+    made = Rig(
+        publisher=publisher,
+        distribution=at,
+        pub=await AsyncConnection.connect(publisher.dsn, autocommit=True),
+        dist=await AsyncConnection.connect(at.dsn, autocommit=True),
+    )
+    try:
+        await _roles(made.pub, publisher, at)
+        await publication.install(made.pub)
+        await distribution.install(made.dist, ROLE)
+        await publication.admit_log_reader(made.pub, ROLE)
+        start = await slot.create(made.pub, SLOT)
+        made.number = await distribution.register_publisher(
+            made.dist, "pub", database=publisher.name, slot=SLOT, read_to=start
+        )
+        yield made
+    finally:
+        for reader in made.closing:
+            await reader.close()
+        for (name,) in await rows(
+            made.pub,
+            "select slot_name from pg_replication_slots where database = current_database()",
+        ):
+            await slot.drop(made.pub, name)
+        for role in (ROLE, LINK):
+            for connection in (made.pub, made.dist):
+                await connection.execute(f"drop owned by {role}".encode())
+            await made.pub.execute(f"drop role {role}".encode())
+        for connection in (made.pub, made.dist):
+            await connection.close()
 
 
 async def _roles(pub: Connection, *databases: Database) -> None:

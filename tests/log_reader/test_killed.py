@@ -96,6 +96,6 @@ async def test_a_slot_that_goes_back_shows_nothing_twice(both: Rig, how: str) ->
     read = await both.read(reading=reading, slot=OLD_SLOT)
     assert read.transactions == 4
     assert await stored(both) == committed
-    assert [part[: len(old)] for part, old in zip(await both.contents(), contents, strict=True)] == (
-        contents
-    )
+    assert [
+        part[: len(old)] for part, old in zip(await both.contents(), contents, strict=True)
+    ] == (contents)
