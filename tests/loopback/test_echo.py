@@ -1,0 +1,31 @@
+"""A small sample of the echo test; see `tests.loopback.echo` for the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from sim.topology import Topology
+from tests.loopback.echo import run, told
+
+MakeTopology = Callable[..., Awaitable[Topology]]
+
+
+@pytest.mark.slow
+async def test_nothing_comes_back_and_everything_arrives(make_topology: MakeTopology) -> None:
+    """Counted from what agents delivered: 0 to the originator, 100 % to the others."""
+    topology = await make_topology(subscribers=("sub1", "sub2", "sub3", "sub4"))
+    outcome = await run(topology, transactions=300, seed="sample", restart_every=60)
+    assert outcome.passed, told(outcome, 0)
+    assert outcome.restarts >= 2
+    ledger = outcome.ledger
+    assert ledger.transactions > 200
+    assert ledger.rolled_back
+    assert ledger.savepoints
+    assert {change[1] for changes in ledger.committed.values() for change in changes} == {
+        "ins",
+        "upd",
+        "del",
+    }
+    assert set(ledger.committed) == {"sub1", "sub2", "sub3", "sub4", "pub"}
