@@ -157,7 +157,8 @@ class _Watch:
             return Standing(text=refusal(record), style="bad")
         if kind == "ok":
             return self._ok(record)
-        if kind == "outcome" and not self._standings[record.session].text.endswith(record.message):
+        told = self._standings[record.session].text.endswith(record.message)
+        if kind == "outcome" and record.message != "none" and not told:
             return _outcome(record.message)
         return None
 

@@ -8,6 +8,7 @@ that took effect there. What a step did at its own node stands beside its lane.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,11 @@ from sim.report.words import WORDS, because, call_text, done_text, holder, refus
 
 #: Of more items than these only a window is drawn, around what went wrong.
 ITEMS_MAX = 60
+_NODE = "node "
+#: Steps that drive the agents rather than a session.
+_ACTIONS = ("sync", "reinitialise")
+#: Of longer explanations the beginning is shown.
+_WHY_MAX = 160
 #: Command tags of statements that change rows.
 _WRITES = ("INSERT", "UPDATE", "DELETE", "MERGE")
 
@@ -88,14 +94,21 @@ def _participants(order: Played) -> Iterator[tuple[str, str]]:
     yield from sessions[:middle]
     yield _lane(order.publisher), f"{order.publisher} (Publisher)"
     yield from sessions[middle:]
+    for lane in dict.fromkeys(_agent_lanes(order).values()):
+        if lane not in order.sessions:
+            yield lane, lane.removeprefix(_NODE)
+
+
+def _agent_lanes(order: Played) -> dict[str, str]:
+    """Where deliveries to each Subscriber arrive: beside its first session, or in a lane of its own."""
     reached = [record.node for record in order.records if record.kind in DELIVERIES]
-    for node in dict.fromkeys(reached):
-        yield _lane(node), f"{node} (agent)"
+    first = {node: name for name, node in reversed(order.sessions.items())}
+    return {node: first.get(node, _lane(node)) for node in reached}
 
 
 def _lane(node: str) -> str:
     """A node's name among the participants, where sessions have theirs."""
-    return f"node {node}"
+    return f"{_NODE}{node}"
 
 
 def _lanes_of(item: Item) -> set[str]:
@@ -114,6 +127,7 @@ class _Telling:
     def __init__(self, order: Played) -> None:
         self._order = order
         self._publisher = _lane(order.publisher)
+        self._agent_lanes = _agent_lanes(order)
         self._nodes_of = took_effect_at(order.records)
         self._steps = {step.invoked.seq: step for step in steps(order.records)}
         self._running: dict[str, Step] = {}
@@ -137,16 +151,17 @@ class _Telling:
         """What the distribution agents bring from the Publisher to a Subscriber."""
         if record.kind not in DELIVERIES:
             return
+        lane = self._agent_lanes[record.node]
         commands = "; ".join((record.data or {}).get("commands", ())) or "nothing for it"
         if record.kind == "suppress":
-            text = "its own is not sent back"
-            yield Note(t_us=self._at(record), over=_lane(record.node), text=text, style="faint")
+            text = "agent: its own is not sent back"
+            yield Note(t_us=self._at(record), over=lane, text=text, style="faint")
         else:
             yield Message(
                 t_us=self._at(record),
                 source=self._publisher,
-                target=_lane(record.node),
-                text=f"left out: {commands}" if record.kind == "skip" else commands,
+                target=lane,
+                text=f"agent {'leaves out' if record.kind == 'skip' else 'brings'}: {commands}",
                 style="bad" if record.kind == "skip" else "",
                 lost=record.kind == "skip",
             )
@@ -196,7 +211,7 @@ class _Telling:
             yield self._note(ended, f"{call} {said}".strip(), style)
         why = because(ended) if ended.kind in ("rejected", "error") else ended.message
         if ended.kind != "ok" and why:
-            yield self._note(ended, why, "faint")
+            yield self._note(ended, textwrap.shorten(why, _WHY_MAX, placeholder=" …"), "faint")
 
     def _other(self, record: Record) -> Iterator[Item]:
         if record.kind == "blocked":
@@ -222,7 +237,7 @@ class _Telling:
         waits_there = any(self._at_publisher(wait.wait or {}) for wait, _ in step.waits)
         if ended is None:
             return waits_there
-        if ended.kind in ("explain", "skipped") or ended.tag == "BEGIN":
+        if invoked.sql in _ACTIONS or ended.kind in ("explain", "skipped") or ended.tag == "BEGIN":
             return False
         if invoked.node == publisher:
             return True

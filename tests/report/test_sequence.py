@@ -97,8 +97,12 @@ WROTE = ended(rowcount=1, tag="UPDATE 1")
                  data={"origin": "sub2", "commands": ["insert t", "delete u"]}),
           Record(seq=0, t_us=0, kind="suppress", node="sub1", data={"commands": []}),
           Record(seq=0, t_us=0, kind="skip", node="sub1", data={"commands": ["x"]})], {},
-         ["node pub > node sub1: insert t; delete u", "node sub1: its own is not sent back",
-          "node pub > node sub1 lost: left out: x"]),
+         ["node pub > node sub1: agent brings: insert t; delete u",
+          "node sub1: agent: its own is not sent back",
+          "node pub > node sub1 lost: agent leaves out: x"]),
+        ([sent("sync"), Record(seq=0, t_us=0, kind="deliver", node="sub1", data={"commands": ["c"]}),
+          ended()], {},
+         ["alice: s: sync", "node pub > alice: agent brings: c", "alice: s ✓"]),
     ],
 )  # fmt: skip
 def test_who_is_told(happenings: list[Record], header: dict[str, object], items: list[str]) -> None:

@@ -19,12 +19,15 @@ from sim.report.html.markup import Content, Markup, join, tag
 from sim.report.html.nodes import cards
 from sim.report.moments import Moment, moments, states
 from sim.report.played import Played, played
+from sim.report.timeline import timeline
 from sim.report.verdict import Verdict, verdict
 
 _SIGNS = {"pass": "✓", "fail": "✗", "unknown": "?"}
 _WORDS = {"pass": "passed", "fail": "failed", "unknown": "inconclusive"}
 _STYLES = {"pass": "good", "fail": "bad", "unknown": "wait"}
 _OUTCOMES = {"committed": ("✓", "good"), "in doubt": ("?", "bad")}
+#: From so many lanes on, the timeline gets more of the width.
+_MANY = 4
 #: So many orders are unfolded from the beginning.
 _OPEN_MAX = 3
 #: So many orders are drawn, and so many rows of one; what is left out is said.
@@ -165,7 +168,7 @@ def _order(order: Played, number: int, *, opened: bool) -> Markup:
             "div",
             tag("div", lanes(order, shown, number), _left(left), class_="wide"),
             _beside(order, shown, number),
-            class_="stage",
+            class_="stage many" if len(timeline(order.records).lanes) >= _MANY else "stage",
         ),
         facts(order),
     )
@@ -190,7 +193,7 @@ def _outcomes(order: Played) -> Content:
     """How each session's last transaction ended."""
     items = []
     for record in order.records:
-        if record.kind == "outcome":
+        if record.kind == "outcome" and record.message != "none":
             sign, style = _OUTCOMES.get(record.message, ("–", "faint"))
             items.append(
                 tag(

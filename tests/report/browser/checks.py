@@ -181,6 +181,15 @@ def text_has_contrast(browser: Browser, _: Path) -> None:
         assert browser.run(_CONTRAST) == [], scheme
 
 
+def paper_is_white(browser: Browser, _: Path) -> None:
+    """Whatever the reader prefers on the screen; controls are left out, and nothing is pale."""
+    browser.look(height=4000, scheme="dark", media="print")
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.run("document.querySelector('.player').checkVisibility()") is False
+    assert browser.run(_CONTRAST) == []
+
+
 def everything_to_be_used_has_a_name(browser: Browser, _: Path) -> None:
     """What assistive technology is told: controls and regions have names, tables have headers."""
     browser.run("document.querySelectorAll('details').forEach(e => e.open = true)")
@@ -230,6 +239,7 @@ CHECKS: tuple[Check, ...] = (
     blocked_steps_are_seen_as_blocked,
     nothing_is_cut_off,
     text_has_contrast,
+    paper_is_white,
     everything_to_be_used_has_a_name,
     it_can_be_read_without_script,
     it_prints_all_orders,

@@ -185,8 +185,10 @@ class Browser:
             raise BrowserError(f"{expression}: {got['exceptionDetails']}")
         return got["result"].get("value")
 
-    def look(self, *, width: int = 1400, height: int = 900, scheme: str = "light") -> None:
-        """The size of the window, and what the reader prefers."""
+    def look(
+        self, *, width: int = 1400, height: int = 900, scheme: str = "light", media: str = ""
+    ) -> None:
+        """The size of the window, what the reader prefers, and whether it is for ``print``."""
         self.command(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -196,7 +198,7 @@ class Browser:
         )
         self.command(
             "Emulation.setEmulatedMedia",
-            media="",
+            media=media,
             features=[{"name": "prefers-color-scheme", "value": scheme}],
         )
 
