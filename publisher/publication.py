@@ -48,6 +48,7 @@ __all__ = [
     "distributed_articles",
     "install",
     "owner_role",
+    "parts",
     "publish",
     "publish_part",
     "regenerate",
@@ -309,6 +310,12 @@ async def publish_part(connection: Connection, schema: str, table: str, row_filt
             connection, stored, described, article, owner_role(connection.info.dbname)
         )
         return number
+
+
+async def parts(connection: Connection) -> set[int]:
+    """The numbers of all that `publish_part` made; of stale articles too."""
+    cursor = await connection.execute("select article_id from msrepl.sysfilteredarticles")
+    return {number for (number,) in await cursor.fetchall()}
 
 
 async def unpublish_part(connection: Connection, article_id: int) -> None:

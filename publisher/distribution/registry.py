@@ -146,6 +146,15 @@ async def put_articles(
         )
 
 
+async def drop_article(connection: Connection, publisher_database_id: int, article_id: int) -> None:
+    """Remove an article to which nobody subscribes; harmless if it is not there."""
+    await connection.execute(
+        "delete from msrepl.msarticles where (publisher_database_id, article_id) = (%s, %s)",
+        (publisher_database_id, article_id),
+    )
+    await connection.execute(f"notify {ARTICLES_CHANGED}".encode())
+
+
 async def articles(
     connection: Connection, publisher_database_id: int
 ) -> tuple[DistributedArticle, ...]:

@@ -179,15 +179,12 @@ class Registration(Wiring):
                 distribution, number, subscriber, article_id=article.article_id
             )
         left = await self._article_ids(number)
+        # an article that no longer fits its table, or whose table is gone, must not be in the way
         here = await self.admin(self.publisher)
-        bases: set[str] = set()
-        for each in await publication.distributed_articles(here):
-            if each.article.name in bases and each.article_id in had - left:
-                await publication.unpublish_part(here, each.article_id)
-            bases.add(each.article.name)
-        if left:
-            await self.register()
-        else:
+        for part in (had - left) & await publication.parts(here):
+            await publication.unpublish_part(here, part)
+            await registry.drop_article(distribution, number, part)
+        if not left:
             await self.forget_publisher()
 
     async def _article_ids(self, number: int, subscriber: str | None = None) -> set[int]:
