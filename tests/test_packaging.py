@@ -38,9 +38,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_the_wheel_holds_sql_and_types(wheel: Path) -> None:
-    """Every tracked SQL file and every `py.typed` is inside."""
-    tracked = run("git", "ls-files", "*.sql", "*/py.typed", cwd=ROOT).stdout.splitlines()
+def test_the_wheel_holds_what_is_not_python(wheel: Path) -> None:
+    """Every tracked SQL file, what reports are made of, and every `py.typed` is inside."""
+    kinds = ("*.sql", "*.css", "*.js", "*.json", "*/py.typed")
+    tracked = run("git", "ls-files", *kinds, cwd=ROOT).stdout.splitlines()
     wanted = {name for name in tracked if name.split("/")[0] in PACKAGES and (ROOT / name).exists()}
     held = set(zipfile.ZipFile(wheel).namelist())
 

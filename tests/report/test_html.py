@@ -148,6 +148,7 @@ def test_a_long_run_stays_small() -> None:
     ]
     text = page(made(*busy))
     assert len(text.encode()) < BYTES_MAX
+    assert "and 800 more steps in history.jsonl" in text
     assert "600 later rows are in history.jsonl and not drawn here." in text
 
 

@@ -14,6 +14,8 @@ from sim.report.timeline import AGENTS
 from sim.report.words import because, call_text, done_text, holder, refusal, row_text, style_of
 
 _COLUMNS = 110
+#: So many steps are listed with their times.
+STEPS_MAX = 200
 
 
 def facts(order: Played) -> Markup:
@@ -75,31 +77,58 @@ def _publisher_row(conflict: Mapping[str, Any]) -> str:
 
 
 def _steps(order: Played) -> Markup:
-    heads = ("session", "step", "took", "waited", "for", "end")
+    """Each step with its times, and as a bar to scale."""
+    heads = ("session", "step", "took", "waited", "for", "end", "when")
     nodes_of = took_effect_at(order.records)
+    sent = steps(order.records)
     at_us = {record.seq: record.t_us for record in order.records}
-    rows = [_step(step, nodes_of, at_us) for step in steps(order.records)]
+    scale = _Scale(at_us, sent)
+    rows = [_step(step, nodes_of, scale) for step in sent[:STEPS_MAX]]
     table = tag(
         "table",
         tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads))),
         tag("tbody", *rows),
         class_="steps",
     )
-    return _folded("Steps, and how long each took", table)
+    left = len(sent) - len(rows)
+    more = tag("p", f"and {left} more steps in history.jsonl", class_="faint") if left else None
+    return _folded("Steps, and how long each took", table, more)
 
 
-def _step(step: Step, nodes_of: Mapping[str, Sequence[str]], at_us: Mapping[int, int]) -> Markup:
+class _Scale:
+    """Where times lie between the first step's beginning and the last one's end, in percent."""
+
+    def __init__(self, at_us: Mapping[int, int], sent: Sequence[Step]) -> None:
+        self._at_us = at_us
+        self._first = min((step.invoked.t_us for step in sent), default=0)
+        last = max((at_us[step.until] for step in sent), default=1)
+        self._whole = max(1, last - self._first)
+
+    def lasting(self, begin: Record, until: int) -> int:
+        """Microseconds from a record to another, which is named by its `seq`."""
+        return self._at_us[until] - begin.t_us
+
+    def part(self, name: str, begin: Record, until: int) -> Markup:
+        """A piece of a bar."""
+        left = 100 * (begin.t_us - self._first) / self._whole
+        width = 100 * self.lasting(begin, until) / self._whole
+        return tag("div", class_=name, style=f"left:{left:.1f}%;width:{width:.1f}%")
+
+
+def _step(step: Step, nodes_of: Mapping[str, Sequence[str]], scale: _Scale) -> Markup:
     invoked, ended = step.invoked, step.ended
-    took = "" if ended is None else _ms(ended.t_us - invoked.t_us)
-    waited = sum(at_us.get(until, record.t_us) - record.t_us for record, until in step.waits)
+    waited = sum(scale.lasting(record, until) for record, until in step.waits)
     holders = dict.fromkeys(holder(record.wait or {}) for record, _ in step.waits)
+    bar = [scale.part("took", invoked, step.until)]
+    bar += [scale.part("waited", record, until) for record, until in step.waits]
     cells = (
         tag("td", invoked.session or AGENTS),
         tag("td", tag("code", call_text(invoked))),
-        tag("td", took, class_="number"),
+        tag("td", "" if ended is None else _ms(ended.t_us - invoked.t_us), class_="number"),
         tag("td", _ms(waited) if step.waits else "", class_="number"),
         tag("td", "; ".join(holders)),
         tag("td", *_end(ended, nodes_of)),
+        tag("td", tag("div", *bar, class_="bar", aria_hidden="true")),
     )
     return tag("tr", *cells)
 

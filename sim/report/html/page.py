@@ -20,7 +20,7 @@ from sim.report.html.nodes import cards
 from sim.report.moments import Moment, moments, states
 from sim.report.played import Played, played
 from sim.report.timeline import timeline
-from sim.report.verdict import Verdict, verdict
+from sim.report.verdict import Verdict, verdict, word
 
 _SIGNS = {"pass": "✓", "fail": "✗", "unknown": "?"}
 _WORDS = {"pass": "passed", "fail": "failed", "unknown": "inconclusive"}
@@ -212,12 +212,13 @@ def _failure(order: Played, failure: Any) -> Markup:
         file = order.header.get("file", "")
         where = tag("p", tag("code", f"{file}:{failure['line']}:{failure['column']}"))
     excerpt = failure.get("excerpt")
+    told = word(failure["kind"])
     return tag(
         "div",
-        tag("p", tag("b", f"✗ {failure['kind']}: "), failure["message"]),
+        tag("p", tag("b", f"{_SIGNS[told]} {failure['kind']}: "), failure["message"]),
         where,
         tag("pre", "\n".join(excerpt), tabindex=0) if excerpt else None,
-        class_="failure",
+        class_=f"failure {told}",
     )
 
 
