@@ -381,13 +381,21 @@ async def articles(connection: Connection) -> tuple[Article, ...]:
     return tuple([(await _describe(connection, each))[1] for each in stored])
 
 
-async def distributed_articles(connection: Connection) -> tuple[DistributedArticle, ...]:
+async def distributed_articles(
+    connection: Connection, *, of: tuple[str, str] | None = None
+) -> tuple[DistributedArticle, ...]:
     """Every article as the distribution database is to know it, parts after their base.
 
+    Args:
+        of: schema and name: only the articles of this table; the others may be stale.
+
     Raises:
-        ArticleError: the procedures of one no longer fit its table.
+        ArticleError: the procedures of one no longer fit its table, or it is not published.
     """
-    stored = await fresh_articles(connection)
+    if of is None:
+        stored = await fresh_articles(connection)
+    else:
+        stored = [await distributing.base_of(connection, *of)]
     return await distributing.distributed(
         connection, [(each, (await _describe(connection, each))[1]) for each in stored]
     )

@@ -62,6 +62,13 @@ class Registration(Wiring):
         )
         return number
 
+    async def put_articles(self, articles: Sequence[DistributedArticle]) -> None:
+        """Let the distribution database know what has become of some articles."""
+        number, distribution = await self.publisher_number(), await self.admin(self.distribution)
+        async with distribution.transaction():
+            for article in articles:
+                await registry.put_article(distribution, number, article)
+
     async def publisher_number(self) -> int:
         """The Publisher's number in the distribution database.
 

@@ -114,11 +114,13 @@ class Replication(Scripting):
             )
         ]
         if await self.distributes_already():
-            await self.register()
+            # others may be stale still, and wait for their turn
+            changed = await publication.distributed_articles(publisher, of=(schema, table))
+            await self.put_articles(changed)
             for subscriber in known:
-                mine = await self.chosen_articles(subscriber)
+                mine = {each.article_id for each in await self.subscribed_articles(subscriber)}
                 await self.create_procedures(
-                    subscriber, [each for each in mine if each.article.name == article.name]
+                    subscriber, [each for each in changed if each.article_id in mine]
                 )
         if found:
             raise SubscriptionError(subscription.inactive_message(found))
