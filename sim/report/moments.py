@@ -104,6 +104,7 @@ class _Watch:
 
     def __init__(self, order: Played) -> None:
         self._order = order
+        self._sessions = order.sessions
         self._standings = {
             name: Standing(text="not begun", style="faint") for name in order.sessions
         }
@@ -178,9 +179,7 @@ class _Watch:
         """What is known of a node now."""
         return NodeState(
             sessions=tuple(
-                (name, self._standings[name])
-                for name, at in self._order.sessions.items()
-                if at == node
+                (name, self._standings[name]) for name, at in self._sessions.items() if at == node
             ),
             waits=tuple(
                 _wait_text(name, wait)

@@ -5,8 +5,9 @@ Pure functions of the records. Words are found elsewhere; here is only what belo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from sim.report.history import ENDS, Record, by_order
@@ -86,13 +87,13 @@ def played(records: Sequence[Record]) -> Iterator[Played]:
 def steps(records: Sequence[Record]) -> list[Step]:
     """Every step that was sent, in the order of sending."""
     return [
-        _step(record, records[at + 1 :])
+        _step(record, islice(records, at + 1, None))
         for at, record in enumerate(records)
         if record.kind == "invoke"
     ]
 
 
-def _step(invoked: Record, following: Sequence[Record]) -> Step:
+def _step(invoked: Record, following: Iterable[Record]) -> Step:
     waits: list[tuple[Record, int]] = []
     waiting: Record | None = None
     ended: Record | None = None

@@ -7,6 +7,7 @@ somebody waited. The time stands beside it.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from sim.report.history import Record
@@ -101,7 +102,7 @@ def _boxes(order: Played, moments: Sequence[Moment], columns: dict[str, int]) ->
             yield _box(f"step {moment.entry.style}".strip(), columns[AGENTS], at, at)
     for step in steps(order.records):
         column = columns.get(step.invoked.session)
-        if column is None or not moments:
+        if column is None or not moments or step.invoked.seq > moments[-1].entry.seq:
             continue
         first, last = _place(moments, step.invoked.seq), _place(moments, step.until)
         yield _box("step open" if step.ended is None else "step", column, first, last)
@@ -123,4 +124,4 @@ def _box(name: str, column: int, first: int, last: int) -> Markup:
 
 def _place(moments: Sequence[Moment], seq: int) -> int:
     """The row to which a record belongs."""
-    return next((at for at, moment in enumerate(moments) if seq <= moment.until), len(moments) - 1)
+    return min(bisect_left(moments, seq, key=lambda moment: moment.until), len(moments) - 1)
