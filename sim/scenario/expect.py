@@ -79,6 +79,7 @@ def judge(scenario: Scenario, order: Order, records: Sequence[Record]) -> OrderV
     )
 
 
+_NOTE_MAX = 80
 #: Invariants whose expectation is a number, and what is said where there is none.
 _COUNTED = {"prepared_left": "nothing is prepared", "echoed": "nothing came back"}
 
@@ -355,7 +356,7 @@ class _Judging:
                 "skipped",
                 "rolled_back",
             ):
-                said.append(told(run.ended))
+                said.append(_in_short(told(run.ended)))
             if said:
                 yield f"{name} {', '.join(said)}"
 
@@ -367,6 +368,11 @@ class _Judging:
 
     def _failure(self, path: Path, message: str, kind: str = "safety") -> Failure:
         return Failure(path=path, message=message, kind=kind)
+
+
+def _in_short(text: str) -> str:
+    """What fits beside an order's name: without a message that tells a whole story."""
+    return text if len(text) <= _NOTE_MAX else text.partition(" (")[0]
 
 
 def _kind(ended: Record) -> str:

@@ -65,7 +65,7 @@ class Topology(Part):
     commit: Literal["presumed_abort", "presumed_commit", "presumed_nothing", "last_agent"] = (
         "presumed_abort"
     )
-    distribution: Literal["on request", "none"] = "none"
+    distribution: Literal["on request", "none"] = "on request"
     """Changes go to the other Subscribers at each `sync` and after the last step; or never."""
 
     @property

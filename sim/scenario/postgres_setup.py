@@ -8,10 +8,14 @@ from collections.abc import Iterator
 import psycopg
 from psycopg import sql
 
+from publisher import publication
 from sim.scenario.model import Scenario
 from sim.scenario.stage import SetUpError
 from sim.scenario.tables import Table
 from sim.topology import Topology
+from sim.topology.initial import rows_of
+from subscriber import tables
+from subscriber.distribution_agent import Profile
 from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
 
 
@@ -80,12 +84,57 @@ async def set_up(topology: Topology, scenario: Scenario) -> None:
             with _blaming("tables", name, "rows", at):
                 insert = _insert(name, list(row)).as_string(None)
                 await topology.execute(publisher, insert, list(row.values()))
-    for name in scenario.tables:
+    for name, table in scenario.tables.items():
         with _blaming("tables", name):
-            await topology.publish(name)
-    for subscriber in scenario.topology.subscribers:
-        with _blaming("tables"):
-            await topology.subscribe(subscriber)
+            await topology.publish(
+                name,
+                columns=table.published or None,
+                row_filter=table.filter,
+                propagate=table.propagate.methods,
+            )
+    for name in scenario.topology.subscribers:
+        await _subscribe(topology, scenario, name)
+
+
+async def _subscribe(topology: Topology, scenario: Scenario, name: str) -> None:
+    """One Subscriber, with what the scenario says of it."""
+    said = scenario.subscriber(name)
+    if said.sync != "automatic":
+        with _blaming("subscribers", name, "sync"):
+            await _bring(topology, scenario, name)
+    with _blaming("subscribers", name) if name in scenario.subscribers else _blaming("tables"):
+        await topology.subscribe(
+            name,
+            sync=said.sync,
+            filters=said.filter,
+            profile=Profile(
+                subscription_streams=said.streams,
+                commit_batch_size=said.batch,
+                skip_errors=said.skip_errors,
+            ),
+            scripts={table: each.procedures for table, each in scenario.tables.items()},
+        )
+    for at, text in enumerate(said.sql):
+        with _blaming("subscribers", name, "sql", at):
+            await topology.execute(name, text)
+    if said.sql:
+        with _blaming("subscribers", name, "sql"):
+            await topology.activate(name)  # our triggers look again whether they come first
+
+
+async def _bring(topology: Topology, scenario: Scenario, name: str) -> None:
+    """The Publisher's tables and rows, for a Subscriber that has them before it subscribes."""
+    publisher = topology.nodes[scenario.topology.publisher]
+    for article in await publication.articles(await topology.admin(publisher.name)):
+        await tables.create_table(await topology.admin(name), article)
+        columns = [column.name for column in article.value_columns]
+        async with await publisher.connect() as there:
+            await tables.fill(
+                await topology.admin(name),
+                article,
+                columns,
+                rows_of(there, article, columns),
+            )
 
 
 def _insert(table: str, columns: list[str]) -> sql.Composed:

@@ -231,6 +231,11 @@ class Distribution(Registration):
         )
         return str(rows[0][0]) if rows else "0/0"
 
+    async def forget_publisher(self) -> None:
+        """As `Registration.forget_publisher`: with nobody left to read for, nobody reads."""
+        await self.stop_agents()
+        await super().forget_publisher()
+
     # -- while a subscription changes --------------------------------------------------------------
 
     async def dismiss_agent(self, subscriber: str) -> None:

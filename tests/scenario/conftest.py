@@ -17,7 +17,7 @@ HEAD = """\
 twopc: 1
 name: test
 about: Written in a test.
-topology: {publisher: pub, subscribers: [sub1, sub2], timeouts: {step: 8s}}
+topology: {publisher: pub, subscribers: [sub1, sub2], distribution: none, timeouts: {step: 8s}}
 tables:
   t:
     columns: {id: int primary key, n: int}

@@ -12,7 +12,7 @@ SCENARIO = """\
 twopc: 1
 name: made-up
 about: x
-topology: {publisher: pub, subscribers: [sub1]}
+topology: {publisher: pub, subscribers: [sub1], distribution: none}
 tables:
   t: {columns: {id: int primary key, n: "numeric(6,2)", note: text}, rows: []}
 sessions:

@@ -43,7 +43,7 @@ def head(**topology: str) -> str:
 twopc: 1
 name: test
 about: Written in a test.
-topology: {{publisher: pub, subscribers: [sub1, sub2]{more}}}
+topology: {{publisher: pub, subscribers: [sub1, sub2], distribution: none{more}}}
 tables:
   t:
     columns: {{id: int primary key, n: int}}
