@@ -32,23 +32,23 @@ WINDOW = Statement(
     binary=True,
 )
 #: Several small batches: a row for each batch and stream. Commands of article 0 are posted for everybody.
+#: The order stands in the aggregates: grouping sorts, and rows of one group may change places in that.
 BATCHES = Statement(
     """
-    select batch, stream, array_agg(code) filter (where article_id > 0),
-        array_agg(command) filter (where article_id > 0),
+    select batch, stream, array_agg(code order by xact_seqno, command_id) filter (where article_id > 0),
+        array_agg(command order by xact_seqno, command_id) filter (where article_id > 0),
         coalesce(min(code) filter (where article_id > 0), 0), coalesce(max(code), 0),
         count(*) filter (where article_id > 0),
-        array_agg(posted) filter (where posted is not null)
+        array_agg(posted order by xact_seqno, command_id) filter (where posted is not null)
     from (
         select width_bucket(xact_seqno, $6::pg_lsn[]) as batch,
-            article_id, article_id * 100 + type as code, command, hashkey % $5::int as stream,
+            xact_seqno, command_id, article_id, article_id * 100 + type as code, command, hashkey % $5::int as stream,
             case when article_id = 0 then xact_seqno || ' ' || type || ' ' || command end as posted
         from msrepl.msrepl_commands
         where publisher_database_id = $1::int
             and (article_id = any ($2::int[]) or article_id = 0)
             and (originator_id is distinct from $3::int or article_id = any ($4::int[]))
             and xact_seqno > $7::pg_lsn and xact_seqno <= $8::pg_lsn
-        order by xact_seqno, command_id
     ) c
     group by batch, stream
     order by batch, stream
@@ -58,11 +58,11 @@ BATCHES = Statement(
 #: A block of one large transaction, bounded by number and length of commands: a row for each stream.
 BLOCK = Statement(
     """
-    select max(command_id), stream, array_agg(code) filter (where article_id > 0),
-        array_agg(command) filter (where article_id > 0),
+    select max(command_id), stream, array_agg(code order by command_id) filter (where article_id > 0),
+        array_agg(command order by command_id) filter (where article_id > 0),
         coalesce(min(code) filter (where article_id > 0), 0), coalesce(max(code), 0),
         count(*) filter (where article_id > 0),
-        array_agg(posted) filter (where posted is not null)
+        array_agg(posted order by command_id) filter (where posted is not null)
     from (
         select command_id, article_id, article_id * 100 + type as code, command, hashkey % $5::int as stream,
             case when article_id = 0 then xact_seqno || ' ' || type || ' ' || command end as posted,

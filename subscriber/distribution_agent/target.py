@@ -50,13 +50,13 @@ _NO_STREAMS = Statement(
 )
 _POSITION = Statement(
     """
-    with first as (
-        insert into msrepl.msreplication_subscriptions (publisher, publisher_db) values ($1, $2)
-        on conflict do nothing
-    )
     select transaction_timestamp from msrepl.msreplication_subscriptions
     where publisher = $1 and stream = 0
     """,
+    kept=False,
+)
+_FIRST_POSITION = Statement(
+    "insert into msrepl.msreplication_subscriptions (publisher, publisher_db) values ($1, $2)",
     kept=False,
 )
 _PREPARED = Statement(
@@ -152,11 +152,7 @@ class Target:
             first = await _connect(dsn, publisher, profile, lines)
             await _alone(first, name, _BE_THE_ONE, subscriber)
             await _alone(first, name, _NO_STREAMS, subscriber)
-            answer = await ask(first, (_POSITION, (name, publisher_db.encode())))
-            rows = answer.rows(0) or (
-                await ask(first, (_POSITION, (name, publisher_db.encode())))
-            ).rows(0)
-            position = lsn_value(str(rows[0][0]))
+            position = await _find_position(first, name, publisher_db)
             database = await _settle(first, publisher, position)
             for _ in range(1, profile.subscription_streams):
                 line = await _connect(dsn, publisher, profile, lines)
@@ -236,6 +232,15 @@ async def _alone(pipe: Pipe, publisher: bytes, lock: Statement, subscriber: str)
             sqlstate="55P03",
         )
     raise LostError(str(failure))
+
+
+async def _find_position(pipe: Pipe, publisher: bytes, publisher_db: str) -> int:
+    # Asked first: an INSERT that a row is in the way of would wait for what a stream has prepared.
+    rows = (await ask(pipe, (_POSITION, (publisher,)))).rows(0)
+    if not rows:
+        await ask(pipe, (_FIRST_POSITION, (publisher, publisher_db.encode())))
+        return 0
+    return lsn_value(str(rows[0][0]))
 
 
 async def _settle(pipe: Pipe, publisher: str, position: int) -> int:

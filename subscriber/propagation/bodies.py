@@ -9,14 +9,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from psycopg import sql
 
 from twopc.articles import Article, Column, Table
-from twopc.propagation import Format, Parameter, parameters
+from twopc.propagation import Format, Parameter, bitmask_bytes, parameters
 from twopc.sql import fragments as f
 
-Source = Callable[[Parameter], sql.Composable]
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the values of a call are."""
+
+    value: Callable[[Parameter], sql.Composable]
+    byte: Callable[[int], sql.Composable] = lambda place: f.raw(f"byte{place + 1}")
+    """A byte of the bitmask; a procedure takes them out once, since every look into a bytea costs."""
+
+    def __call__(self, parameter: Parameter) -> sql.Composable:
+        return self.value(parameter)
+
 
 #: Types whose ``=`` is in pg_catalog for exactly them, so that no operator of a user's can be meant.
 _EXACT = {
@@ -100,14 +112,20 @@ class Bodies:
         ]
 
     def _bit(self, column: Column, source: Source) -> tuple[sql.Composed, sql.Literal]:
-        """The column's bit, and what it is when set: ``get_byte(bitmap, 0) & 2``, ``2``."""
+        """The column's bit, and what it is when set: ``byte1 & 2``, ``2``."""
         place = self._place[column.name]
         mask = sql.Literal(1 << (place & 7))
-        return (
-            sql.SQL("get_byte({}, {}) & {}").format(
-                source(self._by_name["bitmap"]), sql.Literal(place >> 3), mask
-            ),
-            mask,
+        return sql.SQL("{} & {}").format(source.byte(place >> 3), mask), mask
+
+    def bytes(self, source: Source) -> sql.Composed:
+        """Declarations of what `Source.byte` names."""
+        return sql.SQL("\n    ").join(
+            [
+                sql.SQL("{} constant integer := get_byte({}, {});").format(
+                    source.byte(place), source(self._by_name["bitmap"]), sql.Literal(place)
+                )
+                for place in range(bitmask_bytes(len(self._place)))
+            ]
         )
 
     def key_changed(self, source: Source) -> sql.Composed:
@@ -118,9 +136,7 @@ class Bodies:
             masks[place >> 3] = masks.get(place >> 3, 0) | 1 << (place & 7)
         return sql.SQL(" or ").join(
             [
-                sql.SQL("get_byte({}, {}) & {} <> 0").format(
-                    source(self._by_name["bitmap"]), sql.Literal(byte), sql.Literal(mask)
-                )
+                sql.SQL("{} & {} <> 0").format(source.byte(byte), sql.Literal(mask))
                 for byte, mask in sorted(masks.items())
             ]
         )

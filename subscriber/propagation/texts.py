@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 
 from psycopg import sql
 
-from subscriber.propagation.bodies import Bodies
+from subscriber.propagation.bodies import Bodies, Source
 from subscriber.propagation.calls import COMMAND, Calls, Place, ours
 from twopc.articles import Article
-from twopc.propagation import OPERATIONS, Format, Parameter, Propagation
+from twopc.propagation import OPERATIONS, Format, Propagation
 from twopc.sql import fragments as f
 from twopc.sql.render import render
 
@@ -47,9 +47,7 @@ class PropagationTexts(Calls):
         """The default procedure."""
         bodies = self.bodies(operation)
 
-        def source(parameter: Parameter) -> sql.Composable:
-            return self.argument(operation, parameter)
-
+        source = Source(lambda parameter: self.argument(operation, parameter))
         holes: dict[str, sql.Composable] = {
             "procedure": sql.Identifier(self.article.schema, self.default_name(operation)),
             "parameters": self.parameter_list(operation),
@@ -82,6 +80,7 @@ class PropagationTexts(Calls):
             return render(
                 "subscriber",
                 "msupd_bitmap",
+                bytes=bodies.bytes(source),
                 key_changed=bodies.key_changed(source),
                 with_key=bodies.update(source, key=True),
                 without_key=bodies.update(source, key=False),
@@ -141,7 +140,7 @@ class PropagationTexts(Calls):
             operation=sql.Literal(operation),
             call_type=self.call_type(operation),
             statement=statement,
-            computed=bodies.compute_set(_of_set),
+            computed=bodies.compute_set(_OF_SET),
             comment=sql.Literal(comment),
             **holes,
         )
@@ -157,29 +156,29 @@ class PropagationTexts(Calls):
                     bodies.table,
                     bodies.insert_columns(),
                     bodies.overriding(),
-                    bodies.insert_values(_of_set),
+                    bodies.insert_values(_OF_SET),
                     calls,
                 )
             case "del":
-                return bodies.delete(_of_set, sql.SQL("\n        using {}").format(calls))
+                return bodies.delete(_OF_SET, sql.SQL("\n        using {}").format(calls))
         keys_only = len(self.article.value_columns) == len(self.article.key)
         if bodies.always or keys_only:
             return None
         # a key that changes may be another row's a call later: such calls keep their order
         unchanged: sql.Composable
         if bodies.has_bitmap:
-            unchanged = sql.SQL("not ({})").format(bodies.key_changed(_of_set))
+            unchanged = sql.SQL("not ({})").format(bodies.key_changed(_OF_SET))
         else:
             unchanged = f.AND.join(
                 [
                     sql.SQL("{}::text is not distinct from {}::text").format(new, old)
                     for new, old in zip(
-                        bodies.new_key(_of_set), bodies.original_key(_of_set), strict=True
+                        bodies.new_key(_OF_SET), bodies.original_key(_OF_SET), strict=True
                     )
                 ]
             )
         tail = sql.SQL("\n        from {}").format(calls)
-        return sql.SQL("{} and {}").format(bodies.update(_of_set, key=False, tail=tail), unchanged)
+        return sql.SQL("{} and {}").format(bodies.update(_OF_SET, key=False, tail=tail), unchanged)
 
     def net(self) -> str | None:
         """``msrepl.net_<article>``: updates that are in each other's way; None if there is none."""
@@ -211,17 +210,17 @@ class PropagationTexts(Calls):
             table=bodies.table,
             table_text=sql.Literal(bodies.table.as_string(None)),
             call_type=self.call_type("upd"),
-            match=bodies.match(bodies.original_key(_of_set)),
+            match=bodies.match(bodies.original_key(_OF_SET)),
             columns=f.identifiers(columns),
             values=f.COMMA.join(
                 [
-                    bodies.updated(travelling[name], _of_pair, _held_in_pair(name))
+                    bodies.updated(travelling[name], _OF_PAIR, _held_in_pair(name))
                     if name in travelling
                     else _held_in_pair(name)
                     for name in columns
                 ]
             ),
-            computed=bodies.compute_set(_of_set),
+            computed=bodies.compute_set(_OF_SET),
             owner=self.owner,
             agent=self.agent,
             comment=comment,
@@ -284,12 +283,15 @@ class PropagationTexts(Calls):
         ]
 
 
-def _of_set(parameter: Parameter) -> sql.Composable:
-    return f.raw(f"c.{parameter.name}")
-
-
-def _of_pair(parameter: Parameter) -> sql.Composable:
-    return f.raw(f"(c).{parameter.name}")
+#: A set of calls, and a row of pairs of what is held and a call.
+_OF_SET = Source(
+    lambda parameter: f.raw(f"c.{parameter.name}"),
+    lambda place: f.raw(f"get_byte(c.bitmap, {place})"),
+)
+_OF_PAIR = Source(
+    lambda parameter: f.raw(f"(c).{parameter.name}"),
+    lambda place: f.raw(f"get_byte((c).bitmap, {place})"),
+)
 
 
 def _held_in_pair(name: str) -> sql.Composable:

@@ -1,8 +1,8 @@
 -- sp_msupd_<table>, SCALL and MCALL: sets the columns whose bit is set.
 -- called by: msrepl.apply_<article>_upd
 -- tables:    the subscribed table
--- holes:     procedure, parameters, guard, key_changed, with_key, without_key, command, article, key_json, computed,
---            signature, owner, agent, comment
+-- holes:     procedure, parameters, bytes, guard, key_changed, with_key, without_key, command, article, key_json,
+--            computed, signature, owner, agent, comment
 --
 -- Key columns stand in the statement only if one of their bits is set, as in the original's newer procedures.
 -- No search_path is set: see sp_msins_<table>.
@@ -10,6 +10,8 @@ create function {procedure}({parameters}) returns void
 language plpgsql
 as $msrepl$
 #variable_conflict use_variable
+declare
+    {bytes}
 begin
     {guard}if {key_changed} then
         {with_key};

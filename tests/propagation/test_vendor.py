@@ -39,10 +39,10 @@ def test_the_update_sets_what_the_bitmask_says() -> None:
         r"update .*? set\n(.*?)where (.*?);", shown(SCRIPTS[1]), re.S
     )
     assignment = re.compile(
-        r'"(\w+)" = case get_byte\(bitmap, (\d)\) & (\d+) when (\d+) then c(\d) else t."(\w+)" end'
+        r'"(\w+)" = case byte(\d) & (\d+) when (\d+) then c(\d) else t."(\w+)" end'
     )
     expected = [
-        (name, "0", str(2 ** (n - 1)), str(2 ** (n - 1)), str(n), name)
+        (name, "1", str(2 ** (n - 1)), str(2 ** (n - 1)), str(n), name)
         for n, (name, _, _) in enumerate(COLUMNS, 1)
     ]
     assert assignment.findall(without_key[0]) == expected[1:]

@@ -56,8 +56,8 @@ comment on function "public"."sp_msins_account"(integer, text, numeric(12,2), uu
 -- sp_msupd_<table>, SCALL and MCALL: sets the columns whose bit is set.
 -- called by: msrepl.apply_<article>_upd
 -- tables:    the subscribed table
--- holes:     procedure, parameters, guard, key_changed, with_key, without_key, command, article, key_json, computed,
---            signature, owner, agent, comment
+-- holes:     procedure, parameters, bytes, guard, key_changed, with_key, without_key, command, article, key_json,
+--            computed, signature, owner, agent, comment
 --
 -- Key columns stand in the statement only if one of their bits is set, as in the original's newer procedures.
 -- No search_path is set: see sp_msins_<table>.
@@ -71,19 +71,21 @@ create function "public"."sp_msupd_account"(
 language plpgsql
 as $msrepl$
 #variable_conflict use_variable
+declare
+    byte1 constant integer := get_byte(bitmap, 0);
 begin
-    if get_byte(bitmap, 0) & 1 <> 0 then
+    if byte1 & 1 <> 0 then
         update "public"."account" as t set
-            "id" = case get_byte(bitmap, 0) & 1 when 1 then c1 else t."id" end,
-            "owner" = case get_byte(bitmap, 0) & 2 when 2 then c2 else t."owner" end,
-            "balance" = case get_byte(bitmap, 0) & 4 when 4 then c3 else t."balance" end,
-            "msrepl_tran_version" = case get_byte(bitmap, 0) & 8 when 8 then c4 else t."msrepl_tran_version" end
+            "id" = case byte1 & 1 when 1 then c1 else t."id" end,
+            "owner" = case byte1 & 2 when 2 then c2 else t."owner" end,
+            "balance" = case byte1 & 4 when 4 then c3 else t."balance" end,
+            "msrepl_tran_version" = case byte1 & 8 when 8 then c4 else t."msrepl_tran_version" end
         where t."id" = pkc1;
     else
         update "public"."account" as t set
-            "owner" = case get_byte(bitmap, 0) & 2 when 2 then c2 else t."owner" end,
-            "balance" = case get_byte(bitmap, 0) & 4 when 4 then c3 else t."balance" end,
-            "msrepl_tran_version" = case get_byte(bitmap, 0) & 8 when 8 then c4 else t."msrepl_tran_version" end
+            "owner" = case byte1 & 2 when 2 then c2 else t."owner" end,
+            "balance" = case byte1 & 4 when 4 then c3 else t."balance" end,
+            "msrepl_tran_version" = case byte1 & 8 when 8 then c4 else t."msrepl_tran_version" end
         where t."id" = pkc1;
     end if;
     if not found then

@@ -60,8 +60,8 @@ comment on function "public"."sp_msins_customer"(integer, text, uuid) is 'Brings
 -- sp_msupd_<table>, SCALL and MCALL: sets the columns whose bit is set.
 -- called by: msrepl.apply_<article>_upd
 -- tables:    the subscribed table
--- holes:     procedure, parameters, guard, key_changed, with_key, without_key, command, article, key_json, computed,
---            signature, owner, agent, comment
+-- holes:     procedure, parameters, bytes, guard, key_changed, with_key, without_key, command, article, key_json,
+--            computed, signature, owner, agent, comment
 --
 -- Key columns stand in the statement only if one of their bits is set, as in the original's newer procedures.
 -- No search_path is set: see sp_msins_<table>.
@@ -74,17 +74,19 @@ create function "public"."sp_msupd_customer"(
 language plpgsql
 as $msrepl$
 #variable_conflict use_variable
+declare
+    byte1 constant integer := get_byte(bitmap, 0);
 begin
-    if get_byte(bitmap, 0) & 1 <> 0 then
+    if byte1 & 1 <> 0 then
         update "public"."customer" as t set
-            "id" = case get_byte(bitmap, 0) & 1 when 1 then c1 else t."id" end,
-            "name" = case get_byte(bitmap, 0) & 2 when 2 then c2 else t."name" end,
-            "msrepl_tran_version" = case get_byte(bitmap, 0) & 4 when 4 then c3 else t."msrepl_tran_version" end
+            "id" = case byte1 & 1 when 1 then c1 else t."id" end,
+            "name" = case byte1 & 2 when 2 then c2 else t."name" end,
+            "msrepl_tran_version" = case byte1 & 4 when 4 then c3 else t."msrepl_tran_version" end
         where t."id" = pkc1;
     else
         update "public"."customer" as t set
-            "name" = case get_byte(bitmap, 0) & 2 when 2 then c2 else t."name" end,
-            "msrepl_tran_version" = case get_byte(bitmap, 0) & 4 when 4 then c3 else t."msrepl_tran_version" end
+            "name" = case byte1 & 2 when 2 then c2 else t."name" end,
+            "msrepl_tran_version" = case byte1 & 4 when 4 then c3 else t."msrepl_tran_version" end
         where t."id" = pkc1;
     end if;
     if not found then

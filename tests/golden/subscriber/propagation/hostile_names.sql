@@ -62,8 +62,8 @@ comment on function "the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\'"(integer,
 -- sp_msupd_<table>, SCALL and MCALL: sets the columns whose bit is set.
 -- called by: msrepl.apply_<article>_upd
 -- tables:    the subscribed table
--- holes:     procedure, parameters, guard, key_changed, with_key, without_key, command, article, key_json, computed,
---            signature, owner, agent, comment
+-- holes:     procedure, parameters, bytes, guard, key_changed, with_key, without_key, command, article, key_json,
+--            computed, signature, owner, agent, comment
 --
 -- Key columns stand in the statement only if one of their bits is set, as in the original's newer procedures.
 -- No search_path is set: see sp_msins_<table>.
@@ -79,23 +79,25 @@ create function "the ""odd"" one"."sp_msupd_the ""odd"" onet%s{}\'"(
 language plpgsql
 as $msrepl$
 #variable_conflict use_variable
+declare
+    byte1 constant integer := get_byte(bitmap, 0);
 begin
-    if get_byte(bitmap, 0) & 1 <> 0 then
+    if byte1 & 1 <> 0 then
         update "the ""odd"" one"."t%s{}\'" as t set
-            "t" = case get_byte(bitmap, 0) & 1 when 1 then c1 else t."t" end,
-            "sent" = case get_byte(bitmap, 0) & 2 when 2 then c2 else t."sent" end,
-            "100% {x} %(y)s" = case get_byte(bitmap, 0) & 4 when 4 then c3 else t."100% {x} %(y)s" end,
-            "it's ""so""" = case get_byte(bitmap, 0) & 8 when 8 then c4 else t."it's ""so""" end,
-            "naïve\日本" = case get_byte(bitmap, 0) & 16 when 16 then c5 else t."naïve\日本" end,
-            "msrepl_tran_version" = case get_byte(bitmap, 0) & 32 when 32 then c6 else t."msrepl_tran_version" end
+            "t" = case byte1 & 1 when 1 then c1 else t."t" end,
+            "sent" = case byte1 & 2 when 2 then c2 else t."sent" end,
+            "100% {x} %(y)s" = case byte1 & 4 when 4 then c3 else t."100% {x} %(y)s" end,
+            "it's ""so""" = case byte1 & 8 when 8 then c4 else t."it's ""so""" end,
+            "naïve\日本" = case byte1 & 16 when 16 then c5 else t."naïve\日本" end,
+            "msrepl_tran_version" = case byte1 & 32 when 32 then c6 else t."msrepl_tran_version" end
         where t."t" = pkc1;
     else
         update "the ""odd"" one"."t%s{}\'" as t set
-            "sent" = case get_byte(bitmap, 0) & 2 when 2 then c2 else t."sent" end,
-            "100% {x} %(y)s" = case get_byte(bitmap, 0) & 4 when 4 then c3 else t."100% {x} %(y)s" end,
-            "it's ""so""" = case get_byte(bitmap, 0) & 8 when 8 then c4 else t."it's ""so""" end,
-            "naïve\日本" = case get_byte(bitmap, 0) & 16 when 16 then c5 else t."naïve\日本" end,
-            "msrepl_tran_version" = case get_byte(bitmap, 0) & 32 when 32 then c6 else t."msrepl_tran_version" end
+            "sent" = case byte1 & 2 when 2 then c2 else t."sent" end,
+            "100% {x} %(y)s" = case byte1 & 4 when 4 then c3 else t."100% {x} %(y)s" end,
+            "it's ""so""" = case byte1 & 8 when 8 then c4 else t."it's ""so""" end,
+            "naïve\日本" = case byte1 & 16 when 16 then c5 else t."naïve\日本" end,
+            "msrepl_tran_version" = case byte1 & 32 when 32 then c6 else t."msrepl_tran_version" end
         where t."t" = pkc1;
     end if;
     if not found then

@@ -30,8 +30,8 @@ comment on function "purchasing"."sp_msins_purchasingvendor"(integer, character 
 -- sp_msupd_<table>, SCALL and MCALL: sets the columns whose bit is set.
 -- called by: msrepl.apply_<article>_upd
 -- tables:    the subscribed table
--- holes:     procedure, parameters, guard, key_changed, with_key, without_key, command, article, key_json, computed,
---            signature, owner, agent, comment
+-- holes:     procedure, parameters, bytes, guard, key_changed, with_key, without_key, command, article, key_json,
+--            computed, signature, owner, agent, comment
 --
 -- Key columns stand in the statement only if one of their bits is set, as in the original's newer procedures.
 -- No search_path is set: see sp_msins_<table>.
@@ -49,27 +49,30 @@ create function "purchasing"."sp_msupd_purchasingvendor"(
 language plpgsql
 as $msrepl$
 #variable_conflict use_variable
+declare
+    byte1 constant integer := get_byte(bitmap, 0);
+    byte2 constant integer := get_byte(bitmap, 1);
 begin
-    if get_byte(bitmap, 0) & 1 <> 0 then
+    if byte1 & 1 <> 0 then
         update "purchasing"."vendor" as t set
-            "vendorid" = case get_byte(bitmap, 0) & 1 when 1 then c1 else t."vendorid" end,
-            "accountnumber" = case get_byte(bitmap, 0) & 2 when 2 then c2 else t."accountnumber" end,
-            "name" = case get_byte(bitmap, 0) & 4 when 4 then c3 else t."name" end,
-            "creditrating" = case get_byte(bitmap, 0) & 8 when 8 then c4 else t."creditrating" end,
-            "preferredvendorstatus" = case get_byte(bitmap, 0) & 16 when 16 then c5 else t."preferredvendorstatus" end,
-            "activeflag" = case get_byte(bitmap, 0) & 32 when 32 then c6 else t."activeflag" end,
-            "purchasingwebserviceurl" = case get_byte(bitmap, 0) & 64 when 64 then c7 else t."purchasingwebserviceurl" end,
-            "modifieddate" = case get_byte(bitmap, 0) & 128 when 128 then c8 else t."modifieddate" end
+            "vendorid" = case byte1 & 1 when 1 then c1 else t."vendorid" end,
+            "accountnumber" = case byte1 & 2 when 2 then c2 else t."accountnumber" end,
+            "name" = case byte1 & 4 when 4 then c3 else t."name" end,
+            "creditrating" = case byte1 & 8 when 8 then c4 else t."creditrating" end,
+            "preferredvendorstatus" = case byte1 & 16 when 16 then c5 else t."preferredvendorstatus" end,
+            "activeflag" = case byte1 & 32 when 32 then c6 else t."activeflag" end,
+            "purchasingwebserviceurl" = case byte1 & 64 when 64 then c7 else t."purchasingwebserviceurl" end,
+            "modifieddate" = case byte1 & 128 when 128 then c8 else t."modifieddate" end
         where t."vendorid" = pkc1;
     else
         update "purchasing"."vendor" as t set
-            "accountnumber" = case get_byte(bitmap, 0) & 2 when 2 then c2 else t."accountnumber" end,
-            "name" = case get_byte(bitmap, 0) & 4 when 4 then c3 else t."name" end,
-            "creditrating" = case get_byte(bitmap, 0) & 8 when 8 then c4 else t."creditrating" end,
-            "preferredvendorstatus" = case get_byte(bitmap, 0) & 16 when 16 then c5 else t."preferredvendorstatus" end,
-            "activeflag" = case get_byte(bitmap, 0) & 32 when 32 then c6 else t."activeflag" end,
-            "purchasingwebserviceurl" = case get_byte(bitmap, 0) & 64 when 64 then c7 else t."purchasingwebserviceurl" end,
-            "modifieddate" = case get_byte(bitmap, 0) & 128 when 128 then c8 else t."modifieddate" end
+            "accountnumber" = case byte1 & 2 when 2 then c2 else t."accountnumber" end,
+            "name" = case byte1 & 4 when 4 then c3 else t."name" end,
+            "creditrating" = case byte1 & 8 when 8 then c4 else t."creditrating" end,
+            "preferredvendorstatus" = case byte1 & 16 when 16 then c5 else t."preferredvendorstatus" end,
+            "activeflag" = case byte1 & 32 when 32 then c6 else t."activeflag" end,
+            "purchasingwebserviceurl" = case byte1 & 64 when 64 then c7 else t."purchasingwebserviceurl" end,
+            "modifieddate" = case byte1 & 128 when 128 then c8 else t."modifieddate" end
         where t."vendorid" = pkc1;
     end if;
     if not found then
