@@ -19,12 +19,15 @@ from subscriber.propagation.texts import VALUES_MAX, PropagationTexts, drop_text
 from twopc import names
 from twopc.articles import Article
 from twopc.errors import SubscriptionError
+from twopc.log import get_logger
 from twopc.propagation import OPERATIONS, Propagation, parameters
 from twopc.sql import fragments as f
 from twopc.sql.describe import describe
 from twopc.sql.render import render
 
 Connection = AsyncConnection[Any]
+
+_log = get_logger(__name__)
 
 # A call may hold a NULL for a column that did not change, which a domain may refuse.
 _DOMAINS = """
@@ -123,11 +126,13 @@ async def create(
         scripts: the user's own procedures, executed once the types are there that they may need.
 
     Returns:
-        The signatures of default procedures that somebody had replaced, and that are the default again.
+        The signatures of default procedures that somebody had replaced, and that are the default again;
+        the log says so too.
 
     Raises:
-        SubscriptionError: a custom procedure is missing or takes something else, or a routine of the
-            user's is where a default procedure should be: nothing was changed.
+        SubscriptionError: a custom procedure is missing or takes something else, a routine of the
+            user's is where a default procedure should be, or row security would hide rows from agents:
+            nothing was changed.
     """
     async with connection.transaction():
         _check_width(article, propagation)
@@ -158,6 +163,13 @@ async def create(
         for text in texts.all():
             await connection.execute(text.encode())
         await _grant_sequences(connection, article, agent)
+    if replaced:
+        _log.warning(
+            "default procedures that were replaced are the default again",
+            article=article.name,
+            database=connection.info.dbname,
+            procedures=", ".join(replaced),
+        )
     return replaced
 
 
@@ -215,17 +227,23 @@ async def _place(connection: Connection, article: Article, agent: str) -> Place:
     table = {"table": f.table_of(article).as_string(None)}
     cursor = connection.cursor(row_factory=tuple_row)
     await cursor.execute(
-        "select relowner::regrole::text, pg_get_userbyid(relowner) from pg_class "
-        "where oid = %(table)s::regclass",
-        table,
+        "select pg_get_userbyid(c.relowner), c.relrowsecurity and not (r.rolbypassrls or r.rolsuper) "
+        "from pg_class c, pg_roles r where c.oid = %(table)s::regclass and r.rolname = %(agent)s",
+        {**table, "agent": agent},
     )
     owner = await cursor.fetchone()
-    assert owner is not None
+    if owner is None:
+        raise SubscriptionError(f"role {agent!r} of distribution agents does not exist: create it")
+    if owner[1]:
+        raise SubscriptionError(
+            f"table {article.name} at {connection.info.dbname!r} has row level security, which would hide "
+            f"rows from distribution agents: ALTER ROLE {agent} BYPASSRLS, or take it off the table"
+        )
     await cursor.execute(_DOMAINS, table)
     return Place(
         owner=owner_role(connection.info.dbname),
         agent=agent,
-        table_owner=owner[1],
+        table_owner=owner[0],
         held=await describe(connection, article.schema, article.table),
         types=dict(await cursor.fetchall()),
     )

@@ -76,7 +76,7 @@ async def test_a_function_of_the_users_is_not_overwritten(here: Here) -> None:
     assert await here.rows("sp_msdel_t(5)") == [(5,)]
 
 
-async def test_replacing_and_regenerating(here: Here) -> None:
+async def test_replacing_and_regenerating(here: Here, caplog: pytest.LogCaptureFixture) -> None:
     """A default procedure that somebody replaced works until it is made anew, which says so."""
     article = await here.subscribe(TABLE)
     await here.apply("ins", 1, "a", "1.50")
@@ -88,6 +88,7 @@ async def test_replacing_and_regenerating(here: Here) -> None:
     assert await here.apply_set("del", [1]) == -1
     assert [row[1] for row in await here.rows()] == ["kept"]
     again = await procedures.regenerate(here.admin, article, 7, propagation(), AGENT)
+    assert "default procedures that were replaced are the default again" in caplog.text
     assert again == ["sp_msdel_t(integer)"]
     assert await procedures.regenerate(here.admin, article, 7, propagation(), AGENT) == []
     await here.apply("del", 1)
@@ -173,6 +174,18 @@ async def test_nobody_else_may_call(here: Here) -> None:
                 await here.admin.execute(f"select {call}".encode())
     finally:
         await here.admin.execute("reset role; drop owned by stranger; drop role stranger")
+
+
+async def test_row_security_must_not_hide_rows(here: Here) -> None:
+    await here.admin.execute(f"{TABLE}; alter table t enable row level security".encode())
+    with pytest.raises(SubscriptionError, match=r"t at .* has row level security.*BYPASSRLS"):
+        await here.subscribe("select")
+    try:
+        await here.admin.execute(f"alter role {AGENT} bypassrls".encode())
+        await here.subscribe("select")
+        await here.apply("ins", 1, "a", None)
+    finally:
+        await here.admin.execute(f"alter role {AGENT} nobypassrls".encode())
 
 
 async def test_no_operator_of_a_users_is_meant(here: Here) -> None:
