@@ -28,8 +28,8 @@ _log = get_logger(__name__)
 
 #: How often to begin anew because articles change while they are read.
 _ATTEMPTS = 20
-#: After so many transactions without a break, look whether peeking is the better way.
-_LOOK_AFTER = 50_000
+#: After so many messages look whether peeking is the better way.
+_LOOK_AFTER = 20_000
 
 _LOOK = """
 select (pg_current_wal_flush_lsn() - '0/0')::bigint,
@@ -227,10 +227,10 @@ class LogReader:
             try:
                 await self.open()
                 target, behind = await self._look()
-                if behind > self.reading.catch_up_bytes:
-                    caught_up = True
-                    target = await self._catch_up(target)
-                await self._follow(until=target)
+                far = self._live is None and behind > self.reading.catch_up_bytes
+                while far or not await self._follow(until=target):
+                    caught_up, far = True, False
+                    await self._catch_up(target)
                 break
             except errors.SerializationFailure:
                 # articles have changed meanwhile: what was not stored is made of the new ones
@@ -264,7 +264,7 @@ class LogReader:
                 try:
                     await self.run_once()
                     pause_s, said = 0.0, ""
-                    await self._attend(stopped)
+                    await self._follow(stopped=stopped)
                 except errors.SerializationFailure:
                     await self.close()
                 except (psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
@@ -284,27 +284,8 @@ class LogReader:
             stopped.cancel()
             await self.close()
 
-    async def _attend(self, stopped: asyncio.Future[Any]) -> None:
-        """Store what comes, until `stopped`, or until peeking is the better way."""
-        live = await self._be_live()
-        stored = 0
-        while not stopped.done():
-            before = self._transactions
-            await self._step(live)
-            if live.drained:
-                stored = 0
-                await live.wire.readable(stopped)
-                continue
-            stored += self._transactions - before
-            assert self._planner is not None
-            if stored >= _LOOK_AFTER and not self._planner.open:
-                stored = 0
-                _, behind = await self._look()
-                if behind > self.reading.catch_up_bytes:
-                    return
-
     async def _look(self) -> tuple[int, int]:
-        """A position before which lies everything committed by now, and how far the slot is from it."""
+        """A position before which lies everything committed by now, and how far we are from it."""
         assert self._control is not None
         cursor = await self._control.execute(_LOOK, (self.slot,))
         row = await cursor.fetchone()
@@ -317,10 +298,10 @@ class LogReader:
             row = await cursor.fetchone()
             assert row is not None
             flushed = row[0]
-        return flushed, flushed - confirmed
+        return flushed, flushed - max(confirmed, self._position)
 
-    async def _catch_up(self, target: int) -> int:
-        """Peek, store and advance until everything before `target` is stored, or more; returns to where."""
+    async def _catch_up(self, target: int) -> None:
+        """Peek, store and advance until everything before `target` is stored."""
         assert self._control is not None
         await self._leave_live()
         if self._may_log_snapshot:
@@ -342,22 +323,37 @@ class LogReader:
                 await self._control.execute(_ADVANCE, (self.slot, lsn_text(self._position)))
                 await self._reach("log_reader.after_advance")
                 if peek.exhausted:
-                    return target
+                    return
         finally:
             await peek.close()
 
-    async def _follow(self, until: int) -> None:
-        """Take what the live source sends until everything before `until` is stored."""
+    async def _follow(
+        self, *, until: int | None = None, stopped: asyncio.Future[Any] | None = None
+    ) -> bool:
+        """Store what the live source sends, to a position or for ever.
+
+        Returns:
+            False: it sends a lot and will go on to; peeking is the better way.
+        """
         live = await self._be_live()
-        if self._position >= until:
-            return
+        if until is not None and self._position >= until:
+            return True
         await live.ask()
-        while True:
+        looked = live.count
+        while stopped is None or not stopped.done():
             await self._step(live)
-            if self._position >= until:
-                return
+            if until is not None and self._position >= until:
+                return True
+            assert self._store is not None
+            if live.count - looked >= _LOOK_AFTER and not self._store.streaming:
+                looked = live.count
+                await self._store_all()
+                _, behind = await self._look()
+                if behind > self.reading.catch_up_bytes:
+                    return False
             if live.drained:
-                await live.wire.readable()
+                await live.wire.readable(stopped)
+        return True
 
     async def _step(self, live: Live) -> None:
         """Take in what has arrived; store it when nothing more has, or it is enough."""

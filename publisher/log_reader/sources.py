@@ -30,7 +30,6 @@ _COPY_SIGNATURE = b"PGCOPY\n\xff\r\n\0"
 #: Signature, flags and length of an extension; then each row is a count of fields, a length and the field.
 _COPY_HEADER = 19
 _FIELD_AT = 6
-_COPY_END = b"\xff\xff"
 
 _MESSAGE, _KEEPALIVE = b"wk"
 _MESSAGE_AT = 25
@@ -68,14 +67,14 @@ class Peek:
         wire: to the Publisher's database; used for nothing else while a look is open.
     """
 
-    __slots__ = ("_begun", "_ended", "_limit", "_slot", "count", "wire")
+    __slots__ = ("_first", "_limit", "_looking", "_slot", "count", "wire")
 
     def __init__(self, wire: Wire, slot: str) -> None:
         self.wire = wire
         self._slot = slot
         self._limit = 0
-        self._begun = False
-        self._ended = True
+        self._looking = False
+        self._first = b""
         self.count = 0
         """How many messages the present look has brought."""
 
@@ -100,42 +99,49 @@ class Peek:
         while True:
             try:
                 await self.wire.begin_copy(text)
+                first = await self._piece()
                 break
             except errors.ObjectInUse as error:
                 await self.wire.finish()
                 await patience.wait(error)
-        self._limit, self._begun, self._ended, self.count = messages, False, False, 0
+        if first is None or first[: len(_COPY_SIGNATURE)] != _COPY_SIGNATURE:
+            raise RemoteProtocolError("the server copies in a format that is not known here")
+        self._limit, self._looking, self.count = messages, True, 0
+        self._first = bytes(first[_COPY_HEADER + _FIELD_AT :])
+
+    async def _piece(self) -> memoryview | None:
+        """The next piece of data, waited for; None: there is no more."""
+        try:
+            while (data := self.wire.copied()) is None:
+                await self.wire.readable()
+        except EndOfCopy:
+            await self.wire.finish()
+            return None
+        return data
 
     async def block(self) -> list[bytes]:
         """The next messages; none: the look is over."""
-        block: list[bytes] = []
-        size = 0
+        # the piece that ends the copy holds no message, nor does the first one of an empty look
+        block = [self._first] if self._first else []
+        size, self._first = len(self._first), b""
         append, copied = block.append, self.wire.copied
         try:
-            while not self._ended and len(block) < BLOCK_MESSAGES and size < BLOCK_BYTES:
+            while self._looking and len(block) < BLOCK_MESSAGES and size < BLOCK_BYTES:
                 data = copied()
-                if data is None:
-                    if block:
-                        break
+                if data is not None:
+                    message = bytes(data[_FIELD_AT:])
+                    if message:
+                        append(message)
+                        size += len(message)
+                elif block:
+                    break
+                else:
                     await self.wire.readable()
-                    continue
-                if not self._begun:
-                    data = self._header(data)
-                message = bytes(data[_FIELD_AT:])
-                if message:
-                    append(message)
-                    size += len(message)
         except EndOfCopy:
             await self.wire.finish()
-            self._ended = True
+            self._looking = False
         self.count += len(block)
         return block
-
-    def _header(self, data: memoryview) -> memoryview:
-        if data[: len(_COPY_SIGNATURE)] != _COPY_SIGNATURE:
-            raise RemoteProtocolError("the server copies in a format that is not known here")
-        self._begun = True
-        return data[_COPY_HEADER:]
 
     @property
     def exhausted(self) -> bool:
@@ -154,11 +160,13 @@ class Live:
         wire: to the Publisher's database, in replication mode.
     """
 
-    __slots__ = ("_confirmed", "drained", "position", "wire")
+    __slots__ = ("_confirmed", "count", "drained", "position", "wire")
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         self._confirmed = 0
+        self.count = 0
+        """How many messages have arrived."""
         self.position = 0
         """Everything committed before has arrived."""
         self.drained = False
@@ -211,6 +219,7 @@ class Live:
         except EndOfCopy:
             await self.wire.finish()
             raise errors.AdminShutdown("the server has ended the replication session") from None
+        self.count += len(block)
         return block
 
     async def ask(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from psycopg import AsyncConnection, sql
+from psycopg import AsyncConnection, errors, sql
 
 from publisher.commands import CommandBuilder
 from publisher.distribution import articles
@@ -18,7 +18,7 @@ from publisher.log_reader.session import connect
 from publisher.log_reader.sources import lsn_text
 from publisher.log_reader.wire import Wire
 from twopc.drivers.points import Points
-from twopc.errors import SubscriptionError
+from twopc.errors import ServerError, SubscriptionError
 
 _COPY = sql.SQL("copy {} from stdin (format binary);")
 _COPY_COMMANDS = _COPY.format(sql.SQL(rows.COMMANDS))
@@ -132,8 +132,19 @@ class Store:
 
         Raises:
             psycopg.errors.SerializationFailure: articles or originators have changed since `registry`.
-            psycopg.errors.ObjectInUse: another log reader has stored meanwhile.
+            ServerError: another log reader has stored meanwhile (18752).
         """
+        try:
+            await self._commit(batch)
+        except (errors.ObjectInUse, errors.UniqueViolation) as error:
+            raise ServerError(
+                "another log reader, with another slot, has stored the same transactions (18752): stop one "
+                f"of them ({error.diag.message_primary})"
+            ) from error
+        self.streaming = False
+        self.read_to = batch.read_to
+
+    async def _commit(self, batch: Batch) -> None:
         commands = [*batch.commands, rows.TRAILER]
         transactions = [rows.HEADER, *batch.transactions, rows.TRAILER]
         more = self._besides(batch)
@@ -150,8 +161,6 @@ class Store:
                 _BEGIN + _COPY_COMMANDS + _COPY_TRANSACTIONS + more,
                 [[rows.HEADER, *commands], transactions],
             )
-        self.streaming = False
-        self.read_to = batch.read_to
 
     async def _in_steps(
         self, batch: Batch, commands: list[bytes], transactions: list[bytes], more: sql.Composed

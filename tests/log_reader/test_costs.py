@@ -1,0 +1,160 @@
+"""What the log reader costs: nothing while nothing is committed, and bounded memory whatever is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from publisher.log_reader import Reading
+from publisher.log_reader.sources import Peek
+from tests.log_reader.rig import SLOT, Rig, rows, value
+
+_log = logging.getLogger(__name__)
+
+#: One transaction of a million rows, about 100 bytes each, is in the log as a tenth of a gigabyte and more.
+HUGE = 1_000_000
+#: What a process may need beyond what it had before: blocks of messages and of rows, and libpq's buffers.
+MEMORY_MB = 64
+
+_MEASURED = """
+import asyncio, json, resource, sys, tracemalloc
+from publisher.log_reader import LogReader, Reading
+
+def peak_mb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+async def main(order):
+    async with LogReader(**order["reader"], reading=Reading(**order["reading"])) as reader:
+        before = peak_mb()
+        if order["trace"]:
+            tracemalloc.start()
+        read = await reader.run_once()
+        traced = tracemalloc.get_traced_memory()[1] / 2**20 if order["trace"] else 0
+        print(json.dumps([read.transactions, read.commands, peak_mb() - before, traced]))
+
+asyncio.run(main(json.loads(sys.argv[1])))
+"""
+
+
+async def decoded(rig: Rig) -> tuple[Any, ...]:
+    """How much the slot has decoded, by the server's count."""
+    await rig.pub.execute("select pg_stat_force_next_flush()")
+    return (
+        await rows(
+            rig.pub,
+            "select total_txns, total_bytes, spill_bytes, stream_bytes "
+            "from pg_stat_replication_slots where slot_name = %s",
+            SLOT,
+        )
+    )[0]
+
+
+@pytest.mark.slow
+async def test_idle_passes_behind_a_large_open_transaction_are_cheap(
+    both: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They neither decode nor peek."""
+    async with both.reader() as reader:
+        await reader.run_once()
+        async with both.pub.transaction(force_rollback=True):
+            await both.pub.execute(
+                "insert into item (id, name) select n, repeat(md5(n::text), 20) "
+                "from generate_series(1, 150000) n"
+            )
+            await reader.run_once()
+            behind = await value(
+                both.dist,
+                "select pg_current_wal_lsn() - restart_lsn from pg_replication_slots "
+                "where slot_name = 'msrepl_test'",
+            )
+            assert behind > 100 << 20
+
+            async def refused(*_: object, **__: object) -> None:
+                raise AssertionError("it peeks")
+
+            monkeypatch.setattr(Peek, "begin", refused)
+            before = await decoded(both)
+            passes = 200
+            began = time.perf_counter()
+            for _ in range(passes):
+                assert (await reader.run_once()).transactions == 0
+            mean_ms = (time.perf_counter() - began) / passes * 1000
+            assert await decoded(both) == before
+            _log.info("an idle pass takes %.2f ms", mean_ms)
+            assert mean_ms <= 5
+            # and what others commit meanwhile is read at once
+            writer = both.publisher.connect()
+            with writer:
+                writer.execute("insert into item (id) values (-1)")
+            assert (await reader.run_once()).transactions == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "count", "trace"),
+    [("live", HUGE, False), ("peek", HUGE // 3, False), ("live", HUGE // 10, True)],
+    ids=str,
+)
+async def test_a_huge_transaction_needs_little_memory(
+    both: Rig, how: str, count: int, trace: bool
+) -> None:
+    """And is stored in one commit."""
+    await both.pub.execute(
+        f"insert into item (id, name) select n, repeat('x', 50) from generate_series(1, {count}) n".encode()
+    )
+    reader = both.reader()
+    order = {
+        "reader": {
+            "publisher": "pub",
+            "publisher_dsn": reader._publisher_dsn,
+            "distribution_dsn": reader._distribution_dsn,
+            "slot": SLOT,
+        },
+        "reading": {"catch_up_bytes": 0 if how == "peek" else 1 << 40},
+        "trace": trace,
+    }
+    ended = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", _MEASURED, json.dumps(order)],
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    transactions, commands, grown_mb, traced_mb = json.loads(ended.stdout)
+    _log.info("%s: %.0f MB more, %.0f MB traced", how, grown_mb, traced_mb)
+    assert (transactions, commands) == (1, count)
+    assert max(grown_mb, traced_mb) < MEMORY_MB
+    commits = await value(
+        both.dist,
+        "select count(distinct xmin::text) from msrepl.msrepl_commands",
+    )
+    assert commits == 1
+    assert await value(both.dist, "select max(command_id) from msrepl.msrepl_commands") == count
+
+
+async def test_a_long_backlog_is_peeked_at_and_then_followed(both: Rig) -> None:
+    """Whether it was there at first, or grew while the reader was looking elsewhere."""
+    small_transactions = """
+        do $$ begin for n in {}..{} loop
+            insert into item (id, name) values (n, repeat('x', 100)); commit;
+        end loop; end $$
+    """
+    await both.pub.execute(small_transactions.format(1, 5000).encode())
+    async with both.reader(reading=Reading(catch_up_bytes=1 << 18)) as reader:
+        read = await reader.run_once()
+        assert (read.caught_up, read.transactions) == (True, 5000)
+        assert not (await reader.run_once()).caught_up
+        await both.pub.execute(small_transactions.format(5001, 15000).encode())
+        read = await reader.run_once()
+        assert (read.caught_up, read.transactions) == (True, 10000)
+        await both.pub.execute("insert into item (id) values (0)")
+        read = await reader.run_once()
+        assert (read.caught_up, read.transactions) == (False, 1)
+    keys = [int(text.split('"')[1]) for text in await both.texts()]
+    assert keys == [*range(1, 15001), 0]

@@ -1,0 +1,179 @@
+"""What stops a log reader, and what it says then; and how it goes on when that is mended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from psycopg import errors
+
+from publisher import publication, slot
+from publisher.log_reader import LogReader, Reading
+from publisher.pgoutput import Decoded, Decoder
+from tests.log_reader.rig import SLOT, Rig, rows, value
+from twopc.errors import ArticleError, RemoteProtocolError, ServerError, SubscriptionError
+
+QUICK = Reading(takeover_s=0.2)
+
+
+async def history(rig: Rig) -> list[tuple[Any, ...]]:
+    """Events and messages."""
+    return await rows(
+        rig.dist, "select event, message from msrepl.msdistribution_history order by id"
+    )
+
+
+async def test_a_stale_article_stops_it_until_it_is_regenerated(both: Rig) -> None:
+    await both.pub.execute("create table other (id int primary key)")
+    await both.publish("other")
+    async with both.reader() as reader:
+        await both.pub.execute("insert into item (id) values (1)")
+        await reader.run_once()
+        await both.pub.execute("insert into other (id) values (1)")
+        await both.pub.execute("alter table item add column more text")
+        await both.pub.execute("insert into item (id, more) values (2, 'x')")
+        await both.pub.execute("insert into other (id) values (2)")
+        for _ in range(2):
+            with pytest.raises(ArticleError, match=r"article item .*'more'.*`twopc regenerate`"):
+                await reader.run_once()
+        assert len(await both.texts()) <= 2
+        (event, message) = (await history(both))[-1]
+        assert event == "failed"
+        assert "twopc regenerate" in message
+        assert "'more'" in await value(
+            both.dist, "select last_error from msrepl.mspublisher_databases"
+        )
+        await publication.regenerate(both.pub, "public", "item")
+        await both.tell()
+        await reader.run_once()
+    keys = [text.split('"')[1] for text in await both.texts()]
+    assert keys == ["1", "1", "2", "2"]
+    assert not await value(both.dist, "select last_error from msrepl.mspublisher_databases")
+
+
+@pytest.mark.parametrize("how", ["live", "idle"])
+async def test_a_second_reader_of_a_slot_is_refused(both: Rig, how: str) -> None:
+    async with both.reader(reading=QUICK) as first:
+        if how == "live":
+            await first.run_once()
+        second = both.reader(reading=QUICK)
+        with pytest.raises(ServerError, match=r"pid \d+, msrepl logreader pub.*18752"):
+            await second.open()
+        await both.pub.execute("insert into item (id) values (1)")
+        assert (await first.run_once()).transactions == 1
+    await second.open()
+    assert (await second.run_once()).transactions == 0
+
+
+@pytest.mark.parametrize("peek", [True, False], ids=["peek", "live"])
+async def test_so_is_a_reader_of_a_slot_that_a_stranger_reads(both: Rig, peek: bool) -> None:
+    async with both.reader() as first:
+        await first.run_once()
+        assert first._control is not None
+        await first._control.execute("select pg_advisory_unlock_all()")
+        second = both.reader(reading=Reading(takeover_s=0.2, catch_up_bytes=0 if peek else 1 << 40))
+        await both.pub.execute("insert into item (id) values (1)")
+        with pytest.raises(ServerError, match=r"is active for PID \d+ \(18752\)"):
+            await second.run_once()
+
+
+async def test_two_readers_with_two_slots_do_not_store_twice(both: Rig) -> None:
+    """Each finds that the other has moved the mark."""
+    await both.pub.execute("select pg_copy_logical_replication_slot(%s, 'msrepl_b')", (SLOT,))
+    async with both.reader() as first, both.reader(slot="msrepl_b") as second:
+        await both.pub.execute("insert into item (id) values (1)")
+        assert (await first.run_once()).transactions == 1
+        with pytest.raises(ServerError, match="18752"):
+            await second.run_once()
+        assert len(await both.texts()) == 1
+        assert (await second.run_once()).transactions == 0
+
+
+async def test_without_a_slot_it_says_what_is_lost(both: Rig) -> None:
+    with pytest.raises(ServerError, match=r"slot 'none' does not exist.*reinitialise"):
+        await both.reader(slot="none").open()
+    async with both.reader() as reader:
+        await reader.run_once()
+        await both.pub.execute(
+            "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = %s",
+            (SLOT,),
+        )
+        await slot.drop(both.pub, SLOT)
+        with pytest.raises(ServerError, match="was dropped while it was read"):
+            await reader.run_once()
+
+
+async def test_a_slot_of_another_kind_is_refused(both: Rig) -> None:
+    await both.pub.execute("select pg_create_logical_replication_slot('other', 'test_decoding')")
+    with pytest.raises(ServerError, match="plugin test_decoding"):
+        await both.reader(slot="other").open()
+
+
+async def test_a_publisher_that_is_not_registered_is_refused(both: Rig) -> None:
+    reader = LogReader(
+        publisher="nobody",
+        publisher_dsn=both.dsn(both.publisher),
+        distribution_dsn=both.dsn(both.distribution),
+        slot=SLOT,
+    )
+    with pytest.raises(SubscriptionError, match="does not know Publisher 'nobody'"):
+        await reader.run_once()
+
+
+@pytest.mark.parametrize("peek", [True, False], ids=["peek", "live"])
+async def test_after_an_error_in_decoding_it_begins_anew(both: Rig, peek: bool) -> None:
+    """With new sessions: an old one might go on with what it had half done."""
+    async with both.reader(reading=Reading(catch_up_bytes=0 if peek else 1 << 40)) as reader:
+        await both.pub.execute("insert into item (id) values (1)")
+        assert reader._planner is not None
+        pids = {await pid(reader)}
+
+        class Refusing(Decoder):
+            def decode(self, data: bytes) -> Decoded:
+                raise RemoteProtocolError("pgoutput: made up")
+
+        reader._planner._decoder = Refusing()
+        with pytest.raises(RemoteProtocolError, match="made up"):
+            await reader.run_once()
+        assert (await history(both))[-1] == ("failed", "pgoutput: made up")
+        assert (await reader.run_once()).transactions == 1
+        assert await pid(reader) not in pids
+
+
+async def pid(reader: LogReader) -> int:
+    """Of its session at the Publisher."""
+    assert reader._control is not None
+    return reader._control.info.backend_pid
+
+
+async def test_articles_that_change_while_it_reads_are_those_used(both: Rig) -> None:
+    """A transaction that is committed after its article was registered has its commands."""
+    await both.pub.execute("create table late (id int primary key)")
+    async with both.reader() as reader:
+        await reader.run_once()
+        await both.publish("late")
+        await both.pub.execute("insert into late (id) values (1)")
+        await both.pub.execute("insert into item (id) values (2)")
+        await reader.run_once()
+    assert [text.split('"')[1] for text in await both.texts()] == ["1", "2"]
+
+
+async def test_it_may_do_no_more_than_it_must(both: Rig) -> None:
+    """Its role reads no table of the application, and changes nothing that is stored."""
+    async with both.reader() as reader:
+        assert reader._control is not None
+        assert reader._store is not None
+        for connection, attempt in (
+            (reader._control, "select * from public.item"),
+            (reader._control, "insert into msrepl.branch_marker (gid) values ('x')"),
+            (
+                reader._control,
+                "insert into msrepl.log_message (kind, body) values ('validation', '{}')",
+            ),
+            (reader._store.connection, "delete from msrepl.msrepl_transactions"),
+            (reader._store.connection, "update msrepl.msrepl_commands set command = ''"),
+            (reader._store.connection, "update msrepl.mspublisher_databases set slot = ''"),
+            (reader._store.connection, "delete from msrepl.msarticles"),
+        ):
+            with pytest.raises(errors.InsufficientPrivilege):
+                await connection.execute(attempt.encode())
