@@ -16,7 +16,7 @@ import pytest
 from tests.drivers.bank import PUB, SUB, Bank
 from tests.drivers.crashing import Crashing, Ended
 from tests.fix_link import until
-from twopc.drivers import POINTS, keeper
+from twopc.drivers import POINTS
 from twopc.names import PREFIX
 
 AT_SUBSCRIBER = """
@@ -197,25 +197,3 @@ async def test_gids_are_ours(scene: Scene) -> None:
     assert [gid.rpartition(":")[2] for gid in prepared] == [PUB, SUB]
     assert all(gid.startswith(f"{PREFIX}:{scene.bank.coordinator_name}:") for gid in prepared)
     await scene.recover()
-
-
-async def test_a_session_that_ends_a_moment_late_is_not_waited_for_long(
-    bank: Bank, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The server need not have noticed yet that a process is dead when the next one recovers."""
-    monkeypatch.setattr(keeper, "_SOON_S", (0.05,) * 200)
-    name, distribution = bank.coordinator_name, bank.topology.distribution
-    dsn = bank.topology.node(distribution).dsn
-    dying = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
-    cursor = await dying.execute("select msrepl.open_epoch(%s, 'presumed_abort')", (name,))
-    ((epoch,),) = await cursor.fetchall()
-
-    def fenced() -> bool:
-        query = "select fenced from msrepl.coordinator_epoch where epoch = %s"
-        with psycopg.connect(dsn) as eyes:
-            return bool(eyes.execute(query, (epoch,)).fetchall()[0][0])
-
-    async with bank.coordinator(recovery_interval_s=3600.0):
-        assert not fenced()
-        await dying.close()
-        await until(fenced, f"epoch {epoch} to be fenced")

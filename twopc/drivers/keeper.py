@@ -26,8 +26,6 @@ from twopc.waits import Transactions
 _log = get_logger(__name__)
 
 _MARKERS_BATCH = 2000
-#: Passes soon after the first, if it met living epochs: whoever died a moment ago may still hold his.
-_SOON_S = (0.1, 0.2, 0.4, 0.8)
 
 
 class Keeper:
@@ -123,13 +121,9 @@ class Keeper:
     # -- recovery and forgetting -------------------------------------------------------------------
 
     async def _keep_recovering(self) -> None:
-        soon = deque(_SOON_S)
         while True:
-            interval_s = self._recovery_interval_s
-            if soon and self._recovery.others_live:
-                interval_s = min(soon.popleft(), interval_s)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), interval_s)
+                await asyncio.wait_for(self._wake.wait(), self._recovery_interval_s)
             self._wake.clear()
             try:
                 await self.recover()

@@ -112,8 +112,6 @@ class Recovery:
         self._points = points
         self._retention_s = retention_s
         self._turn = asyncio.Lock()
-        self.others_live = False
-        """In the last pass other processes of this coordinator were alive, or their sessions still were."""
 
     async def run(
         self,
@@ -182,7 +180,6 @@ class Recovery:
         seen.dead = {epoch: fenced_s or 0.0 for epoch, _, fenced_s in rows}
         every = await self._database.fetch(_EPOCHS, (self._coordinator,))
         seen.variants = {epoch: VARIANTS[variant] for epoch, variant in every}
-        self.others_live = not seen.variants.keys() <= seen.dead.keys() | own
         if seen.dead:
             names = [session_name(self._coordinator, epoch) for epoch in seen.dead]
             publisher = self._participants[self._publisher]
