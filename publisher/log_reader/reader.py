@@ -6,6 +6,7 @@ The loop only; what becomes of a message is decided in `planner`. It must not kn
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +22,7 @@ from publisher.log_reader.session import connect
 from publisher.log_reader.sources import Live, Peek, lsn_text
 from publisher.log_reader.store import Store
 from twopc.drivers.points import Points
-from twopc.errors import ServerError, TwopcError
+from twopc.errors import ArticleError, ServerError, TwopcError
 from twopc.log import get_logger
 
 _log = get_logger(__name__)
@@ -224,6 +225,7 @@ class LogReader:
         self._transactions = self._commands = 0
         caught_up = False
         for attempt in range(_ATTEMPTS):
+            learned_before = self._store is not None
             try:
                 await self.open()
                 target, behind = await self._look()
@@ -239,6 +241,8 @@ class LogReader:
                     raise
             except BaseException as error:
                 await self.close()
+                if isinstance(error, ArticleError) and learned_before and attempt < _ATTEMPTS - 1:
+                    continue  # it may have been regenerated since: read on with it as it is now
                 if isinstance(error, TwopcError):
                     await history.record(self._distribution_dsn, self.publisher, "failed", error)
                 raise
@@ -264,7 +268,10 @@ class LogReader:
                 try:
                     await self.run_once()
                     pause_s, said = 0.0, ""
-                    await self._follow(stopped=stopped)
+                    with contextlib.suppress(ArticleError):  # the next pass begins anew, and knows
+                        await self._follow(stopped=stopped)
+                        continue
+                    await self.close()
                 except errors.SerializationFailure:
                     await self.close()
                 except (psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:

@@ -158,6 +158,22 @@ async def test_articles_that_change_while_it_reads_are_those_used(both: Rig) -> 
     assert [text.split('"')[1] for text in await both.texts()] == ["1", "2"]
 
 
+async def test_an_article_that_is_regenerated_while_it_reads(both: Rig) -> None:
+    """Its changes of before have the old shape, those of after the new one; no pass fails."""
+    async with both.reader() as reader:
+        await both.pub.execute("insert into item (id) values (1)")
+        await reader.run_once()
+        before = len((await both.texts())[0].split(","))
+        await both.pub.execute("alter table item add more text")
+        await publication.regenerate(both.pub, "public", "item")
+        await both.tell()
+        await both.pub.execute("insert into item (id, more) values (2, 'more')")
+        await reader.run_once()
+    first, second = await both.texts()
+    assert len(first.split(",")) == before
+    assert len(second.split(",")) == before + 1
+
+
 async def test_it_may_do_no_more_than_it_must(both: Rig) -> None:
     """Its role reads no table of the application, and changes nothing that is stored."""
     async with both.reader() as reader:
