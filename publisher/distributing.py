@@ -21,7 +21,7 @@ from publisher.logical_publication import Wanted
 from publisher.rights import Need
 from publisher.row_filter import read_filter
 from twopc import names
-from twopc.articles import Article, Column, Table
+from twopc.articles import Article, Table
 from twopc.distributed import DistributedArticle, default_procedures
 from twopc.errors import ArticleError
 from twopc.propagation import Format, Propagation
@@ -226,6 +226,7 @@ def filter_texts(table: Table, article_id: int, condition: str, owner: str) -> l
     """The type and the function by which images of a table's rows are looked at."""
     name = names.article_name(table.schema, table.name)
     logged = [column for column in table.columns if column.takes_values]
+    sent, image, place, held = _free_names(table)
     return [
         render(
             "publisher",
@@ -240,8 +241,11 @@ def filter_texts(table: Table, article_id: int, condition: str, owner: str) -> l
             "row_filter",
             function=_function(article_id),
             type=_image_type(article_id),
-            values=f.COMMA.join([_value(table, column) for column in table.columns]),
-            table=f.qualified(table.schema, table.name),
+            sent=sql.Identifier(sent),
+            image=sql.Identifier(image),
+            place=sql.Identifier(place),
+            held=sql.Identifier(held),
+            rows=_rows(table, sql.Identifier(sent, image), condition),
             alias=sql.Identifier(table.name),
             condition=f.raw(condition),
             owner=sql.Identifier(owner),
@@ -250,10 +254,40 @@ def filter_texts(table: Table, article_id: int, condition: str, owner: str) -> l
     ]
 
 
-def _value(table: Table, column: Column) -> sql.Composable:
-    if column.takes_values:
-        return sql.Identifier(table.name, column.name)
-    return sql.SQL("({})").format(f.raw(column.default or "null"))
+def _free_names(table: Table) -> list[str]:
+    """Names that neither the table nor a column of it has."""
+    taken = {table.name, *(column.name for column in table.columns)}
+    found = []
+    for name in ("sent", "image", "place", "held"):
+        while name in taken:
+            name += "_"
+        found.append(name)
+    return found
+
+
+def _rows(table: Table, image: sql.Composable, condition: str) -> sql.Composed:
+    """What stands for the table: its row, made of an image.
+
+    Only a condition that speaks of the row as a whole needs one of the table's type, which costs more.
+    """
+    fields = [
+        sql.SQL("({}).{} as {}").format(image, *[sql.Identifier(column.name)] * 2)
+        for column in table.columns
+        if column.takes_values
+    ]
+    inner = sql.SQL("(select {}) as {}").format(f.COMMA.join(fields), sql.Identifier(table.name))
+    values = [
+        sql.Identifier(table.name, column.name)
+        if column.takes_values
+        else sql.SQL("({}) as {}").format(f.raw(str(column.default)), sql.Identifier(column.name))
+        for column in table.columns
+    ]
+    plain = sql.SQL("(select {} from {})").format(f.COMMA.join(values), inner)
+    if ".*" not in condition:
+        return plain
+    return sql.SQL("unnest(array[(select row(made.*)::{} from {} as made)])").format(
+        f.qualified(table.schema, table.name), plain
+    )
 
 
 async def _drop_filter(connection: Connection, article_id: int) -> None:

@@ -63,7 +63,7 @@ class RowFilters:
             part = images[start : start + _IMAGES_MAX]
             try:
                 cursor = await self._connection.execute(
-                    "select msrepl.filter_rows(%s::integer, %s::text[])", (article.article_id, part)
+                    "select msrepl.filter_rows(%s::integer, %b::text[])", (article.article_id, part)
                 )
                 row = await cursor.fetchone()
             except psycopg.OperationalError:
