@@ -350,7 +350,7 @@ class DistributionAgent:
         """A row of history with what was delivered since the last one."""
         if self._reporting is None:
             return
-        self._ended = event == "succeeded"
+        self._ended = event in ("succeeded", "failed")
         counts, since, now = self._recent, self._recent_since, time.monotonic()
         self._recent, self._recent_since = Counts(), now
         number, command, seqno = "", "", None

@@ -98,9 +98,15 @@ def number_of(report: Report, *, is_constraint: bool = True) -> int:
     return 0
 
 
+def is_duplicate(report: Report) -> bool:
+    """Whether a row is in the way. It may be the Subscriber's own, made by a transaction that the log has
+    not brought yet: what the Publisher inserted and deleted again before."""
+    return report.sqlstate == _DUPLICATE
+
+
 def is_conflict(report: Report) -> bool:
     """Whether the Subscriber's own changes may be the reason: a duplicate, or a row that is not there."""
-    return report.sqlstate == _DUPLICATE or number_of(report) == ROW_NOT_FOUND
+    return is_duplicate(report) or number_of(report) == ROW_NOT_FOUND
 
 
 def is_skipped(report: Report, number: int, skip_errors: Collection[str]) -> bool:

@@ -17,6 +17,7 @@ from subscriber.distribution_agent.failures import (
     Failure,
     delivery_error,
     is_conflict,
+    is_duplicate,
     is_skipped,
     may_pass,
     number_of,
@@ -125,7 +126,7 @@ class Mending:
             if tried >= len(barriers):
                 break
             tried *= 2
-        if not self._final:
+        if not self._final and is_duplicate(failure.report):
             raise AheadError(
                 f"{self._source.subscriber}: transaction {lsn_text(failure.batch.upto)} clashes with a row"
                 f" that may be the Subscriber's own: {failure.report.message}",
@@ -204,6 +205,7 @@ class Mending:
             error=str(number or report.sqlstate),
             message=str(error),
             command=culprit.text,
+            sure=True,
         )
         logger.warning("transaction skipped", seqno=lsn_text(batch.upto), error=report.message)
         await self._delivery.skip(batch)

@@ -1,6 +1,7 @@
 """What an agent says of itself in the distribution database.
 
-Every row is of use only to who looks: a failure to write one stops nothing, it is written again later.
+Most rows are of use only to who looks: a failure to write one stops nothing. A transaction that is skipped
+is recorded for sure.
 """
 
 from __future__ import annotations
@@ -71,8 +72,13 @@ class Reporting:
         error: str = "",
         message: str = "",
         command: str = "",
+        sure: bool = False,
     ) -> None:
-        """A row of history."""
+        """A row of history.
+
+        Raises:
+            LostError: it has to be `sure`, and was not written.
+        """
         values: list[object] = [event, duration_ms, transactions, commands]
         values += [lsn_text(seqno) if seqno is not None else None]
         values += [error or None, message or None, command or None]
@@ -80,7 +86,7 @@ class Reporting:
         steps: list[Step] = [(_EVENT, (*self._who, *texts))]
         if event in _STANDS:
             steps.append((_STATUS, (*self._who, event.encode(), message.encode())))
-        await self._write(*steps)
+        await self._write(*steps, sure=sure)
 
     async def delivered(self, position: int) -> None:
         """What is before this position is not needed any more: it is durable at the Subscriber."""
@@ -93,11 +99,15 @@ class Reporting:
             token = str(posted.body["id"]).encode()
             await self._write((_TRACER, (publisher_database, token, subscriber)))
 
-    async def _write(self, *steps: Step) -> None:
+    async def _write(self, *steps: Step, sure: bool = False) -> None:
+        why = ""
         try:
             answer = await self._pipe.run(*steps)
         except LostError as error:
-            logger.warning("history not written", error=str(error))
-            return
-        if answer.failure is not None:
-            logger.warning("history not written", error=str(answer.failure))
+            why = str(error)
+        else:
+            why = str(answer.failure) if answer.failure is not None else ""
+        if why and sure:
+            raise LostError(f"history not written: {why}")
+        if why:
+            logger.warning("history not written", error=why)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -264,6 +266,46 @@ class Ends:
         row = await cursor.fetchone()
         assert row is not None
         return dict(row[0])
+
+    async def until_waiting(self, count: int) -> None:
+        """Wait until so many sessions of the agent wait for a lock of somebody else."""
+        query = """
+            select count(*) from pg_stat_activity
+            where datname = %s and application_name like 'msrepl agent%%' and wait_event_type = 'Lock'
+        """
+        await self._until(query, (self.subscriber.name,), lambda seen: seen[0] >= count)
+
+    async def until_looked_at(self, times: int) -> None:
+        """Wait until the agent has looked so often whether its streams wait for each other."""
+        query = """
+            select query_start from pg_stat_activity
+            where datname = %s and usename = %s and query like '%%pg_cancel_backend%%'
+        """
+        seen: set[Any] = set()
+
+        def enough(row: tuple[Any, ...]) -> bool:
+            seen.add(row[0])
+            return len(seen) > times
+
+        await self._until(query, (self.subscriber.name, AGENT), enough)
+
+    async def until_at(self, position: int, running: asyncio.Task[Any] | None = None) -> None:
+        """Wait until the Subscriber is at a position; `running` must not end before."""
+        deadline = time.monotonic() + 20
+        while await self.position() < position:
+            assert running is None or not running.done(), running
+            assert time.monotonic() < deadline, f"{await self.position()} < {position}"
+
+    async def _until(
+        self, query: str, params: tuple[Any, ...], enough: Callable[[tuple[Any, ...]], bool]
+    ) -> None:
+        deadline = time.monotonic() + 20
+        while True:
+            cursor = await self.admin.execute(query.encode(), params)
+            row = await cursor.fetchone()
+            if row is not None and enough(row):
+                return
+            assert time.monotonic() < deadline, f"{query}: {row}"
 
     async def prepared(self) -> list[str]:
         """Prepared transactions at the Subscriber."""
