@@ -26,7 +26,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("sim.report", "sim.checkers"),
     ("sim.script", "sim.validation"),
     ("sim.topology",),
-    ("sim.scenario", "sim.operate"),
+    ("sim.scenario", "sim.operate", "sim.standing"),
     ("sim", "sim.cli", "sim.pytest_plugin"),
 )
 

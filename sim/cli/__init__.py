@@ -12,7 +12,9 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
+from sim.cli.agent import agent
 from sim.cli.check import check
+from sim.cli.distribution import browse, status, sync, tracer, validate
 from sim.cli.exits import EXIT_HELP, UNREAD, exit_code
 from sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
 from sim.cli.report import report
@@ -85,6 +87,12 @@ app.command()(regenerate)
 app.command()(activate)
 app.command()(script)
 app.command()(clean)
+app.add_typer(agent, name="agent")
+app.command()(status)
+app.command()(browse)
+app.command()(sync)
+app.command()(validate)
+app.add_typer(tracer, name="tracer")
 
 
 def main() -> None:

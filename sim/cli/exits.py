@@ -5,7 +5,13 @@ from __future__ import annotations
 import sys
 import traceback
 
-from twopc.errors import ConfigurationError, InDoubtError, ScenarioError, TransactionError
+from twopc.errors import (
+    ConfigurationError,
+    DeliveryError,
+    InDoubtError,
+    ScenarioError,
+    TransactionError,
+)
 
 PASS, SAFETY, USAGE, UNKNOWN, ENVIRONMENT, NOTHING, LIVENESS = range(7)
 INTERNAL, INTERRUPTED = 70, 130
@@ -15,7 +21,7 @@ UNREAD = 141
 EXIT_HELP = (
     "Exit codes: 0 passed; 1 an expectation or invariant failed; 2 wrong usage or scenario file; "
     "3 inconclusive: something is in doubt; 4 no usable server; 5 nothing selected; "
-    "6 no end: a hang or deadlock; 70 internal error; 130 interrupted; 141 nobody reads what is printed."
+    "6 no end: a hang or deadlock, or an agent that has stopped; 70 internal error; 130 interrupted; 141 nobody reads what is printed."
 )
 
 #: Of several results the one that stands further left is reported.
@@ -38,6 +44,9 @@ def exit_code(error: Exception) -> int:
     if isinstance(error, TransactionError):
         print(f"error: {error}", file=sys.stderr)
         return UNKNOWN if isinstance(error, InDoubtError) else SAFETY
+    if isinstance(error, DeliveryError):
+        print(f"error: {error}", file=sys.stderr)
+        return SAFETY
     traceback.print_exception(error)
     print("internal error: this is a fault of twopc, not of your scenario", file=sys.stderr)
     return INTERNAL

@@ -44,9 +44,10 @@ def parse_nodes(nodes: list[str]) -> dict[str, str]:
     return found
 
 
-def _with_topology(
+def with_topology(
     nodes: list[str], coordinator: str | None, work: Callable[[Topology], Awaitable[Any]]
 ) -> Any:
+    """What `work` makes of the topology whose nodes are given."""
     from sim.operate import attach
 
     async def go() -> Any:
@@ -99,7 +100,7 @@ def recover(nodes: Nodes, coordinator: CoordinatorName = None) -> None:
     """Settle what dead coordinators left prepared: one pass, safe to run at any time."""
     from sim import operate
 
-    settled = _with_topology(nodes, coordinator, operate.recover)
+    settled = with_topology(nodes, coordinator, operate.recover)
     for one in settled:
         print(f"{one.gid} at {one.node}: {one.outcome} ({one.reason})")
     print(f"{len(settled)} branches settled")
@@ -125,10 +126,10 @@ def indoubt(
         if not reason:
             raise typer.BadParameter("--reason is missing: it is recorded with the decision")
         outcome = Outcome.COMMITTED if force == "commit" else Outcome.ABORTED
-        ended = _with_topology(nodes, coordinator, lambda t: operate.force(t, gid, outcome, reason))
+        ended = with_topology(nodes, coordinator, lambda t: operate.force(t, gid, outcome, reason))
         print(f"{gid}: {ended}, recorded as heuristic")
         raise typer.Exit(PASS)
-    branches = _with_topology(nodes, coordinator, operate.look)
+    branches = with_topology(nodes, coordinator, operate.look)
     for branch in branches:
         _show(branch)
     print(f"{len(branches)} prepared" if branches else "nothing is prepared")
@@ -151,7 +152,7 @@ def regenerate(
 ) -> None:
     """Make procedures and triggers fit a published table again, after an ALTER TABLE."""
     schema, name = _table(table)
-    _with_topology(nodes, None, lambda t: t.regenerate(name, schema=schema))
+    with_topology(nodes, None, lambda t: t.regenerate(name, schema=schema))
     print(f"{schema}.{name}: procedures and triggers are new")
 
 
@@ -159,7 +160,7 @@ def activate(
     subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")], nodes: Nodes
 ) -> None:
     """Activate a subscription again, once what stood in its way is gone."""
-    _with_topology(nodes, None, lambda t: t.activate(subscriber))
+    with_topology(nodes, None, lambda t: t.activate(subscriber))
     print(f"{subscriber}: active")
 
 

@@ -48,11 +48,11 @@ class Distribution(Registration):
 
     async def distributes_already(self) -> bool:
         """Somebody subscribes, so that the distribution database knows the Publisher."""
-        return self.distribute and bool(await self.distribution_subscribers())
+        return bool(await self.distribution_subscribers())
 
     async def distribution_subscribers(self) -> list[str]:
         """The Subscribers that have an agent, as the distribution database knows them."""
-        if not self.distribute:
+        if not await self.can_distribute():
             return []
         found = await agents(await self.admin(self.distribution))
         return [

@@ -103,6 +103,8 @@ class Inspection(Replication):
 
     async def distribution_status(self) -> DistributionStatus:
         """How far the log reader and the agents are, and how the slot is."""
+        if not await self.can_distribute():
+            return DistributionStatus(reader=None, slot=None, agents=())
         distribution = await self.admin(self.distribution)
         mine = [each for each in await readers(distribution) if each.publisher == self.publisher]
         return DistributionStatus(
@@ -135,13 +137,18 @@ class Inspection(Replication):
         )
 
     async def validate(
-        self, *subscribers: str, tables: Sequence[str] = (), repair: bool = False
+        self,
+        *subscribers: str,
+        tables: Sequence[str] = (),
+        repair: bool = False,
+        drive: bool = True,
     ) -> list[Verdict]:
         """Compare Subscribers (all) with the Publisher while both go on; see `sim.validation`.
 
         Args:
             tables: ``table`` or ``schema.table``; none: all.
             repair: give rows that differ the Publisher's state.
+            drive: deliver meanwhile; False: agents run elsewhere.
         """
         found: list[Verdict] = []
         for subscriber in subscribers or await self.distribution_subscribers():

@@ -7,6 +7,7 @@ one. Knows neither the log reader nor the agents.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from publisher import publication, slot
 from publisher.distribution import registry
@@ -28,17 +29,20 @@ where d.id = %(publisher)s
 group by d.read_to
 """
 
+_PUBLISHER = "select id, slot from msrepl.mspublisher_databases where publisher = %s"
+
 
 class Registration(Wiring):
     """A topology whose Publisher, articles and subscriptions the distribution database knows."""
 
     #: How long a first subscription waits for transactions that are open anywhere in the cluster.
     slot_timeout_ms = 30_000
+    _slot = ""
 
     @property
     def slot(self) -> str:
         """The replication slot in the Publisher's database."""
-        return names.slot(self.name, self.node(self.publisher).database)
+        return self._slot or names.slot(self.name, self.node(self.publisher).database)
 
     async def register(self) -> int:
         """Let the distribution database know the Publisher and its articles, as they are now.
@@ -75,13 +79,25 @@ class Registration(Wiring):
         Raises:
             ConfigurationError: it is not known there: nobody subscribes, or nothing is distributed.
         """
-        found = None
-        if self.distribute:
-            found = await registry.publisher_id(await self.admin(self.distribution), self.publisher)
-        if found is None:
+        rows: list[tuple[Any, ...]] = []
+        if await self.can_distribute():
+            rows = await self.execute(self.distribution, _PUBLISHER, (self.publisher,))
+        if not rows:
             why = "subscribe first" if self.distribute else "the topology was made without"
             raise ConfigurationError(f"{self.publisher!r} distributes nothing: {why}")
-        return found
+        number, self._slot = rows[
+            0
+        ]  # of a topology that is there already the slot's name is not ours
+        return int(number)
+
+    async def can_distribute(self) -> bool:
+        """There is a distribution database."""
+        if self.distribute and self._attach:
+            rows = await self.execute(
+                self.distribution, "select to_regclass('msrepl.mspublisher_databases') is not null"
+            )
+            self.distribute = bool(rows[0][0])
+        return self.distribute
 
     async def choose(self, filters: Mapping[str, str]) -> list[DistributedArticle]:
         """The articles that a Subscriber gets: where it has a filter, an article of its own for that.

@@ -98,7 +98,7 @@ class DistributionAgent:
         """The position that the distribution database was told."""
         self._reported_at = 0.0
         self._ended = False
-        """The last row of history says that it went well."""
+        """The last row of history says how it ended."""
 
     # -- connections ------------------------------------------------------------------------------
 

@@ -1,0 +1,79 @@
+"""``twopc agent``: the log reader and the distribution agents, each as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from sim.cli.operate import Nodes, parse_nodes
+
+agent = typer.Typer(
+    help="Run the log reader, or a Subscriber's distribution agent, until Ctrl-C or SIGTERM.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Once = Annotated[bool, typer.Option("--once", help="Do what there is to do now, and end.")]
+
+
+@agent.command("log-reader")
+def log_reader(nodes: Nodes, once: Once = False) -> None:
+    """Read the Publisher's log into the distribution database.
+
+    Needs two nodes (or one, if they share a database): the Publisher under its name, and the distribution
+    database. A role with REPLICATION that may store is enough.
+    """
+    from sim.standing import read_log
+
+    read = asyncio.run(read_log(parse_nodes(nodes), once=once))
+    if read is not None:
+        print(f"{read.transactions} transactions, {read.commands} commands, up to {read.position}")
+
+
+@agent.command("distribution")
+def distribution(
+    subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")],
+    nodes: Nodes,
+    publisher: Annotated[
+        str | None, typer.Option(help="Whose changes, if there are several Publishers.")
+    ] = None,
+    batch: Annotated[int, typer.Option(help="CommitBatchSize: transactions to a commit.")] = 100,
+    threshold: Annotated[
+        int, typer.Option(help="CommitBatchThreshold: commands to a commit.")
+    ] = 1000,
+    streams: Annotated[int, typer.Option(help="SubscriptionStreams: connections, 1 to 64.")] = 1,
+    skip_errors: Annotated[
+        str,
+        typer.Option(metavar="20598:2627:…", help="SkipErrors: errors that drop a transaction."),
+    ] = "",
+    polling_ms: Annotated[
+        int, typer.Option(help="PollingInterval, in milliseconds; news wakes it earlier.")
+    ] = 5000,
+    once: Once = False,
+) -> None:
+    """Bring to a Subscriber what is in the distribution database.
+
+    Needs two nodes, the Subscriber under its name and the distribution database; it may run beside either.
+    """
+    from sim.standing import agent_config
+    from subscriber.distribution_agent import Profile, main
+
+    profile = Profile(
+        commit_batch_size=batch,
+        commit_batch_threshold=threshold,
+        subscription_streams=streams,
+        skip_errors=tuple(error for error in skip_errors.split(":") if error),
+        polling_interval_ms=polling_ms,
+    )
+    config = asyncio.run(
+        agent_config(
+            parse_nodes(nodes), subscriber, publisher=publisher, profile=profile, once=once
+        )
+    )
+    done = main(config)
+    skipped = f", {done.skipped} left out" if done.skipped else ""
+    print(
+        f"{done.transactions} transactions, {done.commands} commands in {done.batches} commits{skipped}, "
+        f"up to {done.position}"
+    )

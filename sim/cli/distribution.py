@@ -1,0 +1,179 @@
+"""``twopc status, browse, sync, validate, tracer``: distribution on servers that are running."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sim.cli.exits import LIVENESS, PASS, SAFETY
+from sim.cli.operate import CoordinatorName, Nodes, with_topology
+
+if TYPE_CHECKING:
+    from publisher.distribution import AgentStatus, BrowsedCommand
+    from sim.topology.inspection import DistributionStatus
+
+Subscribers = Annotated[
+    list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="None: every Subscriber.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One line of JSON each.")]
+
+tracer = typer.Typer(
+    help="Measure how long a transaction takes to each Subscriber.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def status(nodes: Nodes, coordinator: CoordinatorName = None, as_json: Json = False) -> None:
+    """Say how far the log reader and every agent are, and what is wrong with them."""
+    found: DistributionStatus = with_topology(nodes, coordinator, lambda t: t.distribution_status())
+    if as_json:
+        print(json.dumps(_plain(found), default=str))
+    else:
+        _show_reader(found)
+        for agent in found.agents:
+            _show_agent(agent)
+    raise typer.Exit(LIVENESS if _bad(found) else PASS)
+
+
+def _bad(found: DistributionStatus) -> bool:
+    slot = found.slot
+    lost = found.reader is not None and (slot is None or slot.problem is not None)
+    stopped = any(a.runstatus == "failed" or a.subscription == "inactive" for a in found.agents)
+    return lost or stopped or bool(found.reader and found.reader.last_error)
+
+
+def _show_reader(found: DistributionStatus) -> None:
+    reader, slot = found.reader, found.slot
+    if reader is None:
+        print("nobody subscribes: there is nothing to distribute")
+        return
+    print(f"log reader of {reader.publisher}: read to {reader.read_to}", end="")
+    print(f", last commit {reader.last_commit:%Y-%m-%d %H:%M:%S}" if reader.last_commit else "")
+    print(f"  stored: {reader.transactions} transactions, {reader.commands} commands")
+    if slot is None:
+        print(f"  slot {reader.slot}: it is gone; every subscription must be initialised anew")
+    else:
+        reads = f"read by pid {slot.active_pid}" if slot.active else "nobody reads it"
+        print(
+            f"  slot {slot.name}: {reads}, {slot.lag_bytes} bytes not read, {slot.retained_bytes} kept"
+            f" ({slot.wal_status})"
+        )
+        if slot.problem:
+            print(f"  {slot.problem}")
+    if reader.last_error:
+        print(f"  last error: {reader.last_error}")
+
+
+def _show_agent(agent: AgentStatus) -> None:
+    print(f"agent of {agent.subscriber}: {agent.runstatus}, subscription {agent.subscription}")
+    waiting = f"{agent.waiting_transactions} transactions wait"
+    late = f", the oldest for {agent.lag_s:.1f} s" if agent.lag_s is not None else ""
+    rate = f", {agent.commands_per_s:.0f} commands/s" if agent.commands_per_s else ""
+    print(f"  delivered to {agent.delivered}; {waiting}{late}{rate}")
+    if agent.last_error:
+        print(f"  last error: {agent.last_error}")
+
+
+def browse(
+    nodes: Nodes,
+    coordinator: CoordinatorName = None,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="LSN", help="First position.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="LSN", help="Last position.")] = None,
+    article: Annotated[str | None, typer.Option(help="TABLE or SCHEMA.TABLE, or a number.")] = None,
+    command: Annotated[
+        int | None, typer.Option(help="One command of the transaction at --from and --to.")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="How many commands at most.")] = 1000,
+    as_json: Json = False,
+) -> None:
+    """Print the stored commands readably, the bitmask decoded (sp_browsereplcmds)."""
+
+    async def look(topology: Any) -> list[BrowsedCommand]:
+        found: list[BrowsedCommand] = await topology.browse(
+            seqno_start=start,
+            seqno_end=end,
+            article=int(article) if article and article.isdecimal() else article,
+            command_id=command,
+            limit=limit,
+        )
+        return found
+
+    last = ""
+    for each in with_topology(nodes, coordinator, look):
+        if as_json:
+            print(json.dumps(_plain(each), default=str))
+            continue
+        if each.xact_seqno != last:
+            origin = each.originator or "the Publisher"
+            print(f"{each.xact_seqno}  {each.entry_time:%Y-%m-%d %H:%M:%S.%f}  from {origin}")
+            last = each.xact_seqno
+        print(f"  {each.command_id:>4}  {each.statement}")
+
+
+def sync(
+    nodes: Nodes, subscribers: Subscribers = None, coordinator: CoordinatorName = None
+) -> None:
+    """Deliver now what is committed at the Publisher, where no agents run by themselves."""
+    done = with_topology(nodes, coordinator, lambda t: t.sync(*(subscribers or ())))
+    for name, each in done.items():
+        print(f"{name}: {each.transactions} transactions, {each.commands} commands")
+
+
+def validate(
+    nodes: Nodes,
+    subscribers: Subscribers = None,
+    coordinator: CoordinatorName = None,
+    table: Annotated[
+        list[str] | None, typer.Option(help="TABLE or SCHEMA.TABLE; none: every one.")
+    ] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Give rows that differ the Publisher's state.")
+    ] = False,
+    drive: Annotated[
+        bool, typer.Option("--drive", help="Deliver meanwhile, where no agents run.")
+    ] = False,
+) -> None:
+    """Compare Subscribers' rows with the Publisher's while both go on, and name the keys that differ."""
+    verdicts = with_topology(
+        nodes,
+        coordinator,
+        lambda t: t.validate(*(subscribers or ()), tables=table or (), repair=repair, drive=drive),
+    )
+    for verdict in verdicts:
+        for number, text in verdict.messages():
+            print(f"{number}: {text}")
+        for line in verdict.named():
+            print(f"  {line}")
+        if verdict.repaired:
+            print(f"  {len(verdict.repaired)} rows repaired")
+    raise typer.Exit(PASS if all(v.passed or v.repaired for v in verdicts) else SAFETY)
+
+
+@tracer.command("post")
+def tracer_post(nodes: Nodes, coordinator: CoordinatorName = None) -> None:
+    """Post a token into the log (sp_posttracertoken)."""
+    token = with_topology(nodes, coordinator, lambda t: t.post_tracer_token())
+    print(f"tracer token {token.id} posted")
+
+
+@tracer.command("history")
+def tracer_history(
+    nodes: Nodes,
+    token: Annotated[int | None, typer.Argument(help="Its number; none: all.")] = None,
+    coordinator: CoordinatorName = None,
+) -> None:
+    """Show where tokens are, the latest first (sp_helptracertokenhistory)."""
+    for each in with_topology(nodes, coordinator, lambda t: t.tracer_history(tracer_id=token)):
+        print(each)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it."""
+    from dataclasses import asdict
+
+    return asdict(value)

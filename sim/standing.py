@@ -1,0 +1,157 @@
+"""The log reader and an agent as processes of their own, from the connection strings of the nodes.
+
+What a database is, and what the slot is called, is read from the databases themselves. Knows no topology:
+the roles of the log reader and the agents can do this, and see no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+
+from publisher.log_reader import LogReader, Read
+from subscriber.distribution_agent import Config, Profile
+from twopc.errors import ConfigurationError
+
+_WHAT = """
+select to_regclass('msrepl.mspublisher_databases') is not null,
+       to_regclass('msrepl.sysarticles') is not null,
+       to_regclass('msrepl.msreplication_subscriptions') is not null
+"""
+_PUBLISHERS = "select publisher, slot from msrepl.mspublisher_databases order by 1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What the nodes given are."""
+
+    distribution: str
+    """Connection string of the distribution database."""
+    slots: Mapping[str, str]
+    """The slot of each Publisher that it knows."""
+    subscribers: tuple[str, ...]
+
+
+async def _look(nodes: Mapping[str, str]) -> _Found:
+    """Find the distribution database among the nodes, and what it knows.
+
+    Raises:
+        ConfigurationError: a node cannot be reached, or none is a distribution database.
+    """
+    if not nodes:
+        raise ConfigurationError("name the nodes: --node pub=DSN --node distribution=DSN ...")
+    distribution, slots, subscribers = "", {}, []
+    for name, dsn in nodes.items():
+        try:
+            connection: AsyncConnection[Any] = await AsyncConnection.connect(
+                dsn, autocommit=True, connect_timeout=5
+            )
+        except psycopg.Error as error:
+            raise ConfigurationError(f"node {name!r}: {error}") from None
+        async with connection:
+            row = await (await connection.execute(_WHAT)).fetchone()
+            assert row is not None
+            if row[0]:
+                distribution = dsn
+                cursor = await connection.execute(_PUBLISHERS)
+                slots = dict(await cursor.fetchall())
+            if row[2]:
+                subscribers.append(name)
+    if not distribution:
+        raise ConfigurationError(
+            f"none of {', '.join(nodes)} holds a distribution database: add --node distribution=DSN"
+        )
+    return _Found(distribution=distribution, slots=slots, subscribers=tuple(subscribers))
+
+
+async def read_log(nodes: Mapping[str, str], *, once: bool = False) -> Read | None:
+    """Run a Publisher's log reader until SIGINT or SIGTERM.
+
+    Args:
+        nodes: the Publisher and the distribution database, by their names; they may be one database.
+        once: store what is there, and end.
+
+    Returns:
+        What was stored, if `once`.
+
+    Raises:
+        ConfigurationError: none of the nodes is a Publisher that the distribution database knows; the
+            slot is gone, or read by somebody else.
+    """
+    found = await _look(nodes)
+    publishers = [name for name in nodes if name in found.slots]
+    if len(publishers) != 1:
+        known = ", ".join(found.slots) or "none: subscribe first"
+        raise ConfigurationError(
+            f"{len(publishers)} of {', '.join(nodes)} are Publishers of this distribution database; it "
+            f"must be one; it knows {known}"
+        )
+    reader = LogReader(
+        publisher=publishers[0],
+        publisher_dsn=nodes[publishers[0]],
+        distribution_dsn=found.distribution,
+        slot=found.slots[publishers[0]],
+    )
+    try:
+        if once:
+            return await reader.run_once()
+        await reader.run(_stopped_by_signals())
+        return None
+    finally:
+        await reader.close()
+
+
+def _stopped_by_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+async def agent_config(
+    nodes: Mapping[str, str],
+    subscriber: str,
+    *,
+    publisher: str | None,
+    profile: Profile,
+    once: bool,
+) -> Config:
+    """What a Subscriber's agent needs to run; see `subscriber.distribution_agent.main`.
+
+    Args:
+        nodes: the Subscriber and the distribution database.
+        publisher: None: the only one that the distribution database knows.
+
+    Raises:
+        ConfigurationError: the Subscriber is not among the nodes, or is none; or it is not clear whose
+            changes it is to get.
+    """
+    found = await _look(nodes)
+    if subscriber not in nodes:
+        raise ConfigurationError(f"say where {subscriber!r} is: --node {subscriber}=DSN")
+    if subscriber not in found.subscribers:
+        raise ConfigurationError(
+            f"node {subscriber!r}: nothing is distributed to this database: subscribe it first"
+        )
+    if publisher is None and len(found.slots) != 1:
+        raise ConfigurationError(
+            "the distribution database knows several Publishers: say --publisher "
+            f"{' or '.join(found.slots)}"
+            if found.slots
+            else "the distribution database knows no Publisher: subscribe first"
+        )
+    return Config(
+        subscriber=subscriber,
+        publisher=publisher or next(iter(found.slots)),
+        distribution_dsn=found.distribution,
+        subscriber_dsn=nodes[subscriber],
+        profile=profile,
+        once=once,
+    )

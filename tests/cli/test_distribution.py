@@ -1,0 +1,186 @@
+"""Distribution on the command line: agents as processes, and what shows how they are."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+
+from sim import Topology
+from tests.cli.test_operate import ROOT, twopc
+from twopc.server import Server
+from twopc.server.waiting import wait_for
+
+BALANCES = "select id, balance from account order by id"
+
+
+class Shop:
+    """A Publisher with two Subscribers, whose topology's process is gone."""
+
+    def __init__(self, server: Server, dsns: dict[str, str]) -> None:
+        self.server = server
+        self.dsns = dsns
+
+    def nodes(self, *names: str) -> list[str]:
+        """``--node`` options (of every node)."""
+        return [w for name in names or self.dsns for w in ("--node", f"{name}={self.dsns[name]}")]
+
+    def rows(self, node: str, query: str) -> list[tuple[object, ...]]:
+        """A query at a node."""
+        with psycopg.connect(self.dsns[node]) as connection:
+            return connection.execute(query.encode()).fetchall()
+
+    def execute(self, node: str, statement: str) -> None:
+        """A statement at a node, as its administrator."""
+        with psycopg.connect(self.dsns[node], autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+
+@pytest.fixture
+async def shop(server: Server, make_database: Callable[[], object]) -> Shop:
+    dsns = {name: make_database().dsn for name in ("pub", "here", "there", "distribution")}
+    async with Topology(
+        subscribers=("here", "there"), dsns=dsns, name=f"shop{id(dsns)}", keep=True
+    ) as topology:
+        await topology.execute("pub", "create table account (id int primary key, balance int)")
+        await topology.execute("pub", "insert into account values (1, 100), (2, 100)")
+        await topology.publish("account")
+        for name in ("here", "there"):
+            await topology.subscribe(name)
+        await topology.run("here", "update account set balance = 90 where id = 1")
+    return Shop(server, dsns)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts commands that run until they are told to end."""
+    running: list[subprocess.Popen[str]] = []
+
+    def begin(*words: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sim", *words],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        running.append(process)
+        return process
+
+    yield begin
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def test_agents_run_by_themselves_and_end_when_asked(
+    shop: Shop, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    """The log reader and two agents, three processes: a change arrives, and SIGTERM ends each in order."""
+    processes = [
+        start("agent", "log-reader", *shop.nodes("pub", "distribution")),
+        start("agent", "distribution", "here", *shop.nodes("here", "distribution")),
+        start(
+            "agent", "distribution", "there", "--streams", "2", *shop.nodes("there", "distribution")
+        ),
+    ]
+
+    wait_for(
+        lambda: shop.rows("there", BALANCES) == [(1, 90), (2, 100)],
+        what="the change to arrive",
+        timeout_s=60,
+    )
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    ended = [process.communicate(timeout=30) for process in processes]
+
+    assert [process.returncode for process in processes] == [0, 0, 0], ended
+    assert "1 transactions, 1 commands" in ended[2][0]
+    assert "0 transactions, 0 commands" in ended[1][0]  # its own is not sent back
+
+
+def test_status_browse_validate_and_tokens(shop: Shop) -> None:
+    """What a person looks at, before and after delivery."""
+    posted = twopc("tracer", "post", *shop.nodes())
+    read = twopc("agent", "log-reader", "--once", *shop.nodes("pub", "distribution"))
+    before = twopc("status", *shop.nodes())
+    browsed = twopc("browse", "--article", "account", *shop.nodes())
+    synced = twopc("sync", *shop.nodes())
+    after = json.loads(twopc("status", "--json", *shop.nodes()).stdout)
+    tokens = twopc("tracer", "history", *shop.nodes())
+
+    assert (posted.returncode, posted.stdout) == (0, "tracer token 1 posted\n")
+    assert read.stdout.startswith("2 transactions, 2 commands, up to ")
+    assert before.returncode == 0, before.stderr
+    assert "agent of there: never started, subscription active" in before.stdout
+    assert "2 transactions wait, the oldest for" in before.stdout
+    assert "{VCALL sp_msupd_account (,90,'" in browsed.stdout
+    assert "-- changes balance, msrepl_tran_version" in browsed.stdout
+    assert "there: 2 transactions, 1 commands" in synced.stdout
+    assert [agent["waiting_transactions"] for agent in after["agents"]] == [0, 0]
+    assert tokens.stdout.count("tracer token 1 to ") == 2
+    assert "Pending" not in tokens.stdout
+
+
+def test_a_row_that_differs_is_named_and_repaired(shop: Shop) -> None:
+    """Exit code 1 and the key; then 0, and the row is the Publisher's."""
+    shop.execute(
+        "there",
+        "set session_replication_role = replica; update account set balance = 5 where id = 2",
+    )
+
+    found = twopc("validate", "there", "--drive", *shop.nodes())
+    repaired = twopc("validate", "there", "--drive", "--repair", *shop.nodes())
+    again = twopc("validate", "--drive", *shop.nodes())
+
+    assert found.returncode == 1, found.stderr
+    assert "20574: Subscriber 'there' subscription to article 'account' failed" in found.stdout
+    assert "changed (id = 2)" in found.stdout
+    assert (repaired.returncode, again.returncode) == (0, 0), repaired.stdout
+    assert shop.rows("there", BALANCES) == [(1, 90), (2, 100)]
+
+
+def test_an_agent_that_cannot_go_on_says_why(shop: Shop) -> None:
+    """Transaction, command, table and key; exit code 1, and 6 from `status`; skipped if it is asked to."""
+    shop.execute(
+        "there", "set session_replication_role = replica; delete from account where id = 1"
+    )
+    twopc("agent", "log-reader", "--once", *shop.nodes("pub", "distribution"))
+    there = shop.nodes("there", "distribution")
+
+    failed = twopc("agent", "distribution", "there", "--once", *there)
+    status = twopc("status", *shop.nodes())
+    skipped = twopc(
+        "agent", "distribution", "there", "--once", "--skip-errors", "20598:2627", *there
+    )
+
+    assert failed.returncode == 1
+    assert "20598" in failed.stderr
+    assert "table account, id = 1" in failed.stderr
+    assert "{CALL sp_msupd_account (" in failed.stderr
+    assert status.returncode == 6
+    assert "agent of there: failed" in status.stdout
+    assert skipped.returncode == 0, skipped.stderr
+    assert "1 left out" in skipped.stdout
+
+
+def test_mistakes_are_named(shop: Shop) -> None:
+    """Object and remedy, and the exit code for what is not there."""
+    neither = twopc("agent", "log-reader", *shop.nodes("pub"))
+    nobody = twopc("agent", "log-reader", *shop.nodes("here", "distribution"))
+    missing = twopc("agent", "distribution", "there", *shop.nodes("here", "distribution"))
+    wrong = twopc("agent", "distribution", "pub", *shop.nodes("pub", "distribution"))
+    unknown = twopc("sync", "nowhere", *shop.nodes())
+
+    assert [each.returncode for each in (neither, nobody, missing, wrong, unknown)] == [4] * 5
+    assert "add --node distribution=DSN" in neither.stderr
+    assert "it knows pub" in nobody.stderr
+    assert "say where 'there' is: --node there=DSN" in missing.stderr
+    assert "subscribe it first" in wrong.stderr
+    assert "'nowhere' does not subscribe; Subscribers are here, there" in unknown.stderr
