@@ -296,6 +296,13 @@ class Ends:
             assert running is None or not running.done(), running
             assert time.monotonic() < deadline, f"{await self.position()} < {position}"
 
+    async def until_event(self, event: str, count: int) -> None:
+        """Wait until the agent's history has so many rows of an event."""
+        query = """
+            select count(*) from msrepl.msdistribution_history where subscriber = %s and event = %s
+        """
+        await self._until(query, (SUBSCRIBER, event), lambda seen: seen[0] >= count)
+
     async def _until(
         self, query: str, params: tuple[Any, ...], enough: Callable[[tuple[Any, ...]], bool]
     ) -> None:
