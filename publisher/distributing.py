@@ -226,7 +226,7 @@ def filter_texts(table: Table, article_id: int, condition: str, owner: str) -> l
     """The type and the function by which images of a table's rows are looked at."""
     name = names.article_name(table.schema, table.name)
     logged = [column for column in table.columns if column.takes_values]
-    sent, image, place, held = _free_names(table)
+    sent, image, place = _free_names(table)
     return [
         render(
             "publisher",
@@ -244,7 +244,6 @@ def filter_texts(table: Table, article_id: int, condition: str, owner: str) -> l
             sent=sql.Identifier(sent),
             image=sql.Identifier(image),
             place=sql.Identifier(place),
-            held=sql.Identifier(held),
             rows=_rows(table, sql.Identifier(sent, image), condition),
             alias=sql.Identifier(table.name),
             condition=f.raw(condition),
@@ -258,7 +257,7 @@ def _free_names(table: Table) -> list[str]:
     """Names that neither the table nor a column of it has."""
     taken = {table.name, *(column.name for column in table.columns)}
     found = []
-    for name in ("sent", "image", "place", "held"):
+    for name in ("sent", "image", "place"):
         while name in taken:
             name += "_"
         found.append(name)

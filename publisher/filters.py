@@ -50,15 +50,15 @@ class RowFilters:
         for key, places in by_relation.items():
             for article in self._builder.filtered(relations[key]):
                 images = _images(article, [changes[place] for place in places])
-                belong = await self._ask(article, images)
-                for at, place in enumerate(places):
-                    found[place].append((bool(belong[2 * at]), bool(belong[2 * at + 1])))
+                belong = iter(await self._ask(article, images))
+                for place in places:
+                    change = changes[place]
+                    old = change.old is not None and next(belong)
+                    found[place].append((old, change.new is not None and next(belong)))
         return list(found)
 
-    async def _ask(
-        self, article: DistributedArticle, images: list[str | None]
-    ) -> list[bool | None]:
-        belong: list[bool | None] = []
+    async def _ask(self, article: DistributedArticle, images: list[str]) -> list[bool]:
+        belong: list[bool] = []
         for start in range(0, len(images), _IMAGES_MAX):
             part = images[start : start + _IMAGES_MAX]
             try:
@@ -79,8 +79,8 @@ class RowFilters:
         return belong
 
 
-def _images(article: DistributedArticle, changes: Sequence[Change]) -> list[str | None]:
-    """Old and new image of each change, as texts of the row type that the filter takes."""
+def _images(article: DistributedArticle, changes: Sequence[Change]) -> list[str]:
+    """The images that each change has, the old one first, as texts of the row type that the filter takes."""
     relation = changes[0].relation
     kept = [
         place
@@ -88,7 +88,7 @@ def _images(article: DistributedArticle, changes: Sequence[Change]) -> list[str 
         if column.name not in article.generated
     ]
     version = next(p for p, c in enumerate(relation.columns) if c.name == VERSION_COLUMN)
-    images: list[str | None] = []
+    images: list[str] = []
     for change in changes:
         if change.operation != "ins" and (change.old is None or change.old[version] is None):
             raise ArticleError(
@@ -97,7 +97,8 @@ def _images(article: DistributedArticle, changes: Sequence[Change]) -> list[str 
                 "it, and reinitialise its subscriptions"
             )
         images += [
-            None if image is None else record_text([image[place] for place in kept]).decode()
+            record_text([image[place] for place in kept]).decode()
             for image in (change.old, change.new)
+            if image is not None
         ]
     return images
