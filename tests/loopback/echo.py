@@ -14,6 +14,7 @@ import random
 import sys
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from sim.topology import Topology
 from tests.loopback.count import Delivered, count
@@ -76,10 +77,12 @@ class Restarts:
         )
 
 
-async def run(topology: Topology, *, transactions: int, seed: str, restart_every: int) -> Outcome:
+async def run(
+    topology: Topology, *, transactions: int, seed: str, restart_every: int, streams: int = 1
+) -> Outcome:
     """Play, wait until everything is delivered, and count."""
     outcome = Outcome()
-    await make(topology)
+    await make(topology, streams=streams)
     await topology.start_agents()
     restarts = Restarts(topology, restart_every, seed)
     try:
@@ -99,13 +102,11 @@ async def run(topology: Topology, *, transactions: int, seed: str, restart_every
     return outcome
 
 
-async def main(transactions: int, subscribers: int, seed: str, restart_every: int) -> Outcome:
+async def main(subscribers: int, **options: Any) -> Outcome:
     """A run on a server of its own."""
     names = [f"sub{number}" for number in range(1, subscribers + 1)]
     async with Topology(subscribers=names) as topology:
-        return await run(
-            topology, transactions=transactions, seed=seed, restart_every=restart_every
-        )
+        return await run(topology, **options)
 
 
 def told(outcome: Outcome, seconds: float) -> str:
@@ -128,10 +129,9 @@ if __name__ == "__main__":
     parser.add_argument("--subscribers", type=int, default=4)
     parser.add_argument("--restart-every", type=int, default=500)
     parser.add_argument("--seed", default="1")
+    parser.add_argument("--streams", type=int, default=1)
     given = parser.parse_args()
     began = time.monotonic()
-    ended = asyncio.run(
-        main(given.transactions, given.subscribers, given.seed, given.restart_every)
-    )
+    ended = asyncio.run(main(**vars(given)))
     sys.stdout.write(told(ended, time.monotonic() - began) + "\n")
     sys.exit(0 if ended.passed else 1)

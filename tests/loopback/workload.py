@@ -18,6 +18,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from sim.topology import Topology
+from subscriber.distribution_agent import Profile
 from twopc.errors import RejectedError
 
 TABLES = """
@@ -226,13 +227,18 @@ class Client:
         self.live[table].remove(key)
 
 
-async def make(topology: Topology) -> None:
-    """Tables, subscriptions and the witnesses at the Subscribers."""
+async def make(topology: Topology, *, streams: int = 1) -> None:
+    """Tables, subscriptions and the witnesses at the Subscribers.
+
+    Args:
+        streams: over which each agent spreads its commands.
+    """
+    profile = Profile(subscription_streams=streams)
     await topology.execute(topology.publisher, TABLES)
     for table in TABLE_NAMES:
         await topology.publish(table)
     for subscriber in topology.subscribers:
-        await topology.subscribe(subscriber)
+        await topology.subscribe(subscriber, profile=profile)
         await topology.execute(subscriber, WITNESS)
     for table in TABLE_NAMES:
         await topology.regenerate(table)

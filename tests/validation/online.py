@@ -11,6 +11,7 @@ import itertools
 import sys
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from sim.topology import Topology
 from sim.validation import validate
@@ -47,14 +48,14 @@ class _EnoughError(Exception):
     """The validations are done: the writers may stop."""
 
 
-async def run(topology: Topology, *, validations: int, seed: str) -> Outcome:
+async def run(topology: Topology, *, validations: int, seed: str, streams: int = 1) -> Outcome:
     """Validate each Subscriber in turn while clients of every node write.
 
     Raises:
         AssertionError: a validation found rows that differ.
     """
     outcome = Outcome()
-    await make(topology)
+    await make(topology, streams=streams)
     await topology.start_agents()
     done = asyncio.Event()
 
@@ -81,11 +82,11 @@ async def run(topology: Topology, *, validations: int, seed: str) -> Outcome:
     return outcome
 
 
-async def main(validations: int, seed: str, subscribers: int) -> Outcome:
+async def main(subscribers: int, **options: Any) -> Outcome:
     """A run on servers of its own."""
     names = [f"sub{number}" for number in range(1, subscribers + 1)]
     async with Topology(subscribers=names) as topology:
-        return await run(topology, validations=validations, seed=seed)
+        return await run(topology, **options)
 
 
 if __name__ == "__main__":
@@ -93,9 +94,10 @@ if __name__ == "__main__":
     parser.add_argument("--validations", type=int, default=1000)
     parser.add_argument("--subscribers", type=int, default=2)
     parser.add_argument("--seed", default="1")
+    parser.add_argument("--streams", type=int, default=1)
     given = parser.parse_args()
     began = time.monotonic()
-    ended = asyncio.run(main(given.validations, given.seed, given.subscribers))
+    ended = asyncio.run(main(**vars(given)))
     sys.stdout.write(
         f"{ended.validations} validations of {len(TABLE_NAMES)} tables in {time.monotonic() - began:.0f} s, "
         f"{ended.rows} rows, {ended.looks} looks: {len(ended.alarms)} false alarms, "

@@ -1,0 +1,179 @@
+"""What is under way is no difference, what is damaged meanwhile is, and what was skipped is found."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from publisher.distribution import clean_up, kept
+from sim.topology import Topology
+from sim.validation import validate
+from subscriber.distribution_agent import Profile
+from tests.loopback.workload import Client, Ledger
+from tests.loopback.workload import make as make_workload
+from tests.validation.ends import ends
+from twopc.drivers.points import Points
+from twopc.errors import DeliveryError, SubscriptionError
+from twopc.validation import Verdict
+
+MakeTopology = Callable[..., Awaitable[Topology]]
+TABLE = """
+create table item (id int primary key, n int);
+insert into item select g, 0 from generate_series(1, 20) g;
+"""
+
+
+async def wired(make_topology: MakeTopology, **options: Any) -> Topology:
+    profile = options.pop("profile", None)
+    topology = await make_topology(**options)
+    await topology.execute("pub", TABLE)
+    await topology.publish("item")
+    for subscriber in topology.subscribers:
+        await topology.subscribe(subscriber, profile=profile)
+    return topology
+
+
+async def judged(topology: Topology, subscriber: str = "sub1", **options: Any) -> Verdict:
+    (found,) = await validate(
+        ends(topology, subscriber), advance=lambda: topology.sync(subscriber), **options
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("commit", "point"),
+    [
+        ("presumed_abort", "coordinator.before_commit(pub)"),
+        ("presumed_abort", "coordinator.before_commit(sub1)"),
+        ("presumed_abort", "coordinator.after_commit(pub)"),
+        ("presumed_abort", "coordinator.after_commit(sub1)"),
+        ("last_agent", "coordinator.after_prepare(pub)"),
+    ],
+)
+async def test_between_two_sites(make_topology: MakeTopology, commit: str, point: str) -> None:
+    """An own transaction that only one of them has committed: inserted, changed and deleted rows."""
+    points, found = Points(), []
+    topology = await wired(make_topology, subscribers=("sub1",), points=points)
+
+    async def look(_: str) -> None:
+        found.append(await judged(topology))
+
+    points.arm(point, look)
+    async with topology.transaction("sub1", commit=commit) as transaction:
+        await transaction.execute("update item set n = 1 where id < 5")
+        await transaction.execute("delete from item where id = 7")
+        await transaction.execute("update item set id = 100 where id = 8")
+        await transaction.execute("insert into item values (101, 1)")
+    assert [verdict.passed for verdict in found] == [True]
+    last = await judged(topology)
+    assert last.passed
+    assert not last.undecided
+    assert last.actual.rows == 20
+
+
+async def test_a_branch_that_does_not_end_is_told(make_topology: MakeTopology) -> None:
+    """Committed at the Subscriber, prepared at the Publisher: what it changed there cannot be known yet."""
+    points = Points()
+    topology = await wired(make_topology, subscribers=("sub1",), points=points)
+
+    async def look(_: str) -> None:
+        with pytest.raises(
+            SubscriptionError, match=r"to finish its branches at the Publisher.*indoubt"
+        ):
+            await judged(topology, timeout_s=0.3)
+
+    points.arm("coordinator.before_commit(pub)", look)
+    async with topology.transaction("sub1", commit="last_agent") as transaction:
+        await transaction.execute("update item set n = 1")
+    assert (await judged(topology)).passed
+
+
+async def test_damage_among_writers(make_topology: MakeTopology) -> None:
+    """Exactly the damaged rows are found, and mended, while everybody writes."""
+    topology = await make_topology(subscribers=("sub1", "sub2"))
+    await make_workload(topology)
+    await topology.execute(
+        "pub", "insert into item (id, token) select -g, 0 from generate_series(1, 50) g"
+    )
+    await topology.start_agents()
+    await topology.sync()
+    ledger, clients = Ledger(), []
+    for number, node in enumerate(["sub1", "pub"], 1):
+        clients.append(Client(topology, node, ledger, number=number, seed="damage"))
+    try:
+        for turn in range(1, 4):
+            await topology.execute(
+                "sub2",
+                "begin; set local session_replication_role = replica;"
+                f"delete from item where id = -{turn}; update item set n = 9 where id = -{turn + 10};"
+                f"insert into item (id, token) values (-{turn + 100}, 0); commit",
+            )
+            for client in clients * 5:
+                await client.run_once()
+            found = await validate(ends(topology, "sub2"), repair=True)
+            item, line = found
+            assert set(item.named()) == {
+                f"missing (id = -{turn})",
+                f"extra (id = -{turn + 100})",
+                f"changed (id = -{turn + 10})",
+            }
+            assert len(item.repaired) == 3
+            assert line.passed
+            for client in clients * 5:
+                await client.run_once()
+    finally:
+        await topology.stop_agents()
+        for client in clients:
+            await client.close()
+    await topology.sync()
+    await topology.assert_converged("item", "line")
+    assert ledger.transactions > 20
+
+
+async def test_a_skipped_transaction_is_found(make_topology: MakeTopology) -> None:
+    """A row is gone at the Subscriber, its change cannot be applied (20598), is skipped, and found missing."""
+    topology = await wired(
+        make_topology, subscribers=("sub1",), profile=Profile(skip_errors=("20598",))
+    )
+    await topology.execute(
+        "sub1",
+        "begin; set local session_replication_role = replica; delete from item where id = 3; commit",
+    )
+    await topology.execute("pub", "update item set n = 5 where id in (3, 4)")
+    await topology.sync()
+    found = await judged(topology, repair=True)
+    # the transaction was dropped as a whole
+    assert found.named() == ["missing (id = 3)", "changed (id = 4)"]
+    assert (await judged(topology)).passed
+    await topology.assert_converged("item")
+
+
+async def test_repair_lets_a_stopped_agent_go_on(make_topology: MakeTopology) -> None:
+    """Without skipping, the agent stops before the change; validation cannot come so far, and says so."""
+    topology = await wired(make_topology, subscribers=("sub1",))
+    await topology.execute(
+        "sub1",
+        "begin; set local session_replication_role = replica; delete from item where id = 3; commit",
+    )
+    await topology.execute("pub", "update item set n = 5 where id = 3")
+    with pytest.raises(DeliveryError, match="20598"):
+        await topology.sync()
+    with pytest.raises(DeliveryError, match="20598"):
+        await judged(topology)
+
+
+async def test_clean_up_waits_for_a_validation(make_topology: MakeTopology) -> None:
+    """What is stored is read by transaction, so it stays until the validation is over."""
+    topology = await wired(make_topology, subscribers=("sub1",))
+    await topology.execute("pub", "update item set n = 1")
+    await topology.sync()
+    node = topology.node(topology.distribution)
+    async with await node.connect() as reading, await node.connect() as cleaning:
+        async with kept(reading):
+            done = await clean_up(cleaning)
+            assert (done.held, done.transactions) == (True, 0)
+        done = await clean_up(cleaning)
+        assert not done.held
+        assert done.transactions >= 1
