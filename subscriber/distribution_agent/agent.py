@@ -249,9 +249,9 @@ class DistributionAgent:
                         await self._say("retry", error)
                     await self._wait(patience.clash_wait_ms)
                 except _PASSING as error:
+                    wait_ms = patience.failed(error, self.subscriber)
                     await self._say("retry", error)
                     await self._disconnect()
-                    wait_ms = patience.failed(error, self.subscriber)
                     logger.warning("agent tries again", error=str(error), wait_ms=wait_ms)
                     await self._wait(wait_ms, until=stop)
         except DeliveryError as error:

@@ -21,6 +21,7 @@ _DUPLICATE = "23505"
 #: resources, an operator's intervention, the system.
 _PASSING = ("08", "40", "53", "57", "58")
 _LOCK_TIMEOUT = "55P03"
+_ENDS_TRANSACTION = "2D000"
 _CALLS = {
     CommandType.INSERT: OPERATIONS[0],
     CommandType.UPDATE: OPERATIONS[1],
@@ -129,6 +130,11 @@ def delivery_error(
     called = f"{number} " if number and str(number) not in report.message else ""
     text = f": {culprit.text}" if culprit.text else ""
     hint = f" {report.hint.rstrip('.')}." if report.hint else ""
+    if report.sqlstate == _ENDS_TRANSACTION:
+        hint = (
+            " The agent commits whole transactions of the Publisher: take COMMIT and ROLLBACK out of the"
+            " custom procedure."
+        )
     return DeliveryError(
         f"{subscriber}: {', '.join(where)}{text}: {called}{report.message.rstrip('.')}.{hint} Nothing of the transaction"
         " was applied; what came before it was.",

@@ -157,9 +157,13 @@ class Ends:
         own: bool = False,
         originator: int | None = None,
         posted: Sequence[tuple[int, Mapping[str, object]]] = (),
+        notify: bool = True,
     ) -> Stored:
         """What the log reader stores for one transaction, in one commit, with its notification."""
-        return (await self.store_all([commands], own=own, originator=originator, posted=posted))[0]
+        made = await self.store_all(
+            [commands], own=own, originator=originator, posted=posted, notify=notify
+        )
+        return made[0]
 
     async def store_all(
         self,
@@ -168,6 +172,7 @@ class Ends:
         own: bool = False,
         originator: int | None = None,
         posted: Sequence[tuple[int, Mapping[str, object]]] = (),
+        notify: bool = True,
     ) -> list[Stored]:
         """As `store`, for several transactions at once."""
         who = self.originator_id if own else originator
@@ -207,7 +212,8 @@ class Ends:
                 for article in rows:
                     number = article
                     await copy.write_row((*number[:5], number[5], number[6], number[7]))
-            await cursor.execute("notify msrepl_distribution")
+            if notify:
+                await cursor.execute("notify msrepl_distribution")
         return made
 
     def agent(self, *, points: Any = None, **profile: Any) -> DistributionAgent:
@@ -295,6 +301,11 @@ class Ends:
         while await self.position() < position:
             assert running is None or not running.done(), running
             assert time.monotonic() < deadline, f"{await self.position()} < {position}"
+
+    async def until_delivered(self, position: int) -> None:
+        """Wait until the agent has told the distribution database a position."""
+        query = "select delivered::text from msrepl.msdistribution_agents where subscriber = %s"
+        await self._until(query, (SUBSCRIBER,), lambda seen: lsn_value(seen[0]) >= position)
 
     async def until_event(self, event: str, count: int) -> None:
         """Wait until the agent's history has so many rows of an event."""
