@@ -61,12 +61,30 @@ Connection = AsyncConnection[Any]
 
 
 async def install(connection: Connection) -> None:
-    """Create what a Publisher needs before its first article. Idempotent."""
+    """Create what a Publisher needs before its first article. Idempotent.
+
+    Raises:
+        ArticleError: the database is a Subscriber. It cannot publish what it receives: the mark of a
+            transaction names a Subscriber of one Publisher, and would be lost on the way to the next.
+    """
     async with connection.transaction():
+        if await _is_subscriber(connection):
+            raise ArticleError(
+                f"database {connection.info.dbname!r} is a Subscriber and cannot publish as well: the mark "
+                "of where a transaction came from would be lost on the way to the next database, and changes "
+                "would come back; let every Subscriber subscribe at the Publisher"
+            )
         owner = await _create_owner(connection)
         for text in shared_objects(owner):
             await connection.execute(text)
         await logical_publication.create(connection)
+
+
+async def _is_subscriber(connection: Connection) -> bool:
+    cursor = await connection.execute(
+        "select to_regclass('msrepl.mssubscription_agents') is not null"
+    )
+    return await cursor.fetchone() == (True,)
 
 
 async def admit_log_reader(connection: Connection, role: str) -> None:

@@ -1,0 +1,307 @@
+"""A topology that distributes: what reaches whom, `sync`, `settle`, agents that run, and what is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from sim import Topology
+from tests.topology.test_topology import ACCOUNT, BALANCES, ROWS, catalog, shop
+from twopc.errors import (
+    ArticleError,
+    ConfigurationError,
+    ConflictError,
+    DeliveryError,
+)
+from twopc.server import Server
+
+MakeTopology = Callable[..., Awaitable[Topology]]
+MORE = "update account set balance = balance + 1 where id = 1"
+
+
+async def test_a_change_reaches_the_others_and_does_not_come_back(
+    make_topology: MakeTopology,
+) -> None:
+    """Once to each, in the Publisher's order; the originator gets what is not its own only."""
+    topology = await make_topology(subscribers=("a", "b", "c"))
+    await shop(topology)
+    await topology.run("a", MORE)
+    await topology.execute("pub", "update account set balance = 7 where id = 2")
+
+    done = await topology.sync()
+
+    assert [done[name].transactions for name in ("a", "b", "c")] == [1, 2, 2]
+    await topology.assert_converged()
+    told = [
+        (each.subscriber, each.origin, each.suppressed) for each in await topology.take_deliveries()
+    ]
+    assert told == [
+        *(("a", "a", True), ("a", "", False)),
+        *(("b", "a", False), ("b", "", False)),
+        *(("c", "a", False), ("c", "", False)),
+    ]
+    assert await topology.take_deliveries() == []
+
+
+async def test_reject_sync_retry(make_topology: MakeTopology) -> None:
+    """A transaction refused for a stale row goes through after a sync of its Subscriber."""
+    topology = await make_topology(subscribers=("a", "b"))
+    await shop(topology)
+    await topology.run("a", MORE)
+
+    with pytest.raises(ConflictError):
+        await topology.run("b", MORE)
+    await topology.sync("b")
+    await topology.run("b", MORE)
+
+    await topology.settle()
+    await topology.assert_converged()
+    assert (1, 102) in await topology.execute("a", BALANCES)
+
+
+async def test_sync_brings_what_was_committed_before_it(make_topology: MakeTopology) -> None:
+    """Whoever writes meanwhile does not keep it from ending."""
+    topology = await make_topology(subscribers=("a",))
+    await shop(topology)
+    stop = asyncio.Event()
+
+    async def write() -> None:
+        async with await topology.node("pub").connect() as connection:
+            while not stop.is_set():
+                await connection.execute("update account set balance = balance + 1 where id = 5")
+
+    writer = asyncio.create_task(write())
+    for number in range(5):
+        await topology.execute("pub", f"update account set balance = {number} where id = 1")
+        await topology.sync()
+        assert (1, number) in await topology.execute("a", BALANCES)
+    stop.set()
+    await writer
+    await topology.settle()
+    await topology.assert_converged()
+
+
+async def test_agents_that_run(make_topology: MakeTopology) -> None:
+    """Changes arrive by themselves; `sync` waits for them; they stop, and can be driven again."""
+    topology = await make_topology(subscribers=("a", "b"))
+    await shop(topology)
+    await topology.start_agents()
+    for _ in range(3):
+        await topology.run("a", MORE)
+        await topology.sync()
+        await topology.run("b", MORE)
+        await topology.sync("a")
+    await topology.assert_converged("account")
+
+    await topology.stop_agents()
+    await topology.run("a", MORE)
+
+    with pytest.raises(
+        AssertionError, match=r"account id=1 at b differs from pub: balance '106', not '107'"
+    ):
+        await topology.assert_converged()
+    await topology.sync()
+    await topology.assert_converged()
+
+
+async def test_an_agent_that_stops_by_itself_is_heard_of(make_topology: MakeTopology) -> None:
+    """A running agent's failure is raised by `sync`; the other Subscriber gets everything."""
+    topology = await make_topology(subscribers=("a", "b"))
+    await shop(topology)
+    await topology.execute(
+        "b", "set session_replication_role = replica; delete from account where id = 1"
+    )
+    await topology.execute("b", "reset session_replication_role")
+    await topology.start_agents()
+    await topology.execute("pub", MORE)
+
+    with pytest.raises(DeliveryError, match="id = 1") as caught:
+        await topology.sync()
+    await topology.sync("a")
+
+    assert (caught.value.node, caught.value.number) == ("b", 20598)
+    await topology.stop_agents()
+    status = await topology.distribution_status()
+    assert {each.subscriber: each.runstatus for each in status.agents}["b"] == "failed"
+
+
+async def test_one_that_fails_does_not_keep_others_waiting(make_topology: MakeTopology) -> None:
+    """Driven: everybody else has got everything when the error comes, and it comes again."""
+    topology = await make_topology(subscribers=("a", "b"))
+    await shop(topology)
+    await topology.execute(
+        "b", "set session_replication_role = replica; delete from account where id = 1"
+    )
+    await topology.execute("b", "reset session_replication_role")
+    await topology.execute("pub", MORE)
+
+    for _ in range(2):
+        with pytest.raises(DeliveryError, match="20598"):
+            await topology.sync()
+
+    assert (1, 101) in await topology.execute("a", BALANCES)
+    with pytest.raises(AssertionError, match="account id=1 at b is missing"):
+        await topology.assert_converged()
+
+
+FORMATS = [
+    {},
+    {"ins": "CALL", "upd": "CALL", "del": "CALL"},
+    {"upd": "MCALL"},
+    {"upd": "XCALL", "del": "XCALL"},
+    {"ins": "SQL", "upd": "SQL", "del": "SQL"},
+]
+
+
+@pytest.mark.parametrize(
+    "propagate", FORMATS, ids=lambda each: "-".join(each.values()) or "default"
+)
+async def test_every_format(make_topology: MakeTopology, propagate: dict[str, str]) -> None:
+    """Nulls, quotes, key changes, several rows a statement, and a table outside public."""
+    topology = await make_topology(subscribers=("a", "b"))
+    await topology.execute("pub", "create schema sales")
+    await topology.execute(
+        "pub",
+        'create table sales."Odd name" (id int primary key, "a b" text, n numeric, at timestamptz, b bytea)',
+    )
+    await topology.execute(
+        "pub",
+        """insert into sales."Odd name" select g, 'x' || g, g, now() from generate_series(1, 9) g""",
+    )
+    await topology.publish("Odd name", schema="sales", propagate=propagate)
+    for name in topology.subscribers:
+        await topology.subscribe(name)
+
+    async with topology.transaction("a") as transaction:
+        await transaction.execute(
+            """update sales."Odd name" set "a b" = 'it''s, "(q)" \\ ' || id, n = null where id < 4"""
+        )
+        await transaction.execute(
+            """update sales."Odd name" set id = id + 100 where id between 3 and 5"""
+        )
+        await transaction.execute("""delete from sales."Odd name" where id = 6""")
+        await transaction.execute(
+            """insert into sales."Odd name" values (6, null, 1.50, '2020-01-01', '\\x00ff')"""
+        )
+    await topology.sync()
+
+    await topology.assert_converged()
+    await topology.validate()
+
+
+async def test_a_format_that_is_none(make_topology: MakeTopology) -> None:
+    """Mistakes in `propagate` name the operation and what there is."""
+    topology = await make_topology(subscribers=("a",))
+    await topology.execute("pub", ACCOUNT)
+    with pytest.raises(
+        ArticleError, match="propagation of ins: 'SCALL' is none of CALL, SQL, NONE"
+    ):
+        await topology.publish("account", propagate={"ins": "SCALL"})
+    with pytest.raises(
+        ArticleError, match="propagation of 'insert': operations are 'ins', 'upd', 'del'"
+    ):
+        await topology.publish("account", propagate={"insert": "CALL"})
+
+
+async def test_filters_per_subscriber(make_topology: MakeTopology) -> None:
+    """Each gets its rows; one that moves from one to the other leaves here and appears there."""
+    topology = await make_topology(subscribers=("low", "high"))
+    await topology.execute("pub", ACCOUNT)
+    await topology.execute("pub", ROWS)
+    await topology.publish("account")
+    await topology.subscribe("low", filters={"account": "id <= 2"})
+    await topology.subscribe("high", filters={"account": "id > 2"})
+    assert [len(await topology.execute(n, BALANCES)) for n in ("low", "high")] == [2, 3]
+
+    await topology.execute("pub", "update account set id = 12 where id = 2")
+    await topology.execute("pub", "update account set balance = 0")
+    await topology.sync()
+
+    await topology.assert_converged()
+    assert await topology.execute("low", BALANCES) == [(1, 0)]
+    assert await topology.execute("high", BALANCES) == [(3, 0), (4, 0), (5, 0), (12, 0)]
+    await topology.unsubscribe("high")
+    await topology.execute("pub", "update account set balance = 1")
+    await topology.sync()
+    assert await topology.execute("low", BALANCES) == [(1, 1)]
+
+
+async def test_without_distribution(make_topology: MakeTopology) -> None:
+    """No slot, no roles, nothing registered; asking for it is an error that says so."""
+    topology = await make_topology(subscribers=("a",), distribute=False)
+    await shop(topology)
+
+    with pytest.raises(ConfigurationError, match="the topology was made without"):
+        await topology.sync()
+    await topology.settle()
+    assert await topology.execute(
+        "pub", "select count(*) from pg_replication_slots where database = current_database()"
+    ) == [(0,)]
+    with pytest.raises(ConfigurationError, match="need distribution"):
+        await topology.subscribe("a", sync="none")
+
+
+async def test_a_prepared_transaction_in_the_way_is_named(make_topology: MakeTopology) -> None:
+    """The first subscription waits for it a bounded time, names its gid, and leaves nothing behind."""
+    topology = await make_topology(subscribers=("a",))
+    topology.slot_timeout_ms = 200
+    await topology.execute("pub", ACCOUNT)
+    await topology.publish("account")
+    gid = f"somebody's {uuid.UUID(int=7)}"
+    await topology.execute(
+        "pub",
+        f"begin; insert into account values (1, 1); prepare transaction '{gid.replace(chr(39), chr(39) * 2)}'",
+    )
+
+    with pytest.raises(ConfigurationError, match="somebody"):
+        await topology.subscribe("a")
+
+    await topology.execute("pub", f"rollback prepared '{gid.replace(chr(39), chr(39) * 2)}'")
+    await topology.subscribe("a")
+    await topology.sync()
+
+
+async def test_nothing_is_left_in_databases_that_stay(
+    server: Server, make_database: Callable[[], object]
+) -> None:
+    """Slot, publication, roles, procedures, the distribution tables: everything goes, at the end or before."""
+    dsns = {name: make_database().dsn for name in ("pub", "a", "distribution")}
+    before = {name: catalog(dsn) for name, dsn in dsns.items()}
+    async with Topology(subscribers=("a",), dsns=dsns, name="leaves") as topology:
+        await shop(topology)
+        await topology.execute("pub", MORE)
+        await topology.sync()
+        assert await topology.execute(
+            "pub", "select count(*) from pg_replication_slots where database = current_database()"
+        ) == [(1,)]
+        await topology.unsubscribe("a")
+        assert await topology.execute(
+            "pub", "select count(*) from pg_replication_slots where database = current_database()"
+        ) == [(0,)]
+        await topology.execute("a", "drop table account")
+        await topology.subscribe("a")
+        await topology.execute("pub", MORE)
+        await topology.sync()
+
+    for name, dsn in dsns.items():
+        left = [line for line in catalog(dsn) if line not in before[name]]
+        assert [line for line in left if "account" not in line] == []
+        assert [line for line in left if "sp_ms" in line] == []
+
+
+async def test_a_subscriber_cannot_publish(
+    server: Server, make_database: Callable[[], object]
+) -> None:
+    """Republishing is refused: the mark of a transaction would be lost on the way to the next."""
+    dsns = {name: make_database().dsn for name in ("pub", "a", "distribution")}
+    async with Topology(subscribers=("a",), dsns=dsns, name="first") as topology:
+        await shop(topology)
+        with pytest.raises(ArticleError, match="is a Subscriber and cannot publish"):
+            async with Topology(
+                publisher="a", subscribers=(), dsns={"a": dsns["a"]}, name="second"
+            ):
+                pass
+        await topology.run("a", MORE)
