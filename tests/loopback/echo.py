@@ -48,6 +48,8 @@ class Restarts:
 
     async def between(self, number: int) -> None:
         """After a transaction."""
+        if number % 5000 == 4999:
+            sys.stderr.write(f"{number + 1} transactions begun, {self.done} restarts\n")
         if number < self._next or self._lock.locked():
             return
         async with self._lock:
