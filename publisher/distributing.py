@@ -191,6 +191,11 @@ async def base_of(connection: Connection, schema: str, table: str) -> StoredArti
     return stored
 
 
+async def parts_of(connection: Connection, article_id: int) -> tuple[tuple[int, str], ...]:
+    """What `Article.parts` holds."""
+    return tuple((await _filters(connection, article_id)).items())
+
+
 async def _filters(connection: Connection, article_id: int) -> dict[int, str]:
     """The conditions of the further articles on a table, by their numbers."""
     cursor = await connection.execute(
@@ -315,6 +320,7 @@ async def distributed(
             "left_out": tuple(name for name in types if name not in kept),
             "generated": tuple(name for name, _, generated in columns if generated),
         }
+        article = dataclasses.replace(article, parts=())  # each is an article of its own there
         made.append(DistributedArticle(article_id=stored.article_id, article=article, **base))
         for number, text in (await _filters(connection, stored.article_id)).items():
             part = dataclasses.replace(article, row_filter=_both(article.row_filter, text))

@@ -99,17 +99,33 @@ class Pieces:
         The table goes by its own name inside, since a row filter may use it.
         """
         alias = self.article.table
-        inside: sql.Composable = sql.SQL("true")
-        if self.article.row_filter is not None:
-            inside = sql.SQL("({}) is true").format(f.raw(self.article.row_filter))
         return sql.SQL("(select {}, {} from {} as {}) as t({}, {})").format(
             f.identifiers((column.name for column in self.article.columns), alias),
-            inside,
+            self._inside(),
             self.table,
             sql.Identifier(alias),
             f.identifiers(self.held_names),
             sql.Identifier(INSIDE),
         )
+
+    def _inside(self) -> sql.Composable:
+        """A row is in the partition of the Subscriber that calls."""
+        conditions: list[sql.Composable] = []
+        if self.article.row_filter is not None:
+            conditions.append(sql.SQL("({}) is true").format(f.raw(self.article.row_filter)))
+        if self.article.parts:
+            numbers = sql.SQL(", ").join([sql.Literal(number) for number, _ in self.article.parts])
+            cases = [
+                sql.SQL("when {} then ({}) is true").format(sql.Literal(number), f.raw(text))
+                for number, text in self.article.parts
+            ]
+            conditions.append(
+                sql.SQL(
+                    "case (select p.part from msrepl.syssubscriptions as s, unnest(s.parts) as p(part)"
+                    " where s.link_role = session_user and p.part in ({})) {} else true end"
+                ).format(numbers, sql.SQL(" ").join(cases))
+            )
+        return f.AND.join(conditions) if conditions else sql.SQL("true")
 
     def held_match(self, columns: tuple[str, ...], sent: list[str]) -> sql.Composed:
         """A row of `held` has the values that were sent."""
@@ -211,7 +227,10 @@ class Pieces:
 
         The stored rows are looked at, so defaults, unpublished columns and triggers count too.
         """
-        if self.article.row_filter is None:
+        shown = [self.article.row_filter] if self.article.row_filter is not None else []
+        if self.article.parts:
+            shown.append("the row filter of its subscription")
+        if not shown:
             return sql.SQL("")
         return sql.SQL(
             "select {key} as key into bad\n"
@@ -231,7 +250,7 @@ class Pieces:
             match=self.held_match(self.article.key, self.new_key),
             inside=sql.Identifier(INSIDE),
             article=sql.Literal(self.article.name),
-            text=sql.Literal(self.article.row_filter),
+            text=sql.Literal(", ".join(shown)),
         )
 
     def check_children(self, operation: str) -> sql.Composable:

@@ -6,35 +6,31 @@ connection (a superuser's: event triggers and roles need it) and does its work i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from psycopg import AsyncConnection, sql
 
 from publisher import distributing, foreign_keys, logical_publication, witness
 from publisher.catalog import (
-    StoredArticle,
     find_article,
     fresh_articles,
     get_article,
     register,
     stored_articles,
 )
-from publisher.generators import generators, identity_sequences
-from publisher.objects import owner_role, shared_objects, trigger_texts
-from publisher.procedures import OPERATIONS, ProcedureTexts, drop_texts
-from publisher.rights import (
-    Need,
-    grant_links,
-    grant_owner,
-    needs_of_table,
-    revoke_owner,
-    trigger_path,
+from publisher.making import (
+    describe_article,
+    drop_objects,
+    filter_again,
+    generate,
+    generate_parents,
+    grant_again,
 )
+from publisher.objects import owner_role, shared_objects
 from publisher.row_filter import read_filter
-from publisher.selection import article_of, known_references
+from publisher.selection import article_of
 from twopc import names
-from twopc.articles import Article, ForeignKey, Table
+from twopc.articles import Article
 from twopc.distributed import DistributedArticle
 from twopc.errors import ArticleError
 from twopc.propagation import Propagation
@@ -161,8 +157,8 @@ async def publish(
             connection, schema, table, columns, row_filter, propagation, added_version=added
         )
         stored = await get_article(connection, schema, table)
-        article = await _generate(connection, stored)
-        await _generate_parents(connection, article.references)
+        article = await generate(connection, stored)
+        await generate_parents(connection, article.references)
         await witness.fit(connection)
         return article
 
@@ -183,128 +179,10 @@ async def regenerate(connection: Connection, schema: str, table: str) -> Article
             raise ArticleError(
                 f"table {schema}.{table} is {stored.schema}.{stored.table} now: regenerate that"
             )
-        await _drop_objects(connection, stored)
-        article = await _generate(connection, stored)
+        await drop_objects(connection, stored)
+        article = await generate(connection, stored)
         await witness.fit(connection)
         return article
-
-
-async def _generate_parents(connection: Connection, keys: Sequence[ForeignKey]) -> None:
-    """Make the procedures of tables again that look for children: there are others now."""
-    parents = {(key.target_schema, key.target_table) for key in keys if key.acts}
-    for schema, table in sorted(parents):
-        stored = await find_article(connection, schema, table)
-        if stored is not None and stored.stale is None:
-            await _drop_objects(connection, stored)
-            await _generate(connection, stored)
-
-
-async def _describe(connection: Connection, stored: StoredArticle) -> tuple[Table, Article]:
-    """The table of an article and the article, both as they are now."""
-    where = f"table {stored.source_schema}.{stored.source_object}"
-    if stored.schema is None or stored.table is None:
-        raise ArticleError(f"{where} was dropped while it was published: unpublish it")
-    if stored.lost_columns:
-        raise ArticleError(
-            f"{where}: a column that was chosen for publication was dropped: "
-            "unpublish the table and publish it again with the columns that are left"
-        )
-    described = await describe(connection, stored.schema, stored.table)
-    if all(column.name != names.VERSION_COLUMN for column in described.columns):
-        raise ArticleError(
-            f"{where} has lost its column {names.VERSION_COLUMN} (21080): "
-            "unpublish the table and publish it again"
-        )
-    article = article_of(described, columns=stored.columns, row_filter=stored.filter_clause)
-    published = {(a.schema, a.table) for a in await stored_articles(connection, "")}
-    return described, known_references(article, published)
-
-
-async def _generate(connection: Connection, stored: StoredArticle) -> Article:
-    """Create procedures, types, triggers and rights of an article that is in sysarticles."""
-    await foreign_keys.make_deferrable(connection, stored.objid)
-    described, article = await _describe(connection, stored)
-    await _grant(connection, stored, described, article)
-    path = await trigger_path(connection, described)
-    texts = ProcedureTexts(article, owner_role(connection.info.dbname), path)
-    for text in (
-        *texts.all(await generators(connection, article)),
-        *trigger_texts(described),
-    ):
-        await connection.execute(text)
-    await grant_links(connection, article.schema, article.table)
-    await distributing.fit(
-        connection, stored, described, article, owner_role(connection.info.dbname)
-    )
-    await connection.execute(
-        """
-        update msrepl.sysarticles
-        set source_schema = %(schema)s, source_object = %(table)s, stale = null,
-            structure = msrepl.table_structure(objid),
-            procedures = array(
-                select p.oid from pg_proc p
-                where p.pronamespace = 'msrepl'::regnamespace and p.prokind = 'p'
-                  and p.proname::text = any (%(procedures)s))
-        where article_id = %(article)s
-        """,
-        {
-            "schema": article.schema,
-            "table": article.table,
-            "article": stored.article_id,
-            "procedures": [
-                names.sync_procedure(operation, article.schema, article.table)
-                for operation in OPERATIONS
-            ],
-        },
-    )
-    return article
-
-
-async def _grant(
-    connection: Connection, stored: StoredArticle, table: Table, article: Article
-) -> None:
-    """Give the owner role what the procedures of an article need."""
-    needed = list(await needs_of_table(connection, stored.objid))
-    filter_columns: tuple[str, ...] = ()
-    if article.row_filter is not None:
-        row_filter = await read_filter(connection, table, article.row_filter)
-        filter_columns = row_filter.columns
-        needed += row_filter.needs
-    parts = await distributing.filter_needs(connection, stored.article_id, table)
-    filter_columns += parts.columns
-    needed += parts.needs
-    for sequence in (await identity_sequences(connection, article)).values():
-        needed.append(Need(privilege="usage", kind="sequence", name=sequence))
-    owner = owner_role(connection.info.dbname)
-    await grant_owner(
-        connection, article, owner, filter_columns=filter_columns, needed=dict.fromkeys(needed)
-    )
-
-
-async def _drop_objects(connection: Connection, stored: StoredArticle) -> None:
-    """Drop what was made for an article, under the names that its table had then."""
-    # an article without a structure is left alone by the guard that watches DDL
-    await connection.execute(
-        "update msrepl.sysarticles set structure = '' where article_id = %s", (stored.article_id,)
-    )
-    for text in drop_texts(stored.source_schema, stored.source_object):
-        await connection.execute(text.encode())
-    await distributing.drop_objects(connection, stored.article_id)
-    if stored.schema is None or stored.table is None:
-        return
-    described = await describe(connection, stored.schema, stored.table)
-    version = names.version_trigger(stored.source_schema, stored.source_object)
-    truncate = names.truncate_trigger(stored.source_schema, stored.source_object)
-    tables = ((described.schema, described.name), *described.partitions)
-    for trigger, schema, table in (
-        (version, described.schema, described.name),
-        *((truncate, *name) for name in tables),
-    ):
-        await connection.execute(
-            sql.SQL("drop trigger if exists {} on {}").format(
-                sql.Identifier(trigger), qualified(schema, table)
-            )
-        )
 
 
 async def publish_part(connection: Connection, schema: str, table: str, row_filter: str) -> int:
@@ -321,12 +199,7 @@ async def publish_part(connection: Connection, schema: str, table: str, row_filt
     async with connection.transaction():
         stored = await distributing.base_of(connection, schema, table)
         number = await distributing.add_filter(connection, stored, row_filter)
-        described, article = await _describe(connection, stored)
-        await distributing.drop_objects(connection, stored.article_id)
-        await _grant(connection, stored, described, article)
-        await distributing.fit(
-            connection, stored, described, article, owner_role(connection.info.dbname)
-        )
+        await filter_again(connection, stored)
         return number
 
 
@@ -339,8 +212,16 @@ async def parts(connection: Connection) -> set[int]:
 async def unpublish_part(connection: Connection, article_id: int) -> None:
     """Take back what `publish_part` made; harmless if it is not there. Nobody may subscribe to it."""
     async with connection.transaction():
+        base = await stored_articles(
+            connection,
+            "join msrepl.sysfilteredarticles f on f.base = a.article_id "
+            "where f.article_id = %s and a.stale is null",
+            article_id,
+        )
         await distributing.drop_filter(connection, article_id)
-        await _grant_again(connection)
+        for stored in base:
+            await filter_again(connection, stored)
+        await grant_again(connection)
 
 
 async def unpublish(connection: Connection, schema: str, table: str) -> None:
@@ -367,11 +248,11 @@ async def unpublish(connection: Connection, schema: str, table: str) -> None:
         await connection.execute(
             "delete from msrepl.sysarticles where article_id = %s", (stored.article_id,)
         )
-        await _drop_objects(connection, stored)
-        await _grant_again(connection)
+        await drop_objects(connection, stored)
+        await grant_again(connection)
         if stored.schema is not None and stored.table is not None:
             described = await describe(connection, stored.schema, stored.table)
-            await _generate_parents(connection, described.references)
+            await generate_parents(connection, described.references)
         await witness.fit(connection)
         if stored.added_version and stored.schema is not None and stored.table is not None:
             await connection.execute(
@@ -381,14 +262,6 @@ async def unpublish(connection: Connection, schema: str, table: str) -> None:
             )
 
 
-async def _grant_again(connection: Connection) -> None:
-    """Leave the owner role no more rights than the articles that are left need."""
-    owner = owner_role(connection.info.dbname)
-    await revoke_owner(connection, owner)
-    for stored in await stored_articles(connection, "where a.stale is null order by a.article_id"):
-        await _grant(connection, stored, *await _describe(connection, stored))
-
-
 async def articles(connection: Connection) -> tuple[Article, ...]:
     """Every article of this database, as its table is now.
 
@@ -396,7 +269,7 @@ async def articles(connection: Connection) -> tuple[Article, ...]:
         ArticleError: the procedures of one no longer fit its table.
     """
     stored = await fresh_articles(connection)
-    return tuple([(await _describe(connection, each))[1] for each in stored])
+    return tuple([(await describe_article(connection, each))[1] for each in stored])
 
 
 async def distributed_articles(
@@ -415,7 +288,7 @@ async def distributed_articles(
     else:
         stored = [await distributing.base_of(connection, *of)]
     return await distributing.distributed(
-        connection, [(each, (await _describe(connection, each))[1]) for each in stored]
+        connection, [(each, (await describe_article(connection, each))[1]) for each in stored]
     )
 
 

@@ -107,6 +107,20 @@ async def drop_subscription(connection: Connection, subscriber: str) -> None:
         await connection.execute(sql.SQL("drop role {}").format(name))
 
 
+async def set_part(connection: Connection, subscriber: str, article_id: int) -> None:
+    """Let a Subscriber have this part of an article in place of the whole.
+
+    What it writes must then be in it (21034).
+    """
+    await connection.execute(
+        """
+        update msrepl.syssubscriptions set parts = array_append(array_remove(parts, %(part)s), %(part)s)
+        where subscriber = %(subscriber)s
+        """,
+        {"part": article_id, "subscriber": subscriber},
+    )
+
+
 async def subscriptions(connection: Connection) -> tuple[Subscription, ...]:
     """Every subscription of this database."""
     cursor = await connection.execute(

@@ -183,6 +183,8 @@ class Article:
     """CHECK constraints that hold at a Subscriber as well."""
     types: tuple[UserType, ...] = ()
     """What the published columns need, in the order of creation."""
+    parts: tuple[tuple[int, str], ...] = ()
+    """Number and row filter of what single Subscribers get in place of the whole article."""
 
     @property
     def name(self) -> str:

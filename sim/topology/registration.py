@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from publisher import publication, slot
+from publisher import publication, slot, subscriptions
 from publisher.distribution import registry
 from sim.topology.initial import Moment
 from sim.topology.wiring import Wiring
@@ -138,7 +138,11 @@ class Registration(Wiring):
             database=self.node(subscriber).database,
             link_role=link_role,
         )
+        here = await self.admin(self.publisher)
+        parts = await publication.parts(here)
         for article in articles:
+            if article.article_id in parts:
+                await subscriptions.set_part(here, subscriber, article.article_id)
             await registry.add_subscription(
                 distribution,
                 number,

@@ -284,3 +284,49 @@ async def test_unique_key_with_an_unpublished_column(make_topology: MakeTopology
     )
     with pytest.raises(ArticleError, match=r"column 'b' of unique index 't_a_b_key' .*\(21347\)"):
         await topology.publish("t", columns=["id", "a"])
+
+
+async def test_a_part_of_an_article(make_topology: MakeTopology) -> None:
+    """A Subscriber with a filter of its own may write no other rows either; the others are free."""
+    topology = await make_topology(subscribers=("west", "all"))
+    await topology.execute("pub", CUSTOMER)
+    await topology.execute("pub", ROWS)
+    await topology.publish("customer", row_filter="credit < 1000")
+    await topology.subscribe("west", filters={"customer": WEST})
+    await topology.subscribe("all")
+    west, everything = Pair(topology, "west"), Pair(topology, "all")
+    for pair in (west, everything):
+        await pair.open()
+    assert await west.execute("select name from customer order by 1") == [("a",), ("b",)]
+
+    await assert_not_in_partition(
+        west, "insert into customer (id, name, region) values (7, 'e', 'east')", {"id": 7}
+    )
+    await assert_not_in_partition(
+        west, "update customer set region = 'east' where id = 1", {"id": 1}
+    )
+    await assert_not_in_partition(west, "update customer set credit = 1000 where id = 1", {"id": 1})
+    await west.run("update customer set rank = 1 where id = 1", "delete from customer where id = 2")
+    # a row that it cannot see is in its way: refused, and not shown
+    error = await west.refused("insert into customer (id, name, region) values (3, 'x', 'west')")
+    assert json.loads(str(error.diag.message_detail))["publisher_row"] is None
+
+    await topology.sync()
+    await everything.run("update customer set region = 'east' where id = 1")
+    await assert_not_in_partition(
+        everything, "update customer set credit = 1000 where id = 3", {"id": 3}
+    )
+    await topology.sync()
+    assert await west.execute("select name from customer order by 1") == []
+    await everything.run("update customer set region = 'west' where id = 4")
+    await topology.sync()
+    assert await west.execute("select name from customer order by 1") == [("d",)]
+    await topology.regenerate("customer")
+    await assert_not_in_partition(
+        west, "update customer set region = 'east' where id = 4", {"id": 4}
+    )
+    for pair in (west, everything):
+        await pair.app.close()
+    await topology.unsubscribe("west")
+    assert await topology.execute("pub", "select from msrepl.sysfilteredarticles") == []
+    assert len(await publication.articles(await topology.admin("pub"))) == 1

@@ -6,7 +6,8 @@
 -- columns are the numbers of those chosen, which a rename leaves alone; NULL means all. structure is empty
 -- while the procedures are being made. propagation says how changes travel, destination_procedures how the
 -- default procedures at Subscribers are called. replica_identities holds what was there before publishing, for
--- the table and its partitions where that was changed.
+-- the table and its partitions where that was changed. parts of a subscription: the numbers of
+-- sysfilteredarticles that it has in place of their base.
 set local role "msrepl_owner_0123456789ab";
 create table if not exists msrepl.sysarticles (
     article_id integer generated always as identity primary key,
@@ -30,6 +31,7 @@ create table if not exists msrepl.syssubscriptions (
     subscriber text primary key,
     link_role text not null unique,
     status text not null default 'active' check (status in ('active', 'inactive')),
+    parts integer[] not null default array[]::integer[],
     created_at timestamptz not null default clock_timestamp()
 );
 comment on table msrepl.syssubscriptions is 'Subscriptions with immediate updating, and the role under which each one''s link works';

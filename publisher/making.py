@@ -1,0 +1,176 @@
+"""Make and drop what an article has at the Publisher: procedures, types, triggers, rights, filters.
+
+Which articles there are is `publisher.publication`'s business. Every function takes an administrator's
+connection, inside a transaction.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from publisher import distributing, foreign_keys
+from publisher.catalog import StoredArticle, find_article, stored_articles
+from publisher.generators import generators, identity_sequences
+from publisher.objects import owner_role, trigger_texts
+from publisher.procedures import OPERATIONS, ProcedureTexts, drop_texts
+from publisher.rights import (
+    Need,
+    grant_links,
+    grant_owner,
+    needs_of_table,
+    revoke_owner,
+    trigger_path,
+)
+from publisher.row_filter import read_filter
+from publisher.selection import article_of, known_references
+from twopc import names
+from twopc.articles import Article, ForeignKey, Table
+from twopc.errors import ArticleError
+from twopc.sql.describe import describe
+from twopc.sql.fragments import qualified
+
+Connection = AsyncConnection[Any]
+
+
+async def describe_article(connection: Connection, stored: StoredArticle) -> tuple[Table, Article]:
+    """The table of an article and the article, both as they are now."""
+    where = f"table {stored.source_schema}.{stored.source_object}"
+    if stored.schema is None or stored.table is None:
+        raise ArticleError(f"{where} was dropped while it was published: unpublish it")
+    if stored.lost_columns:
+        raise ArticleError(
+            f"{where}: a column that was chosen for publication was dropped: "
+            "unpublish the table and publish it again with the columns that are left"
+        )
+    described = await describe(connection, stored.schema, stored.table)
+    if all(column.name != names.VERSION_COLUMN for column in described.columns):
+        raise ArticleError(
+            f"{where} has lost its column {names.VERSION_COLUMN} (21080): "
+            "unpublish the table and publish it again"
+        )
+    article = article_of(described, columns=stored.columns, row_filter=stored.filter_clause)
+    published = {(a.schema, a.table) for a in await stored_articles(connection, "")}
+    parts = await distributing.parts_of(connection, stored.article_id)
+    return described, dataclasses.replace(known_references(article, published), parts=parts)
+
+
+async def generate(connection: Connection, stored: StoredArticle) -> Article:
+    """Create procedures, types, triggers and rights of an article that is in sysarticles."""
+    await foreign_keys.make_deferrable(connection, stored.objid)
+    described, article = await describe_article(connection, stored)
+    await grant(connection, stored, described, article)
+    path = await trigger_path(connection, described)
+    texts = ProcedureTexts(article, owner_role(connection.info.dbname), path)
+    for text in (
+        *texts.all(await generators(connection, article)),
+        *trigger_texts(described),
+    ):
+        await connection.execute(text)
+    await grant_links(connection, article.schema, article.table)
+    await distributing.fit(
+        connection, stored, described, article, owner_role(connection.info.dbname)
+    )
+    await connection.execute(
+        """
+        update msrepl.sysarticles
+        set source_schema = %(schema)s, source_object = %(table)s, stale = null,
+            structure = msrepl.table_structure(objid),
+            procedures = array(
+                select p.oid from pg_proc p
+                where p.pronamespace = 'msrepl'::regnamespace and p.prokind = 'p'
+                  and p.proname::text = any (%(procedures)s))
+        where article_id = %(article)s
+        """,
+        {
+            "schema": article.schema,
+            "table": article.table,
+            "article": stored.article_id,
+            "procedures": [
+                names.sync_procedure(operation, article.schema, article.table)
+                for operation in OPERATIONS
+            ],
+        },
+    )
+    return article
+
+
+async def generate_parents(connection: Connection, keys: Sequence[ForeignKey]) -> None:
+    """Make the procedures of tables again that look for children: there are others now."""
+    parents = {(key.target_schema, key.target_table) for key in keys if key.acts}
+    for schema, table in sorted(parents):
+        stored = await find_article(connection, schema, table)
+        if stored is not None and stored.stale is None:
+            await drop_objects(connection, stored)
+            await generate(connection, stored)
+
+
+async def filter_again(connection: Connection, stored: StoredArticle) -> None:
+    """Make what looks at row filters again; triggers and types stay, so that nobody waits for the table."""
+    described, article = await describe_article(connection, stored)
+    owner = owner_role(connection.info.dbname)
+    await distributing.drop_objects(connection, stored.article_id)
+    await grant(connection, stored, described, article)
+    texts = ProcedureTexts(article, owner, await trigger_path(connection, described))
+    for text in (texts.insert_procedure(), texts.update_procedure(), texts.delete_procedure()):
+        await connection.execute(text)
+    await grant_links(connection, article.schema, article.table)
+    await distributing.fit(connection, stored, described, article, owner)
+
+
+async def drop_objects(connection: Connection, stored: StoredArticle) -> None:
+    """Drop what was made for an article, under the names that its table had then."""
+    # an article without a structure is left alone by the guard that watches DDL
+    await connection.execute(
+        "update msrepl.sysarticles set structure = '' where article_id = %s", (stored.article_id,)
+    )
+    for text in drop_texts(stored.source_schema, stored.source_object):
+        await connection.execute(text.encode())
+    await distributing.drop_objects(connection, stored.article_id)
+    if stored.schema is None or stored.table is None:
+        return
+    described = await describe(connection, stored.schema, stored.table)
+    version = names.version_trigger(stored.source_schema, stored.source_object)
+    truncate = names.truncate_trigger(stored.source_schema, stored.source_object)
+    tables = ((described.schema, described.name), *described.partitions)
+    for trigger, schema, table in (
+        (version, described.schema, described.name),
+        *((truncate, *name) for name in tables),
+    ):
+        await connection.execute(
+            sql.SQL("drop trigger if exists {} on {}").format(
+                sql.Identifier(trigger), qualified(schema, table)
+            )
+        )
+
+
+async def grant(
+    connection: Connection, stored: StoredArticle, table: Table, article: Article
+) -> None:
+    """Give the owner role what the procedures of an article need."""
+    needed = list(await needs_of_table(connection, stored.objid))
+    filter_columns: tuple[str, ...] = ()
+    if article.row_filter is not None:
+        row_filter = await read_filter(connection, table, article.row_filter)
+        filter_columns = row_filter.columns
+        needed += row_filter.needs
+    parts = await distributing.filter_needs(connection, stored.article_id, table)
+    filter_columns += parts.columns
+    needed += parts.needs
+    for sequence in (await identity_sequences(connection, article)).values():
+        needed.append(Need(privilege="usage", kind="sequence", name=sequence))
+    owner = owner_role(connection.info.dbname)
+    await grant_owner(
+        connection, article, owner, filter_columns=filter_columns, needed=dict.fromkeys(needed)
+    )
+
+
+async def grant_again(connection: Connection) -> None:
+    """Leave the owner role no more rights than the articles that are left need."""
+    owner = owner_role(connection.info.dbname)
+    await revoke_owner(connection, owner)
+    for stored in await stored_articles(connection, "where a.stale is null order by a.article_id"):
+        await grant(connection, stored, *await describe_article(connection, stored))
