@@ -22,6 +22,9 @@ _DUPLICATE = "23505"
 _PASSING = ("08", "40", "53", "57", "58")
 _LOCK_TIMEOUT = "55P03"
 _ENDS_TRANSACTION = "2D000"
+#: No such column, table or function, another type, a column that takes no values: procedures of before an
+#: ALTER TABLE.
+_STALE = ("42703", "42P01", "42883", "42804", "428C9")
 _CALLS = {
     CommandType.INSERT: OPERATIONS[0],
     CommandType.UPDATE: OPERATIONS[1],
@@ -134,6 +137,11 @@ def delivery_error(
         hint = (
             " The agent commits whole transactions of the Publisher: take COMMIT and ROLLBACK out of the"
             " custom procedure."
+        )
+    elif report.sqlstate in _STALE and culprit.article is not None and not hint:
+        hint = (
+            " If the table was altered at the Subscriber, alter it alike at the Publisher and run: twopc regenerate"
+            f" {culprit.article.article.name}."
         )
     return DeliveryError(
         f"{subscriber}: {', '.join(where)}{text}: {called}{report.message.rstrip('.')}.{hint} Nothing of the transaction"

@@ -76,6 +76,22 @@ async def test_altered_and_regenerated(make_topology: MakeTopology) -> None:
     await topology.assert_converged()
 
 
+async def test_altered_at_a_subscriber_only(make_topology: MakeTopology) -> None:
+    """What the procedures no longer find is said with what to do about it."""
+    topology = await published(make_topology, "1, 'a', 1")
+    for subscriber in topology.subscribers:
+        await topology.subscribe(subscriber)
+    await topology.execute("sub1", "alter table item rename name to title")
+    await topology.execute("pub", "update item set name = 'b'")
+    with pytest.raises(DeliveryError) as caught:
+        await topology.sync()
+    for part in ("table item, id = 1", "name does not exist", "twopc regenerate item"):
+        assert part in str(caught.value)
+    await topology.execute("sub1", "alter table item rename title to name")
+    await topology.sync()
+    await topology.assert_converged()
+
+
 @pytest.mark.parametrize("upd", ["SCALL", "XCALL"])
 async def test_own_rows_that_are_newer_than_what_is_delivered(
     make_topology: MakeTopology, upd: str
