@@ -287,9 +287,10 @@ class Nodes:
         mine = [node for node in self.nodes.values() if node.server is server]
         maintenance = mine[0].database if not mine[0].embedded else "postgres"
         roles = {names.role(kind, self.name) for kind in _ROLES}
-        roles |= {names.role("owner", node.database) for node in mine}
+        # in databases that stay, uninstalling has dropped these; those of another topology are not ours
+        roles |= {names.role("owner", node.database) for node in mine if node.embedded}
         for node in mine:
-            if node.kind == "publisher":
+            if node.kind == "publisher" and node.embedded:
                 roles |= {
                     names.role("link", node.database, other)
                     for other, kind in self._kinds.items()
