@@ -39,7 +39,7 @@ select n.nspname::text as schema,
        pg_get_function_identity_arguments(p.oid) as arguments,
        p.prosrc as source,
        l.lanname::text as language,
-       p.pronargs = cardinality(%(types)s::text[])
+       cardinality(%(types)s::text[]) between p.pronargs - p.pronargdefaults and p.pronargs
          and coalesce(p.proargmodes, '{}') <@ '{i}'
          and not exists (
             select from unnest(p.proargtypes::oid[]) with ordinality as a(oid, place)
@@ -55,7 +55,9 @@ order by array_position(%(schemas)s::text[], n.nspname::text), fits desc, p.oid
 
 _ENDS = re.compile(r"(?:\A|;|\b(?:begin|then|else|loop))\s*(commit|rollback)\b(?!\s+to\b)", re.I)
 #: What may hold those words without meaning them: comments and strings.
-_NO_CODE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", re.S)
+_NO_CODE = re.compile(
+    r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$", re.S
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

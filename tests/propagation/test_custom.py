@@ -61,7 +61,7 @@ async def test_one_that_does_not_look_for_its_row(here: Here) -> None:
 
 async def test_one_that_ends_the_transaction(here: Here) -> None:
     """Explicit transactions are refused: when subscribing if they can be seen, else by PostgreSQL."""
-    committing = "create procedure ends(id int) language plpgsql as $$ begin {} end $$"
+    committing = "create procedure ends(id int) language plpgsql as $body$ begin {} end $body$"
     await here.admin.execute(TABLE.encode())
     article = await here.article("t")
     for body in ("delete from t where t.id = 1; commit;", "if true then RollBack; end if;"):
@@ -72,7 +72,7 @@ async def test_one_that_ends_the_transaction(here: Here) -> None:
             await procedures.create(here.admin, article, 7, propagation(dele="CALL ends"), AGENT)
         await here.admin.execute("drop procedure ends")
     # what only says so is no reason, and what hides it fails when it is called
-    hidden = "-- then commit;\n perform 'x; commit;'; execute 'comm' || 'it';"
+    hidden = "-- then commit;\n perform 'x; commit;'; execute 'comm' || $x$it;commit;$x$;"
     await here.subscribe(
         f"select; {committing.format(hidden)}", methods={"dele": "CALL public.ends"}
     )
@@ -130,6 +130,18 @@ async def test_names_are_looked_for_beside_the_table(here: Here) -> None:
     await here.apply("del", 1)
     await here.apply("ins", 1)
     assert await here.rows("called") == [("else",), ("sales",)]
+
+
+async def test_more_parameters_than_the_call_has(here: Here) -> None:
+    """They have defaults: one procedure may serve several tables."""
+    await here.subscribe(
+        f"""{TABLE}; create table called (by text); grant insert on called to public;
+        create procedure shared(int, source text default 'replication') begin atomic
+            insert into called values (source); end""",
+        methods={"dele": "CALL shared"},
+    )
+    await here.apply("del", 1)
+    assert await here.rows("called") == [("replication",)]
 
 
 async def test_domains_may_be_declared_or_not(here: Here) -> None:

@@ -201,3 +201,20 @@ async def test_a_column_that_only_the_publisher_generates(here: Here) -> None:
     await here.apply("upd", None, 7, 5, mask(2, 2))
     assert await here.apply_set("upd", [1, None, 6, mask(2, 1)]) == 1
     assert await here.rows() == [(1, 6, 6), (4, 3, 12), (5, 7, 35)]
+
+
+async def test_partitions(here: Here) -> None:
+    """Rows find their partition, and another one when they change."""
+    await here.subscribe(
+        "create table t (id int, year int, n int, primary key (id, year)) partition by range (year);"
+        "create table t_1 partition of t for values from (0) to (10);"
+        "create table t_2 partition of t for values from (10) to (20)"
+    )
+    await here.apply("ins", 1, 5, 0)
+    assert await here.apply_set("ins", [2, 6, 0], [3, 15, 0]) == 2
+    await here.apply("upd", None, 16, None, 1, 5, mask(3, 2))
+    assert await here.apply_set("upd", [None, None, 7, 3, 15, mask(3, 3)]) == 1
+    assert await here.rows("t_1") == [(2, 6, 0)]
+    assert await here.rows("t_2") == [(1, 16, 0), (3, 15, 7)]
+    assert await here.apply_set("del", [1, 16], [2, 6]) == 2
+    assert await here.rows() == [(3, 15, 7)]
