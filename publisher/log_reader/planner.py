@@ -99,6 +99,9 @@ class Planner:
         """Where the commit of the last complete transaction ends, dropped ones included; 0: none came."""
         self.open: bool
         """A transaction has begun and is not complete."""
+        self.passed_over = False
+        """Changes came of which no commands were made: of nobody's interest, if the articles are still those
+        that they were compared with."""
         #: of the transaction that is coming: commands, bytes of their texts, bytes taken already
         self._count: int
         self._length: int
@@ -166,6 +169,8 @@ class Planner:
                     made = commands_of(message)
                 else:
                     made = commands_of(message, belonging.get(id(message), ()))
+                if not made:
+                    self.passed_over = True
                 for article, code, hashkey, text in made:
                     count += 1
                     size = len(text)
@@ -196,6 +201,7 @@ class Planner:
         batch.commands = self._parts[: self._whole]
         del self._parts[: self._whole]
         self._whole = self._kept = 0
+        self.passed_over = False
         return batch
 
     def take_part(self) -> list[bytes]:

@@ -415,6 +415,9 @@ class LogReader:
             self._transactions += len(batch.transactions)
             self._commands += batch.command_count
             await self._reach("log_reader.after_commit")
+        elif self._planner.passed_over:
+            await self._store.check()
+            self._planner.passed_over = False
         self._position = max(self._position, self._planner.end_lsn)
 
     async def _be_live(self) -> Live:

@@ -118,6 +118,19 @@ class Store:
         self._version = row[0]
         return builder, originators
 
+    async def check(self) -> None:
+        """Make sure that articles and originators are those of `registry`; `commit` does so too.
+
+        Raises:
+            psycopg.errors.SerializationFailure: they are not.
+        """
+        cursor = await self.connection.execute(
+            "select registry_version from msrepl.mspublisher_databases where id = %s",
+            (self.publisher,),
+        )
+        if await cursor.fetchone() != (self._version,):
+            raise errors.SerializationFailure("articles were changed while the log was read")
+
     async def write(self, parts: list[bytes]) -> None:
         """Store part of a transaction that is too large to wait for; `commit` ends it."""
         if not self.streaming:

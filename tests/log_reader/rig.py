@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from psycopg import AsyncConnection, sql
+from psycopg import AsyncConnection
 
 from publisher import distribution, publication, slot
 from publisher.log_reader import LogReader, Read, Reading
@@ -145,7 +145,7 @@ async def rig(publisher: Database, at: Database | None = None) -> AsyncIterator[
         dist=await AsyncConnection.connect(at.dsn, autocommit=True),
     )
     try:
-        await _roles(made.pub, publisher, at)
+        await _roles(made.pub, made.dist)
         await publication.install(made.pub)
         await distribution.install(made.dist, ROLE)
         await publication.admit_log_reader(made.pub, ROLE)
@@ -165,18 +165,18 @@ async def rig(publisher: Database, at: Database | None = None) -> AsyncIterator[
         for role in (ROLE, LINK):
             for connection in (made.pub, made.dist):
                 await connection.execute(f"drop owned by {role}".encode())
-            await made.pub.execute(f"drop role {role}".encode())
+            for connection in (made.pub, made.dist):
+                await connection.execute(f"drop role if exists {role}".encode())
         for connection in (made.pub, made.dist):
             await connection.close()
 
 
-async def _roles(pub: Connection, *databases: Database) -> None:
-    for role, more in ((ROLE, "replication"), (LINK, "")):
-        await pub.execute(f"create role {role} login {more} password '{PASSWORD}'".encode())
-        for database in set(map(id, databases)):
-            name = next(each.name for each in databases if id(each) == database)
-            await pub.execute(
-                sql.SQL("grant connect on database {} to {}").format(
-                    sql.Identifier(name), sql.Identifier(role)
+async def _roles(pub: Connection, dist: Connection) -> None:
+    """On both servers, or the one that it is; each may connect to every database there."""
+    for connection in (pub, dist):
+        for role, more in ((ROLE, "replication"), (LINK, "")):
+            found = await connection.execute("select from pg_roles where rolname = %s", (role,))
+            if not found.rowcount:
+                await connection.execute(
+                    f"create role {role} login {more} password '{PASSWORD}'".encode()
                 )
-            )

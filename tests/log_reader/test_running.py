@@ -1,0 +1,167 @@
+"""A log reader that runs: it stores what comes, survives servers that go away, and stops when it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import psycopg
+import pytest
+
+from publisher.log_reader import LogReader, Reading
+from tests.fix_link import until
+from tests.fix_server import Database
+from tests.log_reader.rig import SLOT, Rig, rig, rows, value
+from twopc.errors import ArticleError
+from twopc.server import Server
+
+
+@asynccontextmanager
+async def running(reader: LogReader) -> AsyncIterator[asyncio.Task[None]]:
+    """Run it while inside."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(reader.run(stop))
+    try:
+        yield task
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, 10)
+
+
+def stored_in(database: Database) -> list[int]:
+    """The keys that are stored, in order."""
+    with psycopg.connect(database.dsn) as connection:
+        return [
+            int(text.split('"')[1])
+            for (text,) in connection.execute(
+                "select command from msrepl.msrepl_commands order by xact_seqno, command_id"
+            )
+        ]
+
+
+async def arrives(rig: Rig, *keys: int) -> None:
+    """Wait until exactly these keys are stored."""
+
+    def look() -> bool:
+        return stored_in(rig.distribution) == list(keys)
+
+    await until(look, f"{keys} to be stored")
+
+
+async def test_it_stores_what_comes_and_wakes_who_listens(both: Rig) -> None:
+    async with (
+        running(both.reader()),
+        await psycopg.AsyncConnection.connect(both.distribution.dsn, autocommit=True) as agent,
+    ):
+        await agent.execute("listen msrepl_distribution")
+        for key in range(5):
+            await both.pub.execute("insert into item (id) values (%s)", (key,))
+            async for notice in agent.notifies(timeout=10, stop_after=1):
+                assert notice.payload == "pub"
+        await arrives(both, *range(5))
+    events = [event for (event,) in await history(both)]
+    assert events == ["started", "succeeded"]
+
+
+async def history(rig: Rig) -> list[tuple[str]]:
+    """Its events."""
+    return await rows(
+        rig.dist,
+        "select event from msrepl.msdistribution_history where subscriber is null order by id",
+    )  # type: ignore[return-value] # rows of one text
+
+
+async def test_it_lets_the_slot_move_and_the_log_go(both: Rig) -> None:
+    async with running(both.reader()):
+        await both.pub.execute("insert into item (id) values (1)")
+        await arrives(both, 1)
+        await both.pub.execute("create table unpublished as select generate_series(1, 50000)")
+        there = await value(both.pub, "select pg_current_wal_lsn()")
+
+        def moved() -> bool:
+            with psycopg.connect(both.publisher.dsn) as connection:
+                row = connection.execute(
+                    "select confirmed_flush_lsn >= %s from pg_replication_slots where slot_name = %s",
+                    (there, SLOT),
+                ).fetchone()
+                return row is not None and bool(row[0])
+
+        await until(moved, "the slot to move past what nobody gets")
+
+
+async def test_it_stops_for_what_trying_again_does_not_mend(both: Rig) -> None:
+    reader = both.reader()
+    task = asyncio.create_task(reader.run(asyncio.Event()))
+    await both.pub.execute("alter table item add column more text")
+    await both.pub.execute("insert into item (id) values (1)")
+    with pytest.raises(ArticleError, match="twopc regenerate"):
+        await asyncio.wait_for(task, 10)
+    assert [event for (event,) in await history(both)] == ["started", "failed"]
+
+
+async def test_articles_may_change_while_it_runs(both: Rig) -> None:
+    async with running(both.reader()):
+        await both.pub.execute("insert into item (id) values (1)")
+        await arrives(both, 1)
+        for number in range(2, 6):
+            await both.pub.execute(f"create table late{number} (id int primary key)".encode())
+            await both.publish(f"late{number}")
+            await both.pub.execute(f"insert into late{number} values ({number})".encode())
+        await arrives(both, *range(1, 6))
+
+
+async def test_sessions_that_are_ended_are_opened_again(both: Rig) -> None:
+    async with running(both.reader(reading=Reading(retry_s_min=0.01))):
+        for key in range(4):
+            await both.pub.execute("insert into item (id) values (%s)", (key,))
+            await arrives(both, *range(key + 1))
+            await both.pub.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity "
+                "where application_name = 'msrepl logreader pub' and datname = %s "
+                "and (backend_type = 'walsender') = %s",
+                ((both.publisher, both.distribution)[key // 2].name, key == 0),
+            )
+    assert ("retry",) in await history(both)
+
+
+async def test_servers_may_crash_and_come_back() -> None:
+    with Server.start() as first, Server.start() as second:
+        first.create_database("pub")
+        second.create_database("dist")
+        pub, dist = Database(server=first, name="pub"), Database(server=second, name="dist")
+        # on two servers, each has its roles
+        with dist.connect() as connection:
+            connection.execute(
+                "create role test_logreader login password 'p'; create role test_link"
+            )
+        async with rig(pub, dist) as made:
+            await made.pub.execute("create table item (id int primary key)")
+            await made.publish("item")
+            async with running(made.reader(reading=Reading(retry_s_min=0.01, retry_s_max=0.1))):
+                await made.pub.execute("insert into item values (1)")
+                await arrives(made, 1)
+                for at, server in enumerate((first, second, first)):
+                    await asyncio.to_thread(server.crash)
+                    await asyncio.to_thread(server.restart)
+                    await made.reconnect()
+                    await made.pub.execute("insert into item values (%s)", (at + 2,))
+                    await arrives(made, *range(1, at + 3))
+
+
+async def test_what_was_committed_is_stored_within_milliseconds(both: Rig) -> None:
+    """The median: a test machine may be busy."""
+    times = []
+    async with (
+        running(both.reader()),
+        await psycopg.AsyncConnection.connect(both.distribution.dsn, autocommit=True) as agent,
+    ):
+        await agent.execute("listen msrepl_distribution")
+        for key in range(100):
+            began = time.perf_counter()
+            await both.pub.execute("insert into item (id) values (%s)", (key,))
+            assert [notice async for notice in agent.notifies(timeout=10, stop_after=1)]
+            times.append(time.perf_counter() - began)
+    assert len(times) == 100
+    assert sorted(times)[50] < 0.05
