@@ -195,6 +195,7 @@ class DistributionAgent:
             DeliveryError: a command cannot be applied, or a database does not answer; what came before is
                 delivered.
         """
+        self._stop = asyncio.Event()
         before = replace(self._total)
         try:
             for attempt in range(_ATTEMPTS):

@@ -56,7 +56,10 @@ _POSITION = Statement(
     kept=False,
 )
 _FIRST_POSITION = Statement(
-    "insert into msrepl.msreplication_subscriptions (publisher, publisher_db) values ($1, $2)",
+    """
+    insert into msrepl.msreplication_subscriptions (publisher, publisher_db) values ($1, $2)
+    on conflict do nothing
+    """,
     kept=False,
 )
 _PREPARED = Statement(
@@ -239,7 +242,7 @@ async def _find_position(pipe: Pipe, publisher: bytes, publisher_db: str) -> int
     rows = (await ask(pipe, (_POSITION, (publisher,)))).rows(0)
     if not rows:
         await ask(pipe, (_FIRST_POSITION, (publisher, publisher_db.encode())))
-        return 0
+        rows = (await ask(pipe, (_POSITION, (publisher,)))).rows(0)
     return lsn_value(str(rows[0][0]))
 
 
