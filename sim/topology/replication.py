@@ -14,8 +14,8 @@ from publisher import publication, subscriptions
 from sim.topology import initial
 from sim.topology.nodes import grant_tables, revoke_tables
 from sim.topology.scripting import Scripting
+from subscriber import not_for_replication, subscription
 from subscriber import propagation as procedures
-from subscriber import subscription
 from subscriber.distribution_agent.profile import Profile
 from twopc.articles import Article
 from twopc.distributed import DistributedArticle
@@ -293,6 +293,17 @@ class Replication(Scripting):
         """
         articles = await publication.articles(await self.admin(self.publisher))
         await subscription.activate(await self.admin(subscriber), articles, self.sites(subscriber))
+
+    async def set_not_for_replication(
+        self, subscriber: str, table: str, object_name: str, value: bool, *, schema: str = "public"
+    ) -> None:
+        """Say whether agents' changes pass by a trigger or constraint of a Subscriber's table.
+
+        See `subscriber.not_for_replication`.
+        """
+        await not_for_replication.set_not_for_replication(
+            await self.admin(subscriber), schema, table, object_name, value
+        )
 
 
 def _propagation(propagate: Mapping[str, str]) -> Propagation:
