@@ -1,0 +1,273 @@
+"""Distribution against PostgreSQL's own logical replication: ``python -m benchmarks.distribution``.
+
+One durable server for the Publisher, with the distribution database, and one for all Subscribers; both
+contenders on both. Each has its own copy of the same tables (`benchmarks.loads`): ours is published with
+procedures, an exact call per row wherever the load is not one transaction of 500,000 rows; native has default
+replica identity. Both apply with ``synchronous_commit = off``, native by its default.
+
+A figure is a ratio of rates. Per round and contender: all processes of the contender are stopped (SIGSTOP), a
+backlog is made at the Publisher, the processes go on, and the time is taken until the last change is
+visible at every Subscriber. The order changes from round to round. At the end every Subscriber must hold
+what the Publisher holds, for both, or the run is void.
+
+Latency is that of ours alone: commit timestamps of the same row at both ends, 200 transactions a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import psycopg
+
+from benchmarks.figures import Figure, median, report, spread
+from benchmarks.loads import LOADS, Load, fill, make, tables
+from benchmarks.native import Native
+from benchmarks.processes import Ours
+from twopc.server import Server
+
+SETTINGS = {
+    "track_commit_timestamp": "on",
+    "max_wal_size": "4GB",  # no checkpoint in the middle of a measurement
+    "wal_sender_timeout": "0",  # a stopped process is not a dead one
+    "autovacuum": "off",
+}
+#: name: (load, Subscribers, target)
+FIGURES = {
+    "one_row_1": ("one_row", 1, 1.5),
+    "one_row_4": ("one_row", 4, 2.0),
+    "ten_row": ("ten_row", 1, 1.0),
+    "big_update": ("big_update", 1, 0.8),
+    "big_insert": ("big_insert", 1, 0.6),
+    "tpcb": ("tpcb", 1, 1.2),
+}
+LATENCY = {"latency_p50": (0.50, 5.0), "latency_p99": (0.99, 30.0)}
+
+
+class Pipeline(Protocol):
+    """What carries changes; held while a backlog is made."""
+
+    def hold(self) -> None: ...
+    def let_go(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Contender:
+    """A pipeline with its tables."""
+
+    prefix: str
+    pipeline: Pipeline
+    rates: dict[str, list[float]] = field(default_factory=dict)
+    """Changes per second, by load."""
+    ends: int = 0
+
+
+class Arena:
+    """Both servers, and both contenders on them."""
+
+    def __init__(self, subscribers: int) -> None:
+        self.names = [f"sub{n}" for n in range(1, subscribers + 1)]
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[Arena]:
+        """Start servers, tables, subscriptions and processes."""
+        with contextlib.ExitStack() as stack:
+            for place in ("there", "here"):
+                server = Server.start(durable=True, settings=SETTINGS)
+                stack.callback(server.stop)
+                setattr(self, place, server)
+            self.there: Server
+            self.here: Server
+            self.there.create_database("pub")
+            for name in self.names:
+                self.here.create_database(name)
+            self.publisher_dsn = self.there.superuser_dsn("pub")
+            self.dsns = {name: self.here.superuser_dsn(name) for name in self.names}
+            self.publisher = stack.enter_context(
+                psycopg.connect(self.publisher_dsn, autocommit=True)
+            )
+            self.subscribers = {
+                name: stack.enter_context(psycopg.connect(dsn, autocommit=True))
+                for name, dsn in self.dsns.items()
+            }
+            for prefix in ("ours", "native"):
+                for table, columns in tables(prefix).items():
+                    self.publisher.execute(f"create table {table} ({columns})".encode())
+                for text in fill(prefix):
+                    self.publisher.execute(text.encode())
+            native = Native(self.publisher_dsn, list(self.dsns.values()))
+            native.replicate(tables("native"))
+            stack.callback(native.close)
+            wait(native.copied, "the initial copies")
+            async with Ours.open(self.publisher_dsn, self.dsns, list(tables("ours"))) as ours:
+                self.contenders = [Contender("ours", ours), Contender("native", native)]
+                for text in ("vacuum analyze", "checkpoint"):
+                    for connection in (self.publisher, *self.subscribers.values()):
+                        connection.execute(text.encode())
+                yield self
+
+    def mark(self, contender: Contender) -> None:
+        """Commit an end mark after everything else."""
+        contender.ends += 1
+        self.publisher.execute(f"update {contender.prefix}_end set n = {contender.ends}".encode())
+
+    def arrived(self, contender: Contender) -> bool:
+        """The end mark is at every Subscriber."""
+        query = f"select n from {contender.prefix}_end".encode()
+        return all(
+            s.execute(query).fetchone() == (contender.ends,) for s in self.subscribers.values()
+        )
+
+    def catch_up(self) -> None:
+        """Let both come to the end."""
+        for contender in self.contenders:
+            self.mark(contender)
+        for contender in self.contenders:
+            wait(lambda c=contender: self.arrived(c), f"{contender.prefix} to catch up")
+
+    def play(self, contender: Contender, load: Load) -> None:
+        """One backlog of one contender, measured."""
+        if load.before:
+            self.publisher.execute(load.before.format(p=contender.prefix).encode())
+        self.catch_up()
+        contender.pipeline.hold()
+        make(self.publisher_dsn, contender.prefix, load)
+        self.mark(contender)
+        began = time.perf_counter()
+        contender.pipeline.let_go()
+        wait(lambda: self.arrived(contender), f"{contender.prefix} to carry {load.name}")
+        seconds = time.perf_counter() - began
+        contender.rates.setdefault(load.name, []).append(load.changes / seconds)
+
+    def check(self) -> None:
+        """The run is void unless every Subscriber holds what the Publisher holds."""
+        self.catch_up()
+        for contender in self.contenders:
+            for table in tables(contender.prefix):
+                query = (
+                    f"select count(*), sum(hashtextextended(t::text, 0)) from {table} as t".encode()
+                )
+                there = self.publisher.execute(query).fetchone()
+                for name, connection in self.subscribers.items():
+                    here = connection.execute(query).fetchone()
+                    if there != here:
+                        raise SystemExit(f"VOID: {table} is {there} at pub and {here} at {name}")
+
+    def latencies_ms(self, seconds: float, per_second: int) -> list[float]:
+        """Commit to commit, of single-row transactions at an even pace."""
+        self.catch_up()
+        first = 10_000_000
+        began = time.perf_counter()
+        count = int(seconds * per_second)
+        for number in range(count):
+            due = began + number / per_second
+            while time.perf_counter() < due:
+                time.sleep(max(0.0, due - time.perf_counter()))
+            self.publisher.execute(
+                "insert into ours_item values (%s, 0, 'on its way', 1)", (first + number,)
+            )
+        self.catch_up()
+        query = "select id, extract(epoch from pg_xact_commit_timestamp(xmin)) from ours_item where id >= %s"
+        there: dict[int, Any] = dict(self.publisher.execute(query, (first,)).fetchall())
+        name = self.names[0]
+        here: dict[int, Any] = dict(self.subscribers[name].execute(query, (first,)).fetchall())
+        return [float(here[key] - at) * 1000 for key, at in there.items()]
+
+
+def wait(done: object, what: str, timeout_s: float = 300.0) -> None:
+    """Look until something is so."""
+    assert callable(done)
+    end = time.monotonic() + timeout_s
+    while not done():
+        if time.monotonic() > end:
+            raise SystemExit(f"VOID: waited {timeout_s:.0f} s for {what}")
+        time.sleep(0.002)
+
+
+async def contest(
+    subscribers: int, loads: Sequence[str], rounds: int, *, latency_s: float
+) -> tuple[dict[str, Contender], list[float]]:
+    """All loads at one number of Subscribers."""
+    async with Arena(subscribers).open() as arena:
+        for number in range(rounds + 1):
+            for name in loads:
+                for contender in arena.contenders[:: 1 if number % 2 else -1]:
+                    await asyncio.to_thread(arena.play, contender, LOADS[name])
+            if number == 0:  # to warm up
+                for contender in arena.contenders:
+                    contender.rates.clear()
+        latencies = await asyncio.to_thread(arena.latencies_ms, latency_s, 200) if latency_s else []
+        arena.check()
+        return {contender.prefix: contender for contender in arena.contenders}, latencies
+
+
+def figures_of(
+    subscribers: int, contenders: dict[str, Contender], wanted: Sequence[str]
+) -> list[Figure]:
+    """Ratios by round."""
+    made = []
+    for name in wanted:
+        load, count, target = FIGURES[name]
+        if count != subscribers:
+            continue
+        ours, native = (contenders[prefix].rates[load] for prefix in ("ours", "native"))
+        ratios = [a / b for a, b in zip(ours, native, strict=True)]
+        per = LOADS[load].rows if LOADS[load].transactions > 1 else 1
+        unit = "tx/s" if LOADS[load].transactions > 1 else "rows/s"
+        made.append(
+            Figure(
+                name=name,
+                value=median(ratios),
+                unit="x",
+                target=target,
+                better="higher",
+                detail={
+                    "rounds": spread(ratios),
+                    unit: round(median(ours) / per),
+                    f"native {unit}": round(median(native) / per),
+                },
+            )
+        )
+    return made
+
+
+async def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", default=[], metavar="FIGURE")
+    parser.add_argument("--latency-seconds", type=float, default=20.0)
+    options = parser.parse_args()
+    wanted = [name for name in FIGURES if not options.only or name in options.only]
+    latency = not options.only or any(name in options.only for name in LATENCY)
+    made: list[Figure] = []
+    for count in (1, 4):
+        loads = [FIGURES[name][0] for name in wanted if FIGURES[name][1] == count]
+        measured = options.latency_seconds if latency and count == 1 else 0.0
+        if not loads and not measured:
+            continue
+        contenders, latencies = await contest(count, loads, options.rounds, latency_s=measured)
+        made += figures_of(count, contenders, wanted)
+        if latencies:
+            latencies.sort()
+            made += [
+                Figure(
+                    name=name,
+                    value=latencies[int(len(latencies) * share)],
+                    unit="ms",
+                    target=target,
+                    better="lower",
+                    detail={"transactions": len(latencies), "max ms": round(latencies[-1], 1)},
+                )
+                for name, (share, target) in LATENCY.items()
+            ]
+    report("distribution against logical replication", made)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,120 @@
+"""Our side of `benchmarks.distribution`: a topology whose log reader and agents are processes of their own.
+
+``python -m benchmarks.processes`` is such a process: its configuration comes on standard input, and it ends
+with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from publisher.log_reader import LogReader
+from sim.topology import Topology
+from subscriber.distribution_agent import DistributionAgent, Profile
+
+PROFILE = {"commit_batch_size": 1000, "commit_batch_threshold": 10_000}
+
+
+class Ours:
+    """Running processes, one for the log reader and one per agent."""
+
+    def __init__(self, processes: Sequence[subprocess.Popen[bytes]]) -> None:
+        self._processes = processes
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(
+        cls, publisher_dsn: str, dsns: Mapping[str, str], tables: Sequence[str]
+    ) -> AsyncIterator[Ours]:
+        """Publish tables of databases that are there, subscribe, and start the processes."""
+        async with Topology(
+            name="bench", subscribers=tuple(dsns), dsns={"pub": publisher_dsn, **dsns}
+        ) as topology:
+            for table in tables:
+                await topology.publish(table)
+            for name in dsns:
+                await topology.subscribe(name)
+            distribution = topology.node(topology.distribution)
+            roles: list[dict[str, Any]] = [
+                {
+                    "publisher": "pub",
+                    "publisher_dsn": topology.node("pub").logreader_dsn,
+                    "distribution_dsn": distribution.logreader_dsn,
+                    "slot": topology.slot,
+                },
+                *(
+                    {
+                        "subscriber": name,
+                        "publisher": "pub",
+                        "distribution_dsn": distribution.agent_dsn,
+                        "subscriber_dsn": topology.node(name).agent_dsn,
+                        "profile": PROFILE,
+                    }
+                    for name in dsns
+                ),
+            ]
+            processes = [_start(role) for role in roles]
+            try:
+                yield cls(processes)
+            finally:
+                for process in processes:
+                    process.send_signal(signal.SIGCONT)
+                    assert process.stdin is not None
+                    process.stdin.close()
+                for process in processes:
+                    process.wait()
+
+    def hold(self) -> None:
+        """Stop the processes where they are."""
+        for process in self._processes:
+            os.kill(process.pid, signal.SIGSTOP)
+
+    def let_go(self) -> None:
+        """Let them go on."""
+        for process in self._processes:
+            os.kill(process.pid, signal.SIGCONT)
+
+    def cpu_s(self) -> list[float]:
+        """What each process has used so far."""
+        ticks = os.sysconf("SC_CLK_TCK")
+        used = []
+        for process in self._processes:
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            used.append((int(fields[11]) + int(fields[12])) / ticks)
+        return used
+
+
+def _start(role: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.processes"], stdin=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(role).encode() + b"\n")
+    process.stdin.flush()
+    return process
+
+
+async def main() -> None:
+    """Run what standard input describes until it ends."""
+    role = json.loads(sys.stdin.readline())
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(sys.stdin.fileno(), stop.set)
+    if "slot" in role:
+        await LogReader(**role).run(stop)
+    else:
+        role["profile"] = Profile(**role["profile"])
+        await DistributionAgent(**role).run(stop)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
