@@ -125,7 +125,7 @@ async def test_without_the_guard(make_witnessed: MakeTopology) -> None:
     with pytest.raises(AssertionError, match="id"):
         await topology.assert_converged("item")
     (found,) = await validate(
-        ends(topology, "b"), tables=["item"], repair=True, advance=topology.sync, timeout_s=3
+        ends(topology, "b"), tables=["item"], repair=True, advance=topology.sync
     )
     assert found.named() == ["changed (id = 1)"]
     await topology.assert_converged("item")

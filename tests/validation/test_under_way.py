@@ -82,7 +82,7 @@ async def test_a_branch_that_does_not_end_is_told(make_topology: MakeTopology) -
         with pytest.raises(
             SubscriptionError, match=r"to finish its branches at the Publisher.*indoubt"
         ):
-            await judged(topology, timeout_s=0.3)
+            await judged(topology, timeout_s=4)
 
     points.arm("coordinator.before_commit(pub)", look)
     async with topology.transaction("sub1", commit="last_agent") as transaction:
