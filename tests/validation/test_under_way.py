@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from publisher.distribution import clean_up, kept
+from publisher.validation import subscribed_articles
 from sim.topology import Topology
-from sim.validation import validate
+from sim.validation import LOOKS_MAX, validate
 from subscriber.distribution_agent import Profile
+from subscriber.validation import Values, by_column, repair
 from tests.loopback.workload import Client, Ledger
 from tests.loopback.workload import make as make_workload
 from tests.validation.ends import ends
 from twopc.drivers.points import Points
 from twopc.errors import DeliveryError, SubscriptionError
-from twopc.validation import Verdict
+from twopc.propagation import record_values
+from twopc.sql.checksum import ChecksumTexts
+from twopc.validation import Key, Verdict, parse_key
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 TABLE = """
@@ -177,3 +181,69 @@ async def test_clean_up_waits_for_a_validation(make_topology: MakeTopology) -> N
         done = await clean_up(cleaning)
         assert not done.held
         assert done.transactions >= 1
+
+
+async def test_a_row_that_never_rests_is_undecided(make_topology: MakeTopology) -> None:
+    """Neither equal nor different: it was changed at every look. The others are decided."""
+    topology = await wired(make_topology, subscribers=("sub1",))
+
+    async def advance() -> None:
+        await topology.execute("pub", "update item set n = n + 1 where id = 3")
+        await topology.sync()
+
+    (found,) = await validate(ends(topology, "sub1"), advance=advance)
+    assert found.passed
+    assert found.undecided == (("3",),)
+    assert found.actual.rows == 19
+    assert found.looks == LOOKS_MAX
+
+
+async def test_only_what_is_as_it_was_found_is_repaired(make_topology: MakeTopology) -> None:
+    """A row that has changed at either end since, or is being changed, is left for the next validation."""
+    topology = await wired(make_topology, subscribers=("sub1",))
+    await topology.execute(
+        "sub1",
+        "begin; set local session_replication_role = replica;"
+        "delete from item where id = 1; update item set n = 9 where id in (2, 3, 4); commit",
+    )
+    found = await judged(topology)
+    assert len(found.differences) == 4
+    (article,) = await subscribed_articles(await topology.admin("distribution"), "pub", "sub1")
+    texts = ChecksumTexts(article.article)
+    publisher = await topology.admin("pub")
+    fetched: list[list[Key]] = []
+
+    async def fetch(keys: Sequence[Key]) -> Mapping[Key, tuple[int, Values]]:
+        if keys == [("1",)]:  # asked for again once it is inserted: it has been deleted meanwhile
+            await topology.execute("pub", "delete from item where id = 1")
+        fetched.append(sorted(keys))
+        cursor = await publisher.execute(
+            texts.rows_by_key(values=True), by_column(article.article, keys)
+        )
+        return {
+            parse_key(key): (
+                checksum,
+                [None if v is None else v.decode() for v in record_values(row.encode())],
+            )
+            for key, checksum, row in await cursor.fetchall()
+        }
+
+    await topology.execute("pub", "update item set n = 7 where id = 2")
+    await topology.execute(
+        "sub1",
+        "begin; set local session_replication_role = replica; update item set n = 8 where id = 3; commit",
+    )
+    async with await topology.node("sub1").connect() as connection:
+        done = await repair(connection, article.article, found.differences, fetch)
+    assert done == [("4",)]
+    assert fetched == [[("1",), ("2",), ("4",)], [("1",)]]
+    rows = await topology.execute("sub1", "select id, n from item where id < 5 order by id")
+    assert rows == [(2, 9), (3, 8), (4, 0)]
+
+    async with await topology.node("sub1").connect() as other:
+        await other.execute(
+            "begin; set local session_replication_role = replica; delete from item where id = 3"
+        )
+        async with await topology.node("sub1").connect() as connection:
+            assert await repair(connection, article.article, found.differences, fetch) == []
+        await other.execute("rollback")
