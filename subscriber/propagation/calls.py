@@ -144,10 +144,9 @@ class Calls:
     # -- objects ----------------------------------------------------------------------------------
 
     def types(self) -> list[str]:
-        """Row types: the values of each call, and images for procedures that take them whole."""
-        called = [operation for operation in OPERATIONS if self.is_called(operation)]
-        texts = [
-            self._type(
+        """Row types of the values of each call."""
+        return [
+            self.row_type(
                 self.call_type(operation),
                 [
                     (p.name, self.bodies(operation).type_of(p))
@@ -155,31 +154,35 @@ class Calls:
                 ],
                 f"Values of a command for {COMMAND[operation]} in {self.article.name}",
             )
-            for operation in called
+            for operation in OPERATIONS
+            if self.is_called(operation)
         ]
-        if any(self.by_row(operation) for operation in called):
-            types = self.place.types
-            for image, columns, prefix in (
-                ("new", self.article.value_columns, "c"),
-                ("key", self.article.key_columns, "pkc"),
-            ):
-                texts.append(
-                    self._type(
-                        self._image_type(image),
-                        [
-                            (f"{prefix}{n}", types.get(column.name, column.type))
-                            for n, column in enumerate(columns, 1)
-                        ],
-                        f"A row of {self.article.name} as one argument"
-                        if image == "new"
-                        else f"The original key of a row of {self.article.name} as one argument",
-                    )
-                )
-        return texts
 
-    def _type(
+    def images(self) -> dict[str, list[tuple[str, str]]]:
+        """Attributes of the row types of images, by name, where some procedure takes images whole."""
+        if not any(self.by_row(each) for each in OPERATIONS if self.is_called(each)):
+            return {}
+        types = self.place.types
+        return {
+            f"{name}_{self.article_id}": [
+                (f"{prefix}{n}", types.get(column.name, column.type))
+                for n, column in enumerate(columns, 1)
+            ]
+            for name, prefix, columns in (
+                ("image", "c", self.article.value_columns),
+                ("key", "pkc", self.article.key_columns),
+            )
+        }
+
+    def image_type(self, name: str) -> str:
+        """Creates one of `images`."""
+        comment = f"A row of {self.article.name}, or its original key, as one argument"
+        return self.row_type(ours(name), self.images()[name], comment)
+
+    def row_type(
         self, name: sql.Identifier, attributes: Sequence[tuple[str, str]], comment: str
     ) -> str:
+        """Creates a row type."""
         return render(
             "subscriber",
             "call_type",

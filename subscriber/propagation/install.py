@@ -15,6 +15,7 @@ from psycopg.rows import tuple_row
 from subscriber.objects import owner_role
 from subscriber.propagation.calls import Place
 from subscriber.propagation.custom import Routine, find_routine
+from subscriber.propagation.images import drop_images, fit_images
 from subscriber.propagation.texts import VALUES_MAX, PropagationTexts, drop_texts
 from twopc import names
 from twopc.articles import Article
@@ -137,9 +138,10 @@ async def create(
     async with connection.transaction():
         _check_width(article, propagation)
         replaced = await _replaced(connection, article_id)
-        await drop(connection, article_id)
+        await _drop(connection, article_id)
         place = await _place(connection, article, agent)
         texts = PropagationTexts(article, article_id, propagation, place, procedures)
+        await fit_images(connection, texts)
         for text in [*texts.types(), *scripts]:
             await connection.execute(text.encode())
         routines: dict[str, Routine] = {}
@@ -190,7 +192,16 @@ async def regenerate(
 
 
 async def drop(connection: Connection, article_id: int) -> None:
-    """Take the procedures of one article, and the agents' rights on its table; custom ones stay."""
+    """Take the procedures of one article, and the agents' rights on its table.
+
+    Custom procedures stay, except those that take images of its rows: their parameters' types go.
+    """
+    async with connection.transaction():
+        await _drop(connection, article_id)
+        await drop_images(connection, article_id)
+
+
+async def _drop(connection: Connection, article_id: int) -> None:
     cursor = connection.cursor(row_factory=tuple_row)
     async with connection.transaction():
         await cursor.execute(_REGISTERED, (article_id,))

@@ -36,5 +36,5 @@ def script_procedure(script: str, article: Article, article_id: int, place: Plac
         dele=shown if operation == "del" else nothing,
     )
     texts = PropagationTexts(article, article_id, propagation, place)
-    types = texts.types() if texts.by_row(operation) else []
+    types = [texts.image_type(name) for name in texts.images()]
     return "\n".join([*types, texts.procedure(operation)])

@@ -307,11 +307,11 @@ def article_texts(
 ) -> list[str]:
     """Everything of one article at a Subscriber."""
     texts = PropagationTexts(article, article_id, propagation, place, procedures)
-    return [*texts.types(), *texts.all()]
+    return [*texts.types(), *(texts.image_type(name) for name in texts.images()), *texts.all()]
 
 
 def drop_texts(article_id: int, signatures: Sequence[str]) -> list[str]:
-    """Drops what an article has, whatever it was generated from.
+    """Drops what an article has, whatever it was generated from, but the types of its images.
 
     Args:
         signatures: of its default procedures.
@@ -321,11 +321,7 @@ def drop_texts(article_id: int, signatures: Sequence[str]) -> list[str]:
         for what, argument in (("apply", "text"), ("set", "text[]"))
         for operation in OPERATIONS
     ]
-    types = [
-        *(f"call_{article_id}_{operation}" for operation in OPERATIONS),
-        f"image_{article_id}",
-        f"key_{article_id}",
-    ]
+    types = [f"call_{article_id}_{operation}" for operation in OPERATIONS]
     texts = [
         *(
             sql.SQL("drop function if exists {}({})").format(ours(name), sql.SQL(argument))

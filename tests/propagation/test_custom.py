@@ -186,8 +186,40 @@ async def test_more_values_than_arguments(here: Here, upd: str) -> None:
     else:
         await here.apply("upd", *old, *new)
     assert await here.rows("seen") == [(1, 5, 128 if upd == "MCALL" else -1)]
-    await here.admin.execute("drop procedure wide; create procedure wide(int) language sql as ''")
+    await here.admin.execute("create procedure wide(int) language sql as ''")
+    await here.admin.execute(f"alter procedure wide({types_of(images)}) rename to other".encode())
     with pytest.raises(
         SubscriptionError, match=r"this call brings \(.*_row \"msrepl\".\"image_7\""
     ):
         await here.subscribe("select", methods={"upd": f"{upd} wide"})
+
+
+def types_of(arguments: str) -> str:
+    """The types in a list of names and types."""
+    return ", ".join(each.split()[1] for each in arguments.split(", "))
+
+
+async def test_row_types_follow_the_table(here: Here, caplog: pytest.LogCaptureFixture) -> None:
+    """A user's procedure keeps its parameters when the article is made anew; it goes with the subscription."""
+    columns = ", ".join(f"col{n} int" for n in range(2, 104))
+    wide = """create procedure wide(new_row msrepl.image_7) language plpgsql as $$
+        begin insert into seen values ((new_row).c101::text); end $$"""
+    await here.subscribe(
+        f"create table t (col1 int primary key, {columns}); create table seen (what text);"
+        f"grant insert on seen to {AGENT}",
+        methods={"ins": "CALL wide"},
+        scripts=[wide],
+    )
+    await here.apply("ins", *range(103))
+    await here.subscribe(
+        "alter table t alter col103 type text, add col104 date", methods={"ins": "CALL wide"}
+    )
+    await here.apply("ins", *range(102), "text", "2026-01-01")
+    await here.subscribe("alter table t drop col2, drop col3", methods={"ins": "CALL wide"})
+    await here.apply("ins", *range(100), "moved", None)
+    assert await here.rows("seen") == [("100",), ("100",), ("moved",)]
+    assert "custom procedures went" not in caplog.text
+    await procedures.drop(here.admin, 7)
+    assert "custom procedures went with the row types that they take" in caplog.text
+    cursor = await here.admin.execute("select to_regproc('wide'), to_regtype('msrepl.image_7')")
+    assert await cursor.fetchone() == (None, None)

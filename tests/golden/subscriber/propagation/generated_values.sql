@@ -411,8 +411,4 @@ drop type if exists "msrepl"."call_7_upd";
 
 drop type if exists "msrepl"."call_7_del";
 
-drop type if exists "msrepl"."image_7";
-
-drop type if exists "msrepl"."key_7";
-
 delete from msrepl.msreplication_procedures where article_id = 7;

@@ -36,7 +36,7 @@ create type "msrepl"."image_7" as ("c1" integer, "c2" integer, "c3" integer, "c4
 alter type "msrepl"."image_7" owner to "msrepl_owner_0123456789ab";
 revoke all on type "msrepl"."image_7" from public;
 grant usage on type "msrepl"."image_7" to "msrepl_agent_0123456789ab";
-comment on type "msrepl"."image_7" is 'A row of wide as one argument';
+comment on type "msrepl"."image_7" is 'A row of wide, or its original key, as one argument';
 
 -- msrepl.call_<article>_<operation>, msrepl.image_<article>, msrepl.key_<article>: what a call carries.
 -- called by: msrepl.apply_<article>_<operation>, and procedures with more parameters than PostgreSQL passes
@@ -46,7 +46,7 @@ create type "msrepl"."key_7" as ("pkc1" integer);
 alter type "msrepl"."key_7" owner to "msrepl_owner_0123456789ab";
 revoke all on type "msrepl"."key_7" from public;
 grant usage on type "msrepl"."key_7" to "msrepl_agent_0123456789ab";
-comment on type "msrepl"."key_7" is 'The original key of a row of wide as one argument';
+comment on type "msrepl"."key_7" is 'A row of wide, or its original key, as one argument';
 
 grant usage on schema "public" to "msrepl_agent_0123456789ab";
 

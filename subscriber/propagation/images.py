@@ -1,0 +1,80 @@
+"""The row types in which procedures of the user's may take whole images of a row.
+
+They outlive what else is made for an article, because a user's procedure with such a parameter would go with
+its type: they are altered where the table was, and dropped only with the subscription.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+from psycopg.rows import tuple_row
+
+from subscriber.propagation.calls import Calls, ours
+from twopc import names
+from twopc.log import get_logger
+from twopc.sql import fragments as f
+
+Connection = AsyncConnection[Any]
+
+_log = get_logger(__name__)
+
+_ATTRIBUTES = """
+select a.attname::text, format_type(a.atttypid, a.atttypmod)
+from pg_type t
+join pg_attribute a on a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
+where t.typname = %s and t.typnamespace = to_regnamespace(%s)
+order by a.attnum
+"""
+
+_ROUTINES = """
+select distinct p.oid::regprocedure::text
+from pg_type t
+join pg_proc p on t.oid = any (p.proargtypes::oid[])
+where t.typname = any (%s) and t.typnamespace = to_regnamespace(%s)
+order by 1
+"""
+
+
+async def fit_images(connection: Connection, calls: Calls) -> None:
+    """Create the types that procedures of this article need, or alter them to what it is now."""
+    for name, attributes in calls.images().items():
+        cursor = connection.cursor(row_factory=tuple_row)
+        await cursor.execute(_ATTRIBUTES, (name, names.SCHEMA))
+        held: dict[str, str] = dict(await cursor.fetchall())
+        if not held:
+            await connection.execute(calls.image_type(name).encode())
+            continue
+        wanted = dict(attributes)
+        # they are numbered, so what is more or less is at the end
+        actions = [
+            sql.SQL("drop attribute {}").format(sql.Identifier(each))
+            for each in held
+            if each not in wanted
+        ]
+        actions += [
+            sql.SQL("alter attribute {} type {}" if each in held else "add attribute {} {}").format(
+                sql.Identifier(each), f.raw(kind)
+            )
+            for each, kind in wanted.items()
+            if held.get(each) != kind
+        ]
+        if actions:
+            await connection.execute(
+                sql.SQL("alter type {} {}").format(ours(name), f.COMMA.join(actions))
+            )
+
+
+async def drop_images(connection: Connection, article_id: int) -> None:
+    """Drop the types, and with them procedures of the user's that take them; the log names those."""
+    types = [f"image_{article_id}", f"key_{article_id}"]
+    cursor = connection.cursor(row_factory=tuple_row)
+    await cursor.execute(_ROUTINES, (types, names.SCHEMA))
+    gone = [row[0] for row in await cursor.fetchall()]
+    for name in types:
+        await connection.execute(sql.SQL("drop type if exists {} cascade").format(ours(name)))
+    if gone:
+        _log.warning(
+            "custom procedures went with the row types that they take", procedures=", ".join(gone)
+        )
