@@ -169,7 +169,7 @@ class Planner:
                     made = commands_of(message)
                 else:
                     made = commands_of(message, belonging.get(id(message), ()))
-                if not made:
+                if not made and message[0][0] not in own:
                     self.passed_over = True
                 for article, code, hashkey, text in made:
                     count += 1

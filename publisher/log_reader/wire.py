@@ -29,13 +29,14 @@ class Wire:
         connection: in autocommit mode. psycopg's cursors may use it while no command of ours is open.
     """
 
-    __slots__ = ("_fd", "_loop", "connection", "pgconn")
+    __slots__ = ("_fd", "_loop", "_taken_in", "connection", "pgconn")
 
     def __init__(self, connection: AsyncConnection[Any]) -> None:
         self.connection = connection
         self.pgconn = connection.pgconn
         self._fd = self.pgconn.socket
         self._loop = asyncio.get_running_loop()
+        self._taken_in = False
 
     async def send(self, command: bytes) -> None:
         """Send a string of commands."""
@@ -119,9 +120,15 @@ class Wire:
                 self._loop.remove_reader(self._fd)
                 self._loop.remove_writer(self._fd)
             self.pgconn.consume_input()
+            self._taken_in = True
 
     async def readable(self, stop: asyncio.Future[None] | None = None) -> None:
         """Wait until something arrives, or `stop` is done."""
+        if (
+            self._taken_in
+        ):  # it may have arrived while we were sending: the socket would not tell again
+            self._taken_in = False
+            return
         waiter = self._loop.create_future()
         self._loop.add_reader(self._fd, _wake, waiter)
         try:
