@@ -1,4 +1,4 @@
-"""The log reader and an agent as processes of their own, from the connection strings of the nodes.
+"""The log reader, an agent and clean-up as processes of their own, from the nodes' connection strings.
 
 What a database is, and what the slot is called, is read from the databases themselves. Knows no topology:
 the roles of the log reader and the agents can do this, and see no more.
@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
+from publisher.distribution import CleanUp, clean_up, keep_clean
 from publisher.log_reader import LogReader, Read
 from subscriber.distribution_agent import Config, Profile
 from twopc.errors import ConfigurationError
@@ -105,6 +106,30 @@ async def read_log(nodes: Mapping[str, str], *, once: bool = False) -> Read | No
         return None
     finally:
         await reader.close()
+
+
+async def remove_delivered(
+    nodes: Mapping[str, str], *, every_s: float, once: bool = False, **retention: Any
+) -> CleanUp | None:
+    """Clean up a distribution database until SIGINT or SIGTERM.
+
+    Args:
+        nodes: the distribution database, with an administrator's connection string.
+        once: clean up now, and end.
+        retention: see `publisher.distribution.clean_up`.
+
+    Returns:
+        What was removed, if `once`.
+
+    Raises:
+        ConfigurationError: none of the nodes is a distribution database.
+    """
+    found = await _look(nodes)
+    if not once:
+        await keep_clean(found.distribution, _stopped_by_signals(), every_s=every_s, **retention)
+        return None
+    async with await AsyncConnection.connect(found.distribution, autocommit=True) as connection:
+        return await clean_up(connection, **retention)
 
 
 def _stopped_by_signals() -> asyncio.Event:

@@ -23,7 +23,7 @@ from publisher.distribution.registry import (
     put_articles,
     register_publisher,
 )
-from publisher.distribution.retention import CleanUp, clean_up, kept
+from publisher.distribution.retention import CleanUp, clean_up, keep_clean, kept
 from publisher.distribution.status import AgentStatus, ReaderStatus, agents, readers
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "forget_publisher",
     "install",
     "install_texts",
+    "keep_clean",
     "kept",
     "publisher_id",
     "put_article",

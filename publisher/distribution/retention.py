@@ -5,16 +5,21 @@ Source: the original's distribution clean-up and history clean-up (21010, 21074)
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from psycopg import AsyncConnection, pq
+from psycopg import AsyncConnection, OperationalError, pq
+
+from twopc.log import get_logger
 
 Connection = AsyncConnection[Any]
+
+_log = get_logger(__name__)
 
 #: So many transactions are removed by one statement.
 _BLOCK = 5000
@@ -164,6 +169,26 @@ async def clean_up(
         deactivated=deactivated,
         held=not free,
     )
+
+
+async def keep_clean(
+    dsn: str, stop: asyncio.Event, *, every_s: float = 600.0, **retention: Any
+) -> None:
+    """Clean up now and then until told to stop; a server that is down is tried again the next time.
+
+    Args:
+        dsn: an administrator's connection string.
+        retention: see `clean_up`.
+    """
+    while not stop.is_set():
+        try:
+            async with await AsyncConnection.connect(dsn, autocommit=True) as connection:
+                done = await clean_up(connection, **retention)
+            _log.info("cleaned up", removed=str(done), deactivated=done.deactivated)
+        except OperationalError as error:
+            _log.warning("nothing was cleaned up", error=str(error))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), every_s)
 
 
 async def _remove(connection: Connection, min_retention: timedelta) -> tuple[int, int]:

@@ -1,8 +1,9 @@
-"""``twopc agent``: the log reader and the distribution agents, each as a process of its own."""
+"""``twopc agent``: log reader, distribution agents and clean-up, each as a process of its own."""
 
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from sim.cli.operate import Nodes, parse_nodes
 
 agent = typer.Typer(
-    help="Run the log reader, or a Subscriber's distribution agent, until Ctrl-C or SIGTERM.",
+    help="Run the log reader, a Subscriber's distribution agent, or clean-up until Ctrl-C or SIGTERM.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -29,6 +30,42 @@ def log_reader(nodes: Nodes, once: Once = False) -> None:
     read = asyncio.run(read_log(parse_nodes(nodes), once=once))
     if read is not None:
         print(f"{read.transactions} transactions, {read.commands} commands, up to {read.position}")
+
+
+@agent.command("clean-up")
+def clean_up(
+    nodes: Nodes,
+    every_s: Annotated[float, typer.Option(help="Seconds from one clean-up to the next.")] = 600,
+    min_hours: Annotated[
+        float, typer.Option(help="Younger transactions stay, delivered or not.")
+    ] = 0,
+    max_hours: Annotated[
+        float,
+        typer.Option(help="A subscription for which something older waits is deactivated (21074)."),
+    ] = 72,
+    history_hours: Annotated[float, typer.Option(help="How long history is kept.")] = 48,
+    once: Once = False,
+) -> None:
+    """Remove from the distribution database what every Subscriber has got.
+
+    Needs one node, the distribution database, as its administrator.
+    """
+    from sim.standing import remove_delivered
+
+    done = asyncio.run(
+        remove_delivered(
+            parse_nodes(nodes),
+            every_s=every_s,
+            once=once,
+            min_retention=timedelta(hours=min_hours),
+            max_retention=timedelta(hours=max_hours),
+            history_retention=timedelta(hours=history_hours),
+        )
+    )
+    if done is not None:
+        print(done)
+        for subscriber in done.deactivated:
+            print(f"subscription of {subscriber} deactivated (21074): reinitialise it")
 
 
 @agent.command("distribution")

@@ -128,6 +128,24 @@ def test_status_browse_validate_and_tokens(shop: Shop) -> None:
     assert "Pending" not in tokens.stdout
 
 
+def test_clean_up(shop: Shop) -> None:
+    """Removes what both have got."""
+    store = ("agent", "log-reader", "--once", *shop.nodes("pub", "distribution"))
+    clean = ("agent", "clean-up", *shop.nodes("distribution"))
+    twopc(*store)
+    too_soon = twopc(*clean, "--once")
+    twopc("sync", *shop.nodes())
+    done = twopc(*clean, "--once")
+    given_up = twopc(*clean, "--once", "--max-hours", "0")
+
+    assert too_soon.stdout.startswith("Removed 0 replicated transactions")
+    assert done.stdout.startswith(
+        "Removed 1 replicated transactions consisting of 1 statements in "
+    )
+    assert "deactivated" not in given_up.stdout  # nothing waits
+    assert (done.returncode, given_up.returncode) == (0, 0), done.stderr
+
+
 def test_a_row_that_differs_is_named_and_repaired(shop: Shop) -> None:
     """Exit code 1 and the key; then 0, and the row is the Publisher's."""
     shop.execute(

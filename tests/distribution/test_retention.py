@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from psycopg import AsyncConnection
+from psycopg.conninfo import make_conninfo
 
 from publisher import distribution
 from tests.distribution.made import article, columns
@@ -203,3 +206,22 @@ async def test_history(stored: Connection) -> None:
     assert await rows(stored, "select tracer_id from msrepl.mstracer_history") == [(2,)]
     await distribution.clean_up(stored)
     assert len(await rows(stored, "select from msrepl.msdistribution_history")) == 2
+
+
+async def test_again_and_again(stored: Connection) -> None:
+    """Until it is told to stop, which it does at once; a server that cannot be reached is no end."""
+    await prepare(stored)
+    stop = asyncio.Event()
+    dsn = make_conninfo(stored.info.dsn, password=stored.info.password)
+    running = asyncio.create_task(
+        distribution.keep_clean(dsn, stop, every_s=0.01, max_retention=timedelta(1))
+    )
+    async with asyncio.timeout(20):
+        while await left(stored):
+            assert not running.done()
+    stop.set()
+    await running
+    stop.clear()
+    with pytest.raises(TimeoutError):  # it waits for its next turn
+        async with asyncio.timeout(1):
+            await distribution.keep_clean("host=127.0.0.1 port=1 dbname=none", stop, every_s=3600)
