@@ -19,6 +19,7 @@ import psycopg
 
 from subscriber.distribution_agent.delivery import Counts, Delivery
 from subscriber.distribution_agent.failures import may_pass
+from subscriber.distribution_agent.grouping import keep_apart
 from subscriber.distribution_agent.mending import AheadError, Mending, PassingError
 from subscriber.distribution_agent.patience import Patience
 from subscriber.distribution_agent.pipe import LostError, Pipe
@@ -290,6 +291,7 @@ class DistributionAgent:
             return False
         if self._points.armed:
             await self._points.reach("agent.planned")
+        delivery.apart = await keep_apart(delivery, window)
         try:
             failure = await delivery.deliver(list(planner.plan(delivery.seen, window)), self._stop)
             if failure is not None:

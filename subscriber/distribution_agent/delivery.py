@@ -78,6 +78,8 @@ class Delivery:
         self.applier = Applier({})
         self.seen = target.position
         """Up to where everything is delivered or is not for this Subscriber: the position or beyond."""
+        self.apart: tuple[int, ...] = ()
+        """Articles whose commands are brought apart from others'."""
         self._streams = streams
         self._profile = profile
         self._points = points
@@ -140,7 +142,11 @@ class Delivery:
 
     def _loads(self, batches: Sequence[Batch], streams: int) -> AsyncGenerator[Load, None]:
         return self.source.loads(
-            batches, own=self.planner.own, echoed=self.planner.echoed, streams=streams
+            batches,
+            own=self.planner.own,
+            echoed=self.planner.echoed,
+            streams=streams,
+            apart=self.apart,
         )
 
     def _is_nothing(self, load: Load) -> bool:
@@ -196,7 +202,7 @@ class Delivery:
                 if self._is_nothing(load):
                     continue
                 batch = load.batch
-                if load.first and load.last and len(load.parts) <= 1:
+                if load.first and load.last and len({part.stream for part in load.parts}) <= 1:
                     steps = self._steps(load, self.target.position)
                     future = self.target.first.send(*steps)
                     failure = await self._confirm(load, steps, future)

@@ -78,6 +78,16 @@ class Window:
     def __len__(self) -> int:
         return len(self.seqnos)
 
+    def head(self, count: int) -> Window:
+        """The first transactions."""
+        return Window(
+            seqnos=self.seqnos[:count],
+            xids=self.xids[:count],
+            commands=self.commands[:count],
+            bytes=self.bytes[:count],
+            originators=self.originators[:count],
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:

@@ -31,7 +31,8 @@ WINDOW = Statement(
     """,
     binary=True,
 )
-#: Several small batches: a row for each batch and stream. Commands of article 0 are posted for everybody.
+#: Several small batches: a row for each batch, stream, and article that is kept apart. Commands of article 0
+#: are posted for everybody.
 #: The order stands in the aggregates: grouping sorts, and rows of one group may change places in that.
 BATCHES = Statement(
     """
@@ -41,21 +42,23 @@ BATCHES = Statement(
         count(*) filter (where article_id > 0),
         array_agg(posted order by xact_seqno, command_id) filter (where posted is not null)
     from (
-        select width_bucket(xact_seqno, $6::pg_lsn[]) as batch,
-            xact_seqno, command_id, article_id, article_id * 100 + type as code, command, hashkey % $5::int as stream,
+        select width_bucket(xact_seqno, $7::pg_lsn[]) as batch,
+            xact_seqno, command_id, article_id, article_id * 100 + type as code, command,
+            hashkey % $5::int as stream,
+            case when article_id = any ($6::int[]) then article_id else 0 end as apart,
             case when article_id = 0 then xact_seqno || ' ' || type || ' ' || command end as posted
         from msrepl.msrepl_commands
         where publisher_database_id = $1::int
             and (article_id = any ($2::int[]) or article_id = 0)
             and (originator_id is distinct from $3::int or article_id = any ($4::int[]))
-            and xact_seqno > $7::pg_lsn and xact_seqno <= $8::pg_lsn
+            and xact_seqno > $8::pg_lsn and xact_seqno <= $9::pg_lsn
     ) c
-    group by batch, stream
-    order by batch, stream
+    group by batch, stream, apart
+    order by batch, stream, apart
     """,
     binary=True,
 )
-#: A block of one large transaction, bounded by number and length of commands: a row for each stream.
+#: A block of one large transaction, bounded by number and length of commands: rows as above.
 BLOCK = Statement(
     """
     select max(command_id), stream, array_agg(code order by command_id) filter (where article_id > 0),
@@ -64,7 +67,9 @@ BLOCK = Statement(
         count(*) filter (where article_id > 0),
         array_agg(posted order by command_id) filter (where posted is not null)
     from (
-        select command_id, article_id, article_id * 100 + type as code, command, hashkey % $5::int as stream,
+        select command_id, article_id, article_id * 100 + type as code, command,
+            hashkey % $5::int as stream,
+            case when article_id = any ($6::int[]) then article_id else 0 end as apart,
             case when article_id = 0 then xact_seqno || ' ' || type || ' ' || command end as posted,
             sum(octet_length(command)) over (order by command_id rows unbounded preceding)
                 - octet_length(command) as before
@@ -72,13 +77,24 @@ BLOCK = Statement(
         where publisher_database_id = $1::int
             and (article_id = any ($2::int[]) or article_id = 0)
             and (originator_id is distinct from $3::int or article_id = any ($4::int[]))
-            and xact_seqno = $6::pg_lsn and command_id > $7::int
+            and xact_seqno = $7::pg_lsn and command_id > $8::int
         order by command_id
-        limit $8::int
+        limit $9::int
     ) c
-    where before < $9::int
-    group by stream
-    order by stream
+    where before < $10::int
+    group by stream, apart
+    order by stream, apart
+    """,
+    binary=True,
+)
+#: Articles all of whose commands in a range are of one kind, and how many those are.
+UNIFORM = Statement(
+    """
+    select article_id, count(*) from msrepl.msrepl_commands
+    where publisher_database_id = $1::int and xact_seqno > $2::pg_lsn and xact_seqno <= $3::pg_lsn
+        and article_id = any ($4::int[]) and command_id <= $5::int
+    group by article_id
+    having min(type) = max(type)
     """,
     binary=True,
 )

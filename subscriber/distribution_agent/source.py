@@ -190,14 +190,25 @@ class Source:
         )
 
     async def loads(
-        self, batches: Sequence[Batch], *, own: int | None, echoed: Sequence[int], streams: int
+        self,
+        batches: Sequence[Batch],
+        *,
+        own: int | None,
+        echoed: Sequence[int],
+        streams: int,
+        apart: Sequence[int] = (),
     ) -> AsyncGenerator[Load, None]:
         """The batches with their commands; a large one in several blocks, each a load of its own.
 
         The next read is under way while the caller works on a load.
+
+        Args:
+            own, echoed: see `Planner`.
+            streams: over how many the commands are spread.
+            apart: articles whose commands come in parts of their own.
         """
         reads = list(self._reads(batches))
-        terms = (int4(own or 0), int4s(echoed), int4(streams))
+        terms = (int4(own or 0), int4s(echoed), int4(streams), int4s(apart))
         ahead = self._ask(reads[0], terms) if reads else None
         for at, read in enumerate(reads):
             assert ahead is not None
@@ -246,11 +257,10 @@ class Source:
         return reads
 
     def _ask(
-        self, read: Sequence[Batch], terms: tuple[bytes, bytes, bytes], after: int = 0
+        self, read: Sequence[Batch], terms: tuple[bytes, bytes, bytes, bytes], after: int = 0
     ) -> asyncio.Future[Answer]:
-        own, echoed, streams = terms
         first, last = read[0], read[-1]
-        params = (self._id, int4s(first.articles), own, echoed, streams)
+        params = (self._id, int4s(first.articles), *terms)
         if len(read) == 1 and self._is_large(first):
             limits = (self._profile.block_commands, self._profile.block_bytes)
             return self.pipe.send(
@@ -269,6 +279,20 @@ class Source:
         return self.pipe.send(
             (queries.BATCHES, (*params, bounds, lsn8(first.after), lsn8(last.upto)))
         )
+
+    async def uniform(
+        self, after: int, upto: int, articles: Sequence[int], commands: int
+    ) -> dict[int, int]:
+        """Articles that have commands of one kind only in a range, and how many; of each transaction no
+        more than so many commands are looked at."""
+        params = (self._id, lsn8(after), lsn8(upto), int4s(articles), int4(commands))
+        result = checked(await self.pipe.run((queries.UNIFORM, params))).results[0]
+        return {
+            int.from_bytes(result.get_value(row, 0) or b""): int.from_bytes(
+                result.get_value(row, 1) or b""
+            )
+            for row in range(result.ntuples)
+        }
 
     async def own_transactions(self, position: int, originator: int) -> list[int]:
         """The Subscriber's own transactions after a position, by where they committed."""
