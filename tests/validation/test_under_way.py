@@ -247,3 +247,68 @@ async def test_only_what_is_as_it_was_found_is_repaired(make_topology: MakeTopol
         async with await topology.node("sub1").connect() as connection:
             assert await repair(connection, article.article, found.differences, fetch) == []
         await other.execute("rollback")
+
+
+@pytest.mark.parametrize("form", ["CALL", "SCALL", "MCALL", "XCALL", "SQL"])
+async def test_every_format_tells_which_rows_it_touches(
+    make_topology: MakeTopology, form: str
+) -> None:
+    """Rows inserted, changed, moved and deleted between the two moments, of a key with hostile texts."""
+    topology = await make_topology(subscribers=("sub1",))
+    await topology.execute(
+        "pub",
+        """
+        create table item (a text, "b'" int, n int, primary key ("b'", a));
+        insert into item select 'it''s "' || g || '", \\ NULL', g, 0 from generate_series(1, 20) g;
+        """,
+    )
+    single = form if form in ("CALL", "SQL") else "CALL"
+    await topology.publish(
+        "item",
+        propagate={"ins": single, "upd": form, "del": form if form == "XCALL" else single},
+    )
+    await topology.subscribe("sub1")
+    turns = iter(range(1, 3))
+
+    async def advance() -> None:
+        for turn in turns:  # one of them
+            await topology.execute(
+                "pub",
+                f"""
+                insert into item values ('NULL', 100 + {turn}, 0);
+                update item set n = n + 1 where "b'" = {turn};
+                update item set a = a || ')', "b'" = 200 + {turn} where "b'" = 4 + {turn};
+                delete from item where "b'" = 10 + {turn};
+                """,
+            )
+            break
+        await topology.sync()
+
+    (found,) = await validate(ends(topology, "sub1"), advance=advance)
+    assert found.passed
+    assert not found.undecided
+    assert found.looks > 1
+    assert found.actual.rows == 20
+    await topology.assert_converged("item")
+
+
+async def test_a_filter_of_the_subscription(make_topology: MakeTopology) -> None:
+    """Each Subscriber is compared with its own part, and rows move into and out of it."""
+    topology = await make_topology(subscribers=("sub1", "sub2"))
+    await topology.execute("pub", TABLE)
+    await topology.publish("item")
+    await topology.subscribe("sub1", filters={"item": "n = 0 and id <= 10"})
+    await topology.subscribe("sub2")
+    await topology.execute(
+        "pub", "update item set n = 1 where id in (1, 2); insert into item values (0, 0)"
+    )
+    await topology.execute("pub", "update item set n = 0 where id = 2")
+    found = await judged(topology, "sub1")
+    assert (found.passed, found.actual.rows) == (True, 10)
+    assert (await judged(topology, "sub2")).actual.rows == 21
+    await topology.execute(
+        "sub1",
+        "begin; set local session_replication_role = replica; insert into item values (15, 0); commit",
+    )
+    assert (await judged(topology, "sub1", repair=True)).named() == ["extra (id = 15)"]
+    assert (await judged(topology, "sub1")).passed
