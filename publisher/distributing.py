@@ -73,10 +73,13 @@ async def fit(
         "update msrepl.sysarticles set destination_procedures = %s where article_id = %s",
         (json.dumps(await _procedures(connection, article)), stored.article_id),
     )
+    wanted = {number: _both(article.row_filter, text) for number, text in filters.items()}
     if article.row_filter is not None:
-        await _create_filter(connection, table, stored.article_id, article.row_filter, owner)
-    for number, text in filters.items():
-        await _create_filter(connection, table, number, _both(article.row_filter, text), owner)
+        wanted[stored.article_id] = article.row_filter
+    for number, condition in wanted.items():
+        # what is there fits, and the log reader may be calling it
+        if not await _has_filter(connection, number):
+            await _create_filter(connection, table, number, condition, owner)
 
 
 def _wanted(article: Article, propagation: Propagation, filters: Mapping[int, str]) -> Wanted:
@@ -218,6 +221,14 @@ def _function(article_id: int) -> sql.Identifier:
 
 def _image_type(article_id: int) -> sql.Identifier:
     return sql.Identifier(names.SCHEMA, f"row_image_{article_id}")
+
+
+async def _has_filter(connection: Connection, article_id: int) -> bool:
+    found = await connection.execute(
+        "select from pg_proc where pronamespace = 'msrepl'::regnamespace and proname = %s",
+        (f"row_filter_{article_id}",),
+    )
+    return found.rowcount > 0
 
 
 async def _create_filter(

@@ -112,7 +112,6 @@ async def filter_again(connection: Connection, stored: StoredArticle) -> None:
     """Make what looks at row filters again; triggers and types stay, so that nobody waits for the table."""
     described, article = await describe_article(connection, stored)
     owner = owner_role(connection.info.dbname)
-    await distributing.drop_objects(connection, stored.article_id)
     await grant(connection, stored, described, article)
     texts = ProcedureTexts(article, owner, await trigger_path(connection, described))
     for text in (texts.insert_procedure(), texts.update_procedure(), texts.delete_procedure()):
