@@ -141,6 +141,12 @@ class Bodies:
             ]
         )
 
+    def bit_is_clear(self, column: Column, source: Source) -> sql.Composable:
+        """``byte1 & 2 = 0 or``; nothing where there is no bitmask."""
+        if not self.has_bitmap:
+            return sql.SQL("")
+        return sql.SQL("{} = 0 or ").format(self._bit(column, source)[0])
+
     # -- statements -------------------------------------------------------------------------------
 
     def insert_columns(self) -> sql.Composed:

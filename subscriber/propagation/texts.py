@@ -165,18 +165,16 @@ class PropagationTexts(Calls):
         if bodies.always or keys_only:
             return None
         # a key that changes may be another row's a call later: such calls keep their order
-        unchanged: sql.Composable
-        if bodies.has_bitmap:
-            unchanged = sql.SQL("not ({})").format(bodies.key_changed(_OF_SET))
-        else:
-            unchanged = f.AND.join(
-                [
-                    sql.SQL("{}::text is not distinct from {}::text").format(new, old)
-                    for new, old in zip(
-                        bodies.new_key(_OF_SET), bodies.original_key(_OF_SET), strict=True
-                    )
-                ]
-            )
+        unchanged = f.AND.join(
+            [
+                sql.SQL("({}{}::text is not distinct from {}::text)").format(
+                    bodies.bit_is_clear(column, _OF_SET), bodies.new(column, _OF_SET), old
+                )
+                for column, old in zip(
+                    self.article.key_columns, bodies.original_key(_OF_SET), strict=True
+                )
+            ]
+        )
         tail = sql.SQL("\n        from {}").format(calls)
         return sql.SQL("{} and {}").format(bodies.update(_OF_SET, key=False, tail=tail), unchanged)
 

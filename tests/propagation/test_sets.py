@@ -63,6 +63,17 @@ async def test_a_run_that_is_no_set_changes_nothing(
         assert [row[2] for row in await here.rows()] == [7, 1, 3]
 
 
+@pytest.mark.parametrize("form", ["SCALL", "MCALL"])
+async def test_a_key_that_is_said_to_change_and_does_not(here: Here, form: str) -> None:
+    """Where the log has no old rows every bit is set: it is a set all the same."""
+    await here.subscribe(TABLE, methods={"upd": form})
+    await here.apply_set("ins", (1, "a", 1), (2, "b", 2))
+    everything = mask(3, 1, 2, 3)
+    assert await here.apply_set("upd", [1, "x", 5, 1, everything], [2, "y", 6, 2, everything]) == 2
+    assert await here.rows() == [(1, "x", 5), (2, "y", 6)]
+    assert await here.apply_set("upd", [3, "x", 5, 1, everything]) == -1
+
+
 async def test_duplicates_and_rows_that_are_gone(here: Here) -> None:
     await here.subscribe(TABLE)
     await here.apply("ins", 1, "a", 1)

@@ -286,7 +286,7 @@ begin
             "data" = c.c4,
             "msrepl_tran_version" = c.c5
         from unnest(rows) as c
-        where t."order" = c.old_c1 and t."place" = c.old_c2 and c.c1::text is not distinct from c.old_c1::text and c.c2::text is not distinct from c.old_c2::text;
+        where t."order" = c.old_c1 and t."place" = c.old_c2 and (c.c1::text is not distinct from c.old_c1::text) and (c.c2::text is not distinct from c.old_c2::text);
         get diagnostics done = row_count;
         if done <> cardinality(rows) then
             raise exception using errcode = 'no_data_found';

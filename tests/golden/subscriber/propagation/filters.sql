@@ -256,7 +256,7 @@ begin
             "name" = case get_byte(c.bitmap, 0) & 2 when 2 then c.c2 else t."name" end,
             "msrepl_tran_version" = case get_byte(c.bitmap, 0) & 4 when 4 then c.c3 else t."msrepl_tran_version" end
         from unnest(rows) as c
-        where t."id" = c.pkc1 and not (get_byte(c.bitmap, 0) & 1 <> 0);
+        where t."id" = c.pkc1 and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text);
         get diagnostics done = row_count;
         if done <> cardinality(rows) then
             raise exception using errcode = 'no_data_found';

@@ -295,7 +295,7 @@ begin
             "naïve\日本" = case get_byte(c.bitmap, 0) & 16 when 16 then c.c5 else t."naïve\日本" end,
             "msrepl_tran_version" = case get_byte(c.bitmap, 0) & 32 when 32 then c.c6 else t."msrepl_tran_version" end
         from unnest(rows) as c
-        where t."t" = c.pkc1 and not (get_byte(c.bitmap, 0) & 1 <> 0);
+        where t."t" = c.pkc1 and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text);
         get diagnostics done = row_count;
         if done <> cardinality(rows) then
             raise exception using errcode = 'no_data_found';

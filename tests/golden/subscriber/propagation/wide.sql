@@ -695,7 +695,7 @@ begin
             "col99" = case get_byte(c.bitmap, 12) & 4 when 4 then c.c99 else t."col99" end,
             "col100" = case get_byte(c.bitmap, 12) & 8 when 8 then c.c100 else t."col100" end
         from unnest(rows) as c
-        where t."col1" = c.pkc1 and not (get_byte(c.bitmap, 0) & 1 <> 0);
+        where t."col1" = c.pkc1 and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text);
         get diagnostics done = row_count;
         if done <> cardinality(rows) then
             raise exception using errcode = 'no_data_found';
