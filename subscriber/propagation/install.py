@@ -68,9 +68,9 @@ select case when p.is_default and to_regprocedure(p.signature) is not null then 
            select from msrepl.msreplication_procedures o
            where o.dest_schema = p.dest_schema and o.article_id <> p.article_id
        ) and to_regnamespace(quote_ident(p.dest_schema)) is not null then quote_ident(p.dest_schema) end,
-       p.agent
+       r.rolname::text
 from msrepl.msreplication_procedures p
-join pg_roles r on r.rolname = p.agent
+left join pg_roles r on r.rolname = p.agent
 where p.article_id = %s
 """
 
@@ -209,7 +209,7 @@ async def _drop(connection: Connection, article_id: int) -> None:
         signatures = [row[0] for row in registered if row[0] is not None]
         for text in drop_texts(article_id, signatures):
             await connection.execute(text.encode())
-        for table, schema, agent in {row[1:] for row in registered}:
+        for table, schema, agent in {row[1:] for row in registered if row[3] is not None}:
             objects = [("schema", schema)] if schema is not None else []
             if table is not None:
                 await cursor.execute(_SEQUENCES, {"table": table})

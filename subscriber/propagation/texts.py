@@ -6,8 +6,9 @@ The default procedures are those of seed 000, in PostgreSQL's language, and lie 
 they change, where users look for them. They are functions without a result, because ``SELECT`` must be able to
 call one for every row of a block. They belong to the table's owner, who may replace them.
 
-An update finds its row by the original key, whatever the format. (The original's procedures for XCALL compare
-with the values before the change only where updates are queued; the others go by the key of the old image.)
+An update finds its row by the original key, whatever the format; for XCALL that is the key in the old image.
+(What the original's procedures for XCALL compare is not documented. It cannot be every column, since large
+values come as NULL.)
 """
 
 from __future__ import annotations
