@@ -61,8 +61,8 @@ async def stored_message(distribution: Connection, publisher: str, message: Post
         select c.xact_seqno::text
         from msrepl.mspublisher_databases d
         join msrepl.msrepl_commands c on c.publisher_database_id = d.id
-        where d.publisher = %s and c.xact_seqno >= %s::pg_lsn and c.article_id = 0
-          and c.command::jsonb ->> 'id' = %s
+        where d.publisher = %s and c.xact_seqno >= %s::pg_lsn
+          and case when c.article_id = 0 then c.command::jsonb ->> 'id' end = %s
         """,
         (publisher, message.after, str(message.id)),
     )
