@@ -80,6 +80,8 @@ class Delivery:
         """Up to where everything is delivered or is not for this Subscriber: the position or beyond."""
         self.apart: tuple[int, ...] = ()
         """Articles whose commands are brought apart from others'."""
+        self.exact = False
+        """Nothing is applied as a set, and nothing comes apart."""
         self._streams = streams
         self._profile = profile
         self._points = points
@@ -146,7 +148,7 @@ class Delivery:
             own=self.planner.own,
             echoed=self.planner.echoed,
             streams=streams,
-            apart=self.apart,
+            apart=() if self.exact else self.apart,
         )
 
     def _is_nothing(self, load: Load) -> bool:
@@ -161,7 +163,7 @@ class Delivery:
         steps: list[Step] = []
         if load.first:
             steps += [(BEGIN, ()), self.target.move(sent, load.batch.upto)]
-        steps += [self.applier.step(part) for part in load.parts]
+        steps += [self.applier.step(part, exact=self.exact) for part in load.parts]
         if load.last:
             steps.append((COMMIT, ()))
         return steps

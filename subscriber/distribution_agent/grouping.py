@@ -20,7 +20,8 @@ _SAMPLE, _SAMPLE_COMMANDS = 200, 1000
 #: An article is kept apart if a batch has so many commands of it.
 _BATCH_MIN = 32
 
-#: Nothing at the Subscriber can tell the order in which rows of different tables change.
+#: Nothing at the Subscriber can tell the order in which rows of different tables change, and no table has
+#: two articles.
 _ORDER_IS_FREE = Statement(
     """
     select not exists (select from pg_trigger where tgenabled in ('A', 'R'))
@@ -28,6 +29,9 @@ _ORDER_IS_FREE = Statement(
         and not exists (
             select from msrepl.msreplication_procedures p
             where p.procedure is not null and not msrepl.is_default_procedure(p.article_id, p.operation))
+        and not exists (
+            select from msrepl.msreplication_procedures p
+            group by p.dest_schema, p.article having count(distinct p.article_id) > 1)
     """
 )
 

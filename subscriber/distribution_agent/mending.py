@@ -84,24 +84,28 @@ class Mending:
             DeliveryError: it does not.
         """
         _pass(failure.report)
-        if len(failure.batch.seqnos) > 1:
-            logger.info("batch tried one by one", upto=lsn_text(failure.batch.upto))
-            found = await self._alone(failure.batch)
-            if found is None:
-                return
-            failure = found
-            _pass(failure.report)
+        logger.info("batch tried one by one", upto=lsn_text(failure.batch.upto))
+        found = await self._alone(failure.batch)
+        if found is None:
+            return
+        failure = found
+        _pass(failure.report)
         own = self._delivery.planner.own
         if own is not None and is_conflict(failure.report) and await self._net(failure):
             return
         await self._end(failure)
 
     async def _alone(self, batch: Batch) -> Failure | None:
-        """Bring each transaction of a batch in a commit of its own; the first that fails."""
-        for each in batch.apart():
-            failure = await self._delivery.serial([each])
-            if failure is not None:
-                return failure
+        """Bring each transaction of a batch in a commit of its own, command by command in the Publisher's
+        order; the first that fails."""
+        self._delivery.exact = True
+        try:
+            for each in batch.apart():
+                failure = await self._delivery.serial([each])
+                if failure is not None:
+                    return failure
+        finally:
+            self._delivery.exact = False
         return None
 
     # -- the Subscriber's own changes -----------------------------------------------------------

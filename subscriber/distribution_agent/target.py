@@ -98,11 +98,11 @@ class Applier:
         """For codes whose calls do not work as a set: how many parts to go on one by one."""
         self._failures: dict[int, int] = {}
 
-    def step(self, part: Part) -> Step:
-        """What applies a part: as a set if all of it is of one kind, else one by one."""
+    def step(self, part: Part, *, exact: bool = False) -> Step:
+        """What applies a part: as a set if all of it is of one kind, else, or `exact`, one by one."""
         params = (part.codes, part.calls)
         code = part.low
-        if part.count < _SET_MIN or code != part.high or code not in self._runs:
+        if exact or part.count < _SET_MIN or code != part.high or code not in self._runs:
             return self._mixed, params
         if self._not_now.get(code, 0) > 0:
             self._not_now[code] -= 1

@@ -216,6 +216,27 @@ class Ends:
                 await cursor.execute("notify msrepl_distribution")
         return made
 
+    async def store_many(self, count: int, text: str) -> None:
+        """One transaction that inserts so many rows."""
+        self.at += _STEP
+        async with self.admin.transaction():
+            await self.admin.execute(
+                """
+                insert into msrepl.msrepl_commands
+                select %s, %s::pg_lsn, n, 7, 1, null, n %% 63 + 1, format('("%%s","%%s","0")', n, %s::text)
+                from generate_series(1, %s) n
+                """,
+                (self.publisher_id, lsn_text(self.at), text, count),
+            )
+            await self.admin.execute(
+                """
+                insert into msrepl.msrepl_transactions
+                    (publisher_database_id, xact_seqno, xact_id, entry_time, commands, bytes)
+                values (%s, %s, '5', now(), %s, %s)
+                """,
+                (self.publisher_id, lsn_text(self.at), count, count * len(text)),
+            )
+
     def agent(self, *, points: Any = None, **profile: Any) -> DistributionAgent:
         """An agent under the agents' role; it is closed in the end."""
         config = self.config(**profile)
@@ -294,6 +315,17 @@ class Ends:
             return len(seen) > times
 
         await self._until(query, (self.subscriber.name, AGENT), enough)
+
+    async def reconnect(self) -> None:
+        """Connect to the Subscriber again, after its server was down."""
+        connection = await AsyncConnection.connect(self.subscriber.dsn, autocommit=True)
+        self.sub = await self._open.enter_async_context(connection)
+
+    async def until_crashed(self, crashes: list[int], running: asyncio.Task[Any]) -> None:
+        """Wait until a crash has been noted."""
+        while not crashes:
+            assert not running.done(), running
+            await self.status()
 
     async def until_at(self, position: int, running: asyncio.Task[Any] | None = None) -> None:
         """Wait until the Subscriber is at a position; `running` must not end before."""

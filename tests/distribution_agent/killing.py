@@ -1,7 +1,7 @@
 """Agent processes that can be killed: a program for tests, which forks one for each order.
 
-It reads one JSON object a line and answers each with the number that the process ended with. Importing once
-and forking makes a crash cost milliseconds.
+It reads one JSON object a line and answers each with the number that the process ended with and the memory
+that it had at most. Importing once and forking makes a crash cost milliseconds.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def serve() -> None:
             profile["skip_errors"] = tuple(profile.get("skip_errors", ()))
             main(Config(profile=Profile(**profile), once=True, **order))
             os._exit(0)
-        _, status = os.waitpid(pid, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        _, status, usage = os.wait4(pid, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)} {usage.ru_maxrss}\n")
         sys.stdout.flush()
 
 
@@ -36,6 +36,8 @@ class Killing:
     """The program, from outside."""
 
     def __init__(self) -> None:
+        self.memory_kb = 0
+        """Of the last process, at most."""
         self._program = subprocess.Popen(
             [sys.executable, "-m", "tests.distribution_agent.killing"],
             stdin=subprocess.PIPE,
@@ -60,7 +62,9 @@ class Killing:
         assert self._program.stdout is not None
         self._program.stdin.write(f"{text}\n")
         self._program.stdin.flush()
-        return int(self._program.stdout.readline())
+        code, memory_kb = self._program.stdout.readline().split()
+        self.memory_kb = int(memory_kb)
+        return int(code)
 
     def close(self) -> None:
         """End the program."""

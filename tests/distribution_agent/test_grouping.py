@@ -59,8 +59,11 @@ async def test_articles_of_one_kind_come_apart(ends: Ends, streams: int) -> None
         "create rule r as on insert to m where new.id < 0 do also nothing; alter table m enable always rule r",
         "create or replace function sp_msins_o(c1 integer, c2 integer) returns void language plpgsql"
         " as $$ begin insert into o values (c1, c2); end $$",
+        "insert into msrepl.msreplication_procedures"
+        """ select (jsonb_populate_record(p, '{"article_id": 99}')).*"""
+        " from msrepl.msreplication_procedures p where article_id = 7",
     ],
-    ids=["trigger", "rule", "procedure"],
+    ids=["trigger", "rule", "procedure", "two articles of a table"],
 )
 async def test_where_somebody_could_tell_the_order_is_the_publishers(
     ends: Ends, reason: str
@@ -72,3 +75,20 @@ async def test_where_somebody_could_tell_the_order_is_the_publishers(
     assert agent._delivery is not None
     assert agent._delivery.apart == ()
     await check(ends)
+
+
+async def test_what_fails_as_a_set_goes_through_one_by_one(ends: Ends) -> None:
+    """An error that only the set meets is not the command's fault: here it comes from the number of rows."""
+    await ends.subscribe("create table t (id integer primary key, n integer)")
+    await ends.sub.execute(
+        b"create function few() returns trigger language plpgsql as $$ begin"
+        b" if (select count(*) from new_rows) > 1 then raise exception 'too many'; end if; return null;"
+        b" end $$; create trigger few after insert on t referencing new table as new_rows"
+        b" for each statement execute function few(); alter table t enable always trigger few"
+    )
+    await ends.store(*(ins(n, n) for n in range(100)))
+    await ends.store_all([[ins(100 + n, n)] for n in range(100)])
+    agent = ends.agent()
+    assert (await agent.run_once()).transactions == 101
+    assert len(await ends.rows()) == 200
+    assert await ends.history("failed", "retry") == []

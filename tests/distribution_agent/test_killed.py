@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -92,6 +92,14 @@ def _some_as_sets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def killing() -> Iterator[Killing]:
+    """Agents that can be killed."""
+    made = Killing()
+    yield made
+    made.close()
+
+
+@pytest.fixture
 async def work(ends: Ends) -> AsyncIterator[Work]:
     """A table that counts."""
     await ends.subscribe(TABLE)
@@ -126,18 +134,27 @@ async def test_every_point_is_reached(ends: Ends, work: Work) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-async def test_killed_at_every_point(ends: Ends, work: Work, kind: str) -> None:
+async def test_killed_at_every_point(ends: Ends, work: Work, killing: Killing, kind: str) -> None:
     profile = KINDS[kind] | {"skip_errors": ["20598"]}
-    killing = Killing()
-    try:
-        for place in await points_of(ends, work, KINDS[kind]):
-            await work.store()
-            arm = place.replace("@", "=kill@")
-            assert await killing.run(ends.config(), profile, arm) == -signal.SIGKILL, place
-            assert await killing.run(ends.config(), profile) == 0, place
-            await work.check(place)
-    finally:
-        killing.close()
+    for place in await points_of(ends, work, KINDS[kind]):
+        await work.store()
+        arm = place.replace("@", "=kill@")
+        assert await killing.run(ends.config(), profile, arm) == -signal.SIGKILL, place
+        assert await killing.run(ends.config(), profile) == 0, place
+        await work.check(place)
+
+
+@pytest.mark.slow
+async def test_a_large_transaction_needs_little_memory(ends: Ends, killing: Killing) -> None:
+    """80 MB of commands, in blocks of 1 MB."""
+    await ends.subscribe(TABLE)
+    await ends.store(ins(-1, "", 0))
+    assert await killing.run(ends.config(), {}) == 0
+    little = killing.memory_kb
+    await ends.store_many(200_000, "y" * 400)
+    assert await killing.run(ends.config(), {"block_bytes": 1_000_000}) == 0
+    assert await ends.rows("t", "count(*)") == [(200_001,)]
+    assert killing.memory_kb - little < 20_000
 
 
 @pytest.mark.slow

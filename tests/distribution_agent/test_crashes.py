@@ -1,0 +1,84 @@
+"""The Subscriber's server is killed: commits that were not durable are gone, and are delivered again.
+
+Agents do not wait for commits to be durable, so the last of them are lost with the server's memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.distribution_agent.ends import Ends, ins
+from tests.distribution_agent.test_delivery import AUDIT
+from tests.fix_server import Database, MakeDatabase
+from twopc.drivers import Points
+from twopc.lsn import lsn_value
+from twopc.server import Server
+
+TABLE = "create table t (id integer primary key, v text, n integer)"
+
+
+@pytest.fixture(scope="module")
+def fragile() -> Iterator[Server]:
+    """A server that is killed."""
+    with Server.start(settings={"wal_writer_delay": "10s"}) as server:
+        yield server
+
+
+@pytest.fixture
+async def ends(make_database: MakeDatabase, fragile: Server) -> AsyncIterator[Ends]:
+    """The Subscriber is on the server that is killed."""
+    fragile.create_database("subscriber")
+    there = Database(server=fragile, name="subscriber")
+    made = Ends(distribution=make_database(), subscriber=there)
+    await made.open()
+    try:
+        yield made
+    finally:
+        await made.close()
+        fragile.drop_database("subscriber")
+
+
+@pytest.mark.parametrize("streams", [1, 3])
+@pytest.mark.parametrize("nth", [1, 7, 23])
+async def test_killed_server(ends: Ends, fragile: Server, streams: int, nth: int) -> None:
+    """What the distribution database was told to be delivered is at the Subscriber, whatever happens."""
+    await ends.subscribe(TABLE)
+    await ends.sub.execute(AUDIT.encode())
+    await ends.store_all([[ins(n, "", n, hashkey=n % 63 + 1) for n in range(9)]])
+    agent = ends.agent()
+    await agent.run_once()
+    await agent.close()
+    told = lsn_value((await ends.status())["delivered"])
+
+    base = 100
+    await ends.store_all(
+        [[ins(base + 2 * n + k, "", n, hashkey=k + 1) for k in (0, 1)] for n in range(40)]
+    )
+    points = Points()
+    lost: list[int] = []
+
+    async def crash(_: str) -> None:
+        fragile.kill()
+        fragile.restart()
+        await ends.reconnect()
+        lost.append(await ends.position())
+        assert lost[0] >= told
+
+    points.arm("agent.committed" if streams == 1 else "agent.after_finish(2)", crash, nth=nth)
+    agent = ends.agent(
+        points=points, commit_batch_size=1, subscription_streams=streams, retry_interval_ms=50
+    )
+    stop = asyncio.Event()
+    running = asyncio.create_task(agent.run(stop))
+    await ends.until_crashed(lost, running)
+    await ends.until_at(ends.at, running)
+    stop.set()
+    await running
+    assert await ends.rows("t", "id") == [(n,) for n in (*range(9), *range(base, base + 80))]
+    done = await ends.rows("audit", "n, id")
+    assert sorted(number for _, number in done) == [*range(9), *range(base, base + 80)]
+    assert lsn_value((await ends.status())["delivered"]) == ends.at
+    assert await ends.prepared() == []
