@@ -157,7 +157,9 @@ class DistributionAgent:
             profile=profile,
         )
         if profile.subscription_streams > 1:
-            watch = await Pipe.connect(self._subscriber_dsn)
+            watch = await Pipe.connect(
+                self._subscriber_dsn, application_name="msrepl\\ streams\\ watched"
+            )
             self._streams = Streams(target, watch, self._points)
         self._delivery = Delivery(source, target, self._streams, profile, self._points)
 
