@@ -181,8 +181,8 @@ comment on table msrepl.msrepl_commands is 'What each transaction does, a comman
 -- holes:     none
 --
 -- subscriber   whose agent it is; NULL: the log reader, or clean-up
--- event        started, progress, succeeded, retry, failed, skipped, serial, validated, repaired, removed,
---              deactivated
+-- event        started, progress, succeeded, retry, failed, skipped, net, serial, validated, repaired,
+--              removed, deactivated
 -- error        the original's number, or a SQLSTATE
 -- xact_seqno   the transaction it is about, or the last one of those counted
 create table if not exists msrepl.msdistribution_history (
