@@ -36,6 +36,8 @@ BANNED: dict[str, tuple[str, dict[str, str]]] = {
             "twopc/drivers/keeper.py": "recovery and deadlock detection look at intervals",
             "tests/crash/test_late_prepare.py": "when each side of a race begins is what is drawn",
             "twopc/drivers/participant.py": "a busy gid: the server tells no end of it",
+            "publisher/slot.py": "a slot that is in use: the server tells no end of it",
+            "publisher/log_reader/sources.py": "likewise",
         },
     ),
     "random.random": ("chance comes from one random.Random derived from the seed", {}),

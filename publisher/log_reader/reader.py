@@ -6,23 +6,21 @@ The loop only; what becomes of a message is decided in `planner`. It must not kn
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import psycopg
-from psycopg import AsyncConnection, errors
+from psycopg import errors
 
-from publisher import slot as slots
 from publisher.filters import RowFilters
 from publisher.log_reader import history
+from publisher.log_reader.control import Control
 from publisher.log_reader.planner import Planner
-from publisher.log_reader.session import connect
 from publisher.log_reader.sources import Live, Peek, lsn_text
 from publisher.log_reader.store import Store
 from twopc.drivers.points import Points
-from twopc.errors import ArticleError, ServerError, TwopcError
+from twopc.errors import ArticleError, TwopcError
 from twopc.log import get_logger
 
 _log = get_logger(__name__)
@@ -31,25 +29,6 @@ _log = get_logger(__name__)
 _ATTEMPTS = 20
 #: After so many messages look whether peeking is the better way.
 _LOOK_AFTER = 20_000
-
-_LOOK = """
-select (pg_current_wal_flush_lsn() - '0/0')::bigint,
-       (pg_current_wal_insert_lsn() - '0/0')::bigint,
-       (confirmed_flush_lsn - '0/0')::bigint
-from pg_replication_slots where slot_name = %s
-"""
-_FLUSH = "select (pg_logical_emit_message(false, 'msrepl', '', true) - '0/0')::bigint"
-_ADVANCE = "select pg_replication_slot_advance(%s, %s::pg_lsn)"
-_START = """
-select pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
-       has_function_privilege('pg_log_standby_snapshot()', 'execute')
-"""
-_HOLDER = """
-select format('pid %%s, %%s', l.pid, coalesce(nullif(a.application_name, ''), 'without application_name'))
-from pg_locks l join pg_stat_activity a on a.pid = l.pid
-where l.locktype = 'advisory' and l.granted
-  and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended(%s, 18752)
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +44,10 @@ class Reading:
     catch_up_bytes: int = 16 << 20
     """From how much unread log on it is caught up with by peeking."""
     takeover_s: float = 2.0
-    """How long to wait for a predecessor's sessions to end."""
+    """How long to wait for another log reader to end."""
+    release_s: float = 15.0
+    """How long to wait for the slot, which no other log reader has: a predecessor's server process may be
+    decoding still."""
     retry_s_min: float = 0.1
     retry_s_max: float = 10.0
     """`LogReader.run` tries again after so long; each time twice as long."""
@@ -114,13 +96,11 @@ class LogReader:
         self._publisher_dsn = publisher_dsn
         self._distribution_dsn = distribution_dsn
         self._name = f"msrepl logreader {publisher}"
-        self._control: AsyncConnection[Any] | None = None
+        self._control: Control | None = None
         self._store: Store | None = None
         self._planner: Planner | None = None
         self._filters: RowFilters | None = None
         self._live: Live | None = None
-        self._may_log_snapshot = False
-        self._next_xid = 0
         self._position = 0
         self._transactions = self._commands = 0
 
@@ -146,16 +126,16 @@ class LogReader:
         if self._store is not None:
             return
         try:
-            self._control = await connect(self._publisher_dsn, self._name)
-            await self._take_slot(self._control)
-            cursor = await self._control.execute(_START)
-            row = await cursor.fetchone()
-            assert row is not None
-            self._next_xid, self._may_log_snapshot = row
-            store = await Store.open(
+            self._control = await Control.open(
+                self._publisher_dsn,
+                self._name,
+                self.publisher,
+                self.slot,
+                takeover_s=self.reading.takeover_s,
+            )
+            self._store = await Store.open(
                 self._distribution_dsn, self._name, self.publisher, self.points
             )
-            self._store = store
             await self._learn()
         except BaseException:
             await self.close()
@@ -170,45 +150,18 @@ class LogReader:
             if each is not None:
                 await each.close()
 
-    async def _take_slot(self, control: AsyncConnection[Any]) -> None:
-        """Be the only log reader of the slot, and know that it can be read."""
-        await control.execute(
-            "select set_config('lock_timeout', %s, false)", (f"{self.reading.takeover_s}s",)
-        )
-        try:
-            await control.execute(
-                "select pg_advisory_lock(hashtextextended(%s, 18752))", (self.slot,)
-            )
-        except errors.LockNotAvailable:
-            cursor = await control.execute(_HOLDER, (self.slot,))
-            row = await cursor.fetchone()
-            raise ServerError(
-                f"another log reader ({row[0] if row else 'gone just now'}) reads slot {self.slot!r} of "
-                f"Publisher {self.publisher!r} (18752): stop it first"
-            ) from None
-        await control.execute("select set_config('lock_timeout', '0', false)")
-        found = await slots.look(control, self.slot)
-        if found is None:
-            raise ServerError(
-                f"replication slot {self.slot!r} does not exist at Publisher {self.publisher!r}: changes "
-                "since it was dropped are lost to the Subscribers. Create it again and reinitialise every "
-                "subscription"
-            )
-        if found.problem is not None:
-            raise ServerError(found.problem)
-
     async def _learn(self) -> None:
         """Begin anew behind what is stored, with the articles as they are now."""
         assert self._control is not None
         assert self._store is not None
         builder, originators = await self._store.registry()
-        self._filters = RowFilters(self._control, builder)
+        self._filters = RowFilters(self._control.connection, builder)
         self._planner = Planner(
             publisher=self._store.publisher,
             builder=builder,
             originators=originators,
             read_to=self._store.read_to,
-            next_xid=self._next_xid,
+            next_xid=self._control.next_xid,
         )
 
     # -- passes -----------------------------------------------------------------------------------
@@ -232,7 +185,7 @@ class LogReader:
                 far = self._live is None and behind > self.reading.catch_up_bytes
                 while far or not await self._follow(until=target):
                     caught_up, far = True, False
-                    await self._catch_up(target)
+                    await self._catch_up()
                 break
             except errors.SerializationFailure:
                 # articles have changed meanwhile: what was not stored is made of the new ones
@@ -241,8 +194,14 @@ class LogReader:
                     raise
             except BaseException as error:
                 await self.close()
-                if isinstance(error, ArticleError) and learned_before and attempt < _ATTEMPTS - 1:
-                    continue  # it may have been regenerated since: read on with it as it is now
+                if (
+                    isinstance(error, ArticleError | psycopg.OperationalError)
+                    and learned_before
+                    and attempt < _ATTEMPTS - 1
+                ):
+                    # it may have been regenerated since, or the server may have ended a session that
+                    # nobody attended to: begin anew with both as they are now
+                    continue
                 if isinstance(error, TwopcError):
                     await history.record(self._distribution_dsn, self.publisher, "failed", error)
                 raise
@@ -268,12 +227,7 @@ class LogReader:
                 try:
                     await self.run_once()
                     pause_s, said = 0.0, ""
-                    with contextlib.suppress(ArticleError):  # the next pass begins anew, and knows
-                        await self._follow(stopped=stopped)
-                        continue
-                    await self.close()
-                except errors.SerializationFailure:
-                    await self.close()
+                    await self._attend(stopped)
                 except (psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
                     await self.close()
                     _log.warning(
@@ -291,35 +245,33 @@ class LogReader:
             stopped.cancel()
             await self.close()
 
+    async def _attend(self, stopped: asyncio.Future[Any]) -> None:
+        """Store what comes, until `stopped`, or until a pass from the beginning is better."""
+        try:
+            await self._follow(stopped=stopped)
+        except (errors.SerializationFailure, ArticleError):
+            await self.close()  # the next pass knows the articles as they are now
+        except TwopcError as error:
+            await history.record(self._distribution_dsn, self.publisher, "failed", error)
+            raise
+
     async def _look(self) -> tuple[int, int]:
         """A position before which lies everything committed by now, and how far we are from it."""
         assert self._control is not None
-        cursor = await self._control.execute(_LOOK, (self.slot,))
-        row = await cursor.fetchone()
-        if row is None:
-            raise ServerError(f"replication slot {self.slot!r} was dropped while it was read")
-        flushed, inserted, confirmed = row
-        if inserted > flushed:
-            # commits that nobody waited for (synchronous_commit = off): only what is flushed is shown
-            cursor = await self._control.execute(_FLUSH)
-            row = await cursor.fetchone()
-            assert row is not None
-            flushed = row[0]
+        flushed, confirmed = await self._control.look()
         return flushed, flushed - max(confirmed, self._position)
 
-    async def _catch_up(self, target: int) -> None:
-        """Peek, store and advance until everything before `target` is stored."""
+    async def _catch_up(self) -> None:
+        """Peek, store and advance until everything committed before this call is stored."""
         assert self._control is not None
         await self._leave_live()
-        if self._may_log_snapshot:
-            # past it, the slot can let go of the log before
-            await self._control.execute("select pg_log_standby_snapshot()")
-            target, _ = await self._look()
+        await self._control.log_snapshot()  # past it, the slot can let go of the log before
+        target, _ = await self._look()
         peek = await Peek.open(self._publisher_dsn, self._name, self.slot)
         try:
             while True:
                 await peek.begin(
-                    target, self.reading.peek_messages, timeout_s=self.reading.takeover_s
+                    target, self.reading.peek_messages, timeout_s=self.reading.release_s
                 )
                 while block := await peek.block():
                     await self._take_in(block)
@@ -327,7 +279,7 @@ class LogReader:
                 if peek.exhausted:
                     self._position = max(self._position, target)
                 await self._reach("log_reader.before_advance")
-                await self._control.execute(_ADVANCE, (self.slot, lsn_text(self._position)))
+                await self._control.advance(self._position)
                 await self._reach("log_reader.after_advance")
                 if peek.exhausted:
                     return
@@ -423,7 +375,7 @@ class LogReader:
     async def _be_live(self) -> Live:
         if self._live is None:
             self._live = await Live.open(
-                self._publisher_dsn, self._name, self.slot, timeout_s=self.reading.takeover_s
+                self._publisher_dsn, self._name, self.slot, timeout_s=self.reading.release_s
             )
         return self._live
 

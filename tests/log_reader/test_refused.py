@@ -13,7 +13,7 @@ from publisher.pgoutput import Decoded, Decoder
 from tests.log_reader.rig import SLOT, Rig, rows, value
 from twopc.errors import ArticleError, RemoteProtocolError, ServerError, SubscriptionError
 
-QUICK = Reading(takeover_s=0.2)
+QUICK = Reading(takeover_s=0.2, release_s=0.2)
 
 
 async def history(rig: Rig) -> list[tuple[Any, ...]]:
@@ -70,8 +70,8 @@ async def test_so_is_a_reader_of_a_slot_that_a_stranger_reads(both: Rig, peek: b
     async with both.reader() as first:
         await first.run_once()
         assert first._control is not None
-        await first._control.execute("select pg_advisory_unlock_all()")
-        second = both.reader(reading=Reading(takeover_s=0.2, catch_up_bytes=0 if peek else 1 << 40))
+        await first._control.connection.execute("select pg_advisory_unlock_all()")
+        second = both.reader(reading=Reading(release_s=0.2, catch_up_bytes=0 if peek else 1 << 40))
         await both.pub.execute("insert into item (id) values (1)")
         with pytest.raises(ServerError, match=r"is active for PID \d+ \(18752\)"):
             await second.run_once()
@@ -143,7 +143,7 @@ async def test_after_an_error_in_decoding_it_begins_anew(both: Rig, peek: bool) 
 async def pid(reader: LogReader) -> int:
     """Of its session at the Publisher."""
     assert reader._control is not None
-    return reader._control.info.backend_pid
+    return reader._control.connection.info.backend_pid
 
 
 async def test_articles_that_change_while_it_reads_are_those_used(both: Rig) -> None:
@@ -185,10 +185,10 @@ async def test_it_may_do_no_more_than_it_must(both: Rig) -> None:
         assert reader._control is not None
         assert reader._store is not None
         for connection, attempt in (
-            (reader._control, "select * from public.item"),
-            (reader._control, "insert into msrepl.branch_marker (gid) values ('x')"),
+            (reader._control.connection, "select * from public.item"),
+            (reader._control.connection, "insert into msrepl.branch_marker (gid) values ('x')"),
             (
-                reader._control,
+                reader._control.connection,
                 "insert into msrepl.log_message (kind, body) values ('validation', '{}')",
             ),
             (reader._store.connection, "delete from msrepl.msrepl_transactions"),

@@ -13,7 +13,7 @@ import pytest
 from publisher.log_reader import LogReader, Reading
 from tests.fix_link import until
 from tests.fix_server import Database
-from tests.log_reader.rig import SLOT, Rig, rig, rows, value
+from tests.log_reader.rig import ROLE, SLOT, Rig, rig, rows, value
 from twopc.errors import ArticleError
 from twopc.server import Server
 
@@ -124,6 +124,30 @@ async def test_sessions_that_are_ended_are_opened_again(both: Rig) -> None:
                 ((both.publisher, both.distribution)[key // 2].name, key == 0),
             )
     assert ("retry",) in await history(both)
+
+
+async def test_between_passes_sessions_may_end(both: Rig) -> None:
+    """As the server ends one that nobody has attended for `wal_sender_timeout`."""
+    await both.pub.execute(f"alter role {ROLE} set wal_sender_timeout = '100ms'".encode())
+    async with both.reader() as reader:
+        await reader.run_once()
+        with psycopg.connect(both.publisher.dsn, autocommit=True) as connection:
+
+            def ended() -> bool:
+                return not connection.execute("select from pg_stat_replication").rowcount
+
+            await until(ended, "the server to end the session")
+        await both.pub.execute("insert into item (id) values (1)")
+        assert (await reader.run_once()).transactions == 1
+        for database in (both.publisher, both.distribution):
+            await both.pub.execute(
+                "select pg_terminate_backend(pid, 10000) from pg_stat_activity "
+                "where usename = %s and datname = %s",
+                (ROLE, database.name),
+            )
+            await both.pub.execute("insert into item (id) values (%s)", (2,))
+            await both.pub.execute("delete from item")
+            assert (await reader.run_once()).transactions == 2
 
 
 async def test_servers_may_crash_and_come_back() -> None:

@@ -1,0 +1,124 @@
+"""The log reader's ordinary session at the Publisher: it makes sure to be the only one, and moves the slot."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from psycopg import AsyncConnection, errors
+
+from publisher import slot as slots
+from publisher.log_reader.session import connect
+from publisher.log_reader.sources import lsn_text
+from twopc.errors import ServerError
+
+_LOCK = "select pg_advisory_lock(hashtextextended(%s, 18752))"
+_HOLDER = """
+select format('pid %%s, %%s', l.pid, coalesce(nullif(a.application_name, ''), 'without application_name'))
+from pg_locks l join pg_stat_activity a on a.pid = l.pid
+where l.locktype = 'advisory' and l.granted
+  and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended(%s, 18752)
+"""
+_START = """
+select pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+       has_function_privilege('pg_log_standby_snapshot()', 'execute')
+"""
+_LOOK = """
+select (pg_current_wal_flush_lsn() - '0/0')::bigint,
+       (pg_current_wal_insert_lsn() - '0/0')::bigint,
+       (confirmed_flush_lsn - '0/0')::bigint
+from pg_replication_slots where slot_name = %s
+"""
+_FLUSH = "select (pg_logical_emit_message(false, 'msrepl', '', true) - '0/0')::bigint"
+_ADVANCE = "select pg_replication_slot_advance(%s, %s::pg_lsn)"
+
+
+class Control:
+    """Holds the right to read the slot for as long as it is open.
+
+    Args:
+        connection: to the Publisher's database, as a role that may read the log.
+    """
+
+    def __init__(self, connection: AsyncConnection[Any], slot: str) -> None:
+        self.connection = connection
+        self.next_xid = 0
+        """A transaction id of the time when it was opened, with its epoch."""
+        self._slot = slot
+        self._may_log_snapshot = False
+
+    @classmethod
+    async def open(
+        cls, dsn: str, name: str, publisher: str, slot: str, *, takeover_s: float
+    ) -> Self:
+        """Connect, and take the slot.
+
+        Args:
+            takeover_s: how long to wait for another log reader to end.
+
+        Raises:
+            ServerError: the slot is not there or cannot be read, or another log reader reads it (18752).
+        """
+        connection = await connect(dsn, name)
+        try:
+            made = cls(connection, slot)
+            await made._take_slot(publisher, takeover_s)
+            cursor = await connection.execute(_START)
+            row = await cursor.fetchone()
+            assert row is not None
+            made.next_xid, made._may_log_snapshot = row
+            return made
+        except BaseException:
+            await connection.close()
+            raise
+
+    async def _take_slot(self, publisher: str, takeover_s: float) -> None:
+        execute = self.connection.execute
+        await execute("select set_config('lock_timeout', %s, false)", (f"{takeover_s}s",))
+        try:
+            await execute(_LOCK, (self._slot,))
+        except errors.LockNotAvailable:
+            cursor = await execute(_HOLDER, (self._slot,))
+            row = await cursor.fetchone()
+            raise ServerError(
+                f"another log reader ({row[0] if row else 'gone just now'}) reads slot {self._slot!r} of "
+                f"Publisher {publisher!r} (18752): stop it first"
+            ) from None
+        await execute("select set_config('lock_timeout', '0', false)")
+        found = await slots.look(self.connection, self._slot)
+        if found is None:
+            raise ServerError(
+                f"replication slot {self._slot!r} does not exist at Publisher {publisher!r}: changes since "
+                "it was dropped are lost to the Subscribers. Create it again and reinitialise every "
+                "subscription"
+            )
+        if found.problem is not None:
+            raise ServerError(found.problem)
+
+    async def look(self) -> tuple[int, int]:
+        """A position before which lies everything committed by now, and the one that is confirmed."""
+        cursor = await self.connection.execute(_LOOK, (self._slot,))
+        row = await cursor.fetchone()
+        if row is None:
+            raise ServerError(f"replication slot {self._slot!r} was dropped while it was read")
+        flushed, inserted, confirmed = row
+        if inserted > flushed:
+            # commits that nobody waited for (synchronous_commit = off): only what is flushed is shown
+            cursor = await self.connection.execute(_FLUSH)
+            row = await cursor.fetchone()
+            assert row is not None
+            flushed = row[0]
+        return flushed, confirmed
+
+    async def log_snapshot(self) -> None:
+        """Log where the slot can begin to decode once it has moved past it; without the right to do so,
+        the server does so by itself now and then."""
+        if self._may_log_snapshot:
+            await self.connection.execute("select pg_log_standby_snapshot()")
+
+    async def advance(self, lsn: int) -> None:
+        """Move the slot: everything committed before is stored."""
+        await self.connection.execute(_ADVANCE, (self._slot, lsn_text(lsn)))
+
+    async def close(self) -> None:
+        """Close its connection."""
+        await self.connection.close()
