@@ -239,14 +239,23 @@ class Distribution(Registration):
     # -- while a subscription changes --------------------------------------------------------------
 
     async def dismiss_agent(self, subscriber: str) -> None:
-        """End a Subscriber's agent in this process; the next `sync` makes another."""
-        agent = self._agents.pop(subscriber, None)
-        if agent is not None:
-            await agent.close()
+        """End a Subscriber's agent in this process, for good."""
+        await self._close_agent(subscriber)
         task = self._running.pop(subscriber, None)
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+    async def _close_agent(self, subscriber: str) -> None:
+        """Close an agent that is driven; the next `sync` makes another."""
+        agent = self._agents.pop(subscriber, None)
+        if agent is not None:
+            await agent.close()
+
+    def attend(self, subscriber: str) -> None:
+        """Have a new Subscriber's agent run, if the others do."""
+        if self._running and subscriber not in self._running:
+            self._start_agent(subscriber)
 
     async def hold_agent(self, subscriber: str) -> None:
         """Keep a Subscriber's agent, wherever it runs, from delivering until the transaction ends there.
@@ -255,7 +264,7 @@ class Distribution(Registration):
         it elsewhere afterwards, and plans anew: with what is subscribed then. No transaction commits
         within the byte by which it moves.
         """
-        await self.dismiss_agent(subscriber)
+        await self._close_agent(subscriber)  # it has nothing planned; one that runs will notice
         await self.execute(
             subscriber,
             """

@@ -180,6 +180,7 @@ class Replication(Scripting):
             await self.forget_subscriber(subscriber)
             raise
         self.subscribed.append(subscriber)
+        self.attend(subscriber)
         if found:
             raise SubscriptionError(subscription.inactive_message(found))
 

@@ -162,3 +162,4 @@ class Scripting(Distribution):
             await grant_tables(here, each.article.schema, each.article.table, node.app_role)
         self.profiles[subscriber] = profile or Profile()
         self.subscribed.append(subscriber)
+        self.attend(subscriber)
