@@ -9,7 +9,9 @@ from psycopg import AsyncConnection, errors
 from publisher import slot as slots
 from publisher.log_reader.session import connect
 from publisher.log_reader.sources import lsn_text
+from publisher.logical_publication import NAME
 from twopc.errors import ServerError
+from twopc.names import article_name
 
 _LOCK = "select pg_advisory_lock(hashtextextended(%s, 18752))"
 _HOLDER = """
@@ -21,6 +23,14 @@ where l.locktype = 'advisory' and l.granted
 _START = """
 select pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
        has_function_privilege('pg_log_standby_snapshot()', 'execute')
+"""
+#: Articles whose changes the log reader would not see.
+_UNSEEN = """
+select a.source_schema, a.source_object
+from msrepl.sysarticles a join pg_class c on c.oid = a.objid
+where not exists (select from pg_publication p join pg_publication_rel r on r.prpubid = p.oid
+                  where p.pubname = %s and r.prrelid = a.objid)
+order by a.article_id limit 1
 """
 _LOOK = """
 select (pg_current_wal_flush_lsn() - '0/0')::bigint,
@@ -56,12 +66,14 @@ class Control:
             takeover_s: how long to wait for another log reader to end.
 
         Raises:
-            ServerError: the slot is not there or cannot be read, or another log reader reads it (18752).
+            ServerError: the slot is not there or cannot be read, another log reader reads it (18752), or the
+                log lacks an article.
         """
         connection = await connect(dsn, name)
         try:
             made = cls(connection, slot)
             await made._take_slot(publisher, takeover_s)
+            await made._check_publication(publisher)
             cursor = await connection.execute(_START)
             row = await cursor.fetchone()
             assert row is not None
@@ -93,6 +105,16 @@ class Control:
             )
         if found.problem is not None:
             raise ServerError(found.problem)
+
+    async def _check_publication(self, publisher: str) -> None:
+        cursor = await self.connection.execute(_UNSEEN, (NAME,))
+        row = await cursor.fetchone()
+        if row is not None:
+            raise ServerError(
+                f"table {article_name(*row)} of Publisher {publisher!r} is not in PostgreSQL's publication "
+                f"{NAME!r} any more: its changes since then are lost to the Subscribers. `twopc regenerate` "
+                "the article, and reinitialise its subscriptions"
+            )
 
     async def look(self) -> tuple[int, int]:
         """A position before which lies everything committed by now, and the one that is confirmed."""

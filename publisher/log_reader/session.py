@@ -34,6 +34,7 @@ _LASTING = {
     "default_transaction_isolation": "read\\ committed",
     "default_transaction_read_only": "off",
     "synchronous_commit": "on",  # the slot moves on what is stored
+    "client_min_messages": "warning",  # some of them matter
 }
 
 

@@ -44,6 +44,29 @@ def lsn_text(lsn: int) -> str:
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
+class _Warnings:
+    """Hears the server say that it leaves changes out: where the publication is missing, it only warns."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, wire: Wire) -> None:
+        self._text = ""
+        wire.connection.add_notice_handler(self._noticed)
+
+    def _noticed(self, diagnostic: errors.Diagnostic) -> None:
+        if diagnostic.source_function == "LoadPublications":
+            self._text = diagnostic.message_primary or "publication missing"
+
+    def check(self) -> None:
+        """Nothing was left out so far (ServerError if something was)."""
+        if self._text:
+            raise ServerError(
+                f"the log cannot be read on: {self._text}. Changes committed while it was missing are lost to "
+                "the Subscribers: create it again (`twopc regenerate` an article), drop the slot, and "
+                "reinitialise every subscription"
+            )
+
+
 class _Patience:
     """Waits for a slot that a session holds which was cut off just now: its server process is about to go,
     and the server tells nobody when it has."""
@@ -67,7 +90,7 @@ class Peek:
         wire: to the Publisher's database; used for nothing else while a look is open.
     """
 
-    __slots__ = ("_first", "_limit", "_looking", "_slot", "count", "wire")
+    __slots__ = ("_first", "_limit", "_looking", "_slot", "_warnings", "count", "wire")
 
     def __init__(self, wire: Wire, slot: str) -> None:
         self.wire = wire
@@ -75,6 +98,7 @@ class Peek:
         self._limit = 0
         self._looking = False
         self._first = b""
+        self._warnings = _Warnings(wire)
         self.count = 0
         """How many messages the present look has brought."""
 
@@ -120,7 +144,11 @@ class Peek:
         return data
 
     async def block(self) -> list[bytes]:
-        """The next messages; none: the look is over."""
+        """The next messages; none: the look is over.
+
+        Raises:
+            ServerError: the server leaves changes out.
+        """
         # the piece that ends the copy holds no message, nor does the first one of an empty look
         block = [self._first] if self._first else []
         size, self._first = len(self._first), b""
@@ -140,6 +168,7 @@ class Peek:
         except EndOfCopy:
             await self.wire.finish()
             self._looking = False
+        self._warnings.check()
         self.count += len(block)
         return block
 
@@ -160,11 +189,12 @@ class Live:
         wire: to the Publisher's database, in replication mode.
     """
 
-    __slots__ = ("_confirmed", "count", "drained", "position", "wire")
+    __slots__ = ("_confirmed", "_warnings", "count", "drained", "position", "wire")
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         self._confirmed = 0
+        self._warnings = _Warnings(wire)
         self.count = 0
         """How many messages have arrived."""
         self.position = 0
@@ -196,7 +226,11 @@ class Live:
                 raise
 
     async def take(self) -> list[bytes]:
-        """The messages that have arrived and were not taken yet, a bounded number of them."""
+        """The messages that have arrived and were not taken yet, a bounded number of them.
+
+        Raises:
+            ServerError: the server leaves changes out.
+        """
         block: list[bytes] = []
         size = 0
         append, copied = block.append, self.wire.copied
@@ -219,6 +253,7 @@ class Live:
         except EndOfCopy:
             await self.wire.finish()
             raise errors.AdminShutdown("the server has ended the replication session") from None
+        self._warnings.check()
         self.count += len(block)
         return block
 

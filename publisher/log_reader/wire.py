@@ -63,8 +63,9 @@ class Wire:
         waiting = iter(payloads)
         while (found := await self.result()) is not None:
             if found.status == pq.ExecStatus.COPY_IN:
-                await self.copy_in(next(waiting))
-                await self.end_copy()
+                self.pgconn.put_copy_data(b"".join(next(waiting)))
+                self.pgconn.put_copy_end()
+                await self.flush()
 
     async def begin_copy(self, command: bytes) -> None:
         """Send commands of which the last one is a COPY; returns when it is open."""

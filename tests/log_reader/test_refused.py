@@ -103,6 +103,33 @@ async def test_without_a_slot_it_says_what_is_lost(both: Rig) -> None:
             await reader.run_once()
 
 
+@pytest.mark.parametrize("peek", [True, False], ids=["peek", "live"])
+async def test_a_publication_that_was_dropped_is_not_passed_over(both: Rig, peek: bool) -> None:
+    """PostgreSQL 18 only warns, and leaves the changes out."""
+    async with both.reader(reading=Reading(catch_up_bytes=0 if peek else 1 << 40)) as reader:
+        if not peek:
+            await reader.run_once()
+        await both.pub.execute("drop publication msrepl")
+        await both.pub.execute("insert into item (id) values (1)")
+        with pytest.raises(ServerError, match=r"publication.*reinitialise every subscription"):
+            await reader.run_once()
+        await publication.install(both.pub)
+        with pytest.raises(ServerError, match=r"table item .*`twopc regenerate` the article"):
+            await reader.run_once()
+        await publication.regenerate(both.pub, "public", "item")
+        with pytest.raises(ServerError, match=r"skipped loading publication"):
+            await reader.run_once()
+    assert await both.texts() == []
+
+
+async def test_a_table_that_was_taken_out_of_the_publication_is_named(both: Rig) -> None:
+    await both.pub.execute("alter publication msrepl drop table item")
+    with pytest.raises(ServerError, match=r"table item of Publisher 'pub' is not in PostgreSQL's"):
+        await both.reader().open()
+    await publication.regenerate(both.pub, "public", "item")
+    await both.reader().open()
+
+
 async def test_a_slot_of_another_kind_is_refused(both: Rig) -> None:
     await both.pub.execute("select pg_create_logical_replication_slot('other', 'test_decoding')")
     with pytest.raises(ServerError, match="plugin test_decoding"):
