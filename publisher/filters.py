@@ -48,6 +48,8 @@ class RowFilters:
             by_relation.setdefault(id(change.relation), []).append(place)
             relations[id(change.relation)] = change.relation
         for key, places in by_relation.items():
+            if not self._builder.fits(relations[key]):
+                continue  # whoever makes commands of them will say so, after those that came before
             for article in self._builder.filtered(relations[key]):
                 images = _images(article, [changes[place] for place in places])
                 belong = iter(await self._ask(article, images))

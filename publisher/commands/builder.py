@@ -65,6 +65,14 @@ class CommandBuilder:
         found = self._articles.get((relation.schema, relation.name), ())
         return tuple(each for each in found if each.article.row_filter is not None)
 
+    def fits(self, relation: Relation) -> bool:
+        """The articles on this relation were made for what the log holds of it: see `check_fit`."""
+        try:
+            self._plan(relation)
+        except ArticleError:
+            return False
+        return True
+
     def commands(self, change: Change, belonging: Belonging = ()) -> Sequence[Command]:
         """The commands of one change; none if its table is not published.
 
@@ -91,6 +99,9 @@ class CommandBuilder:
         return commands
 
     def _plan(self, relation: Relation) -> _Plan:
+        found = self._plans.get(id(relation))
+        if found is not None and found.relation is relation:
+            return found
         # kept with the relation itself, so that its id is not given to another
         plan = _Plan(relation, self._articles.get((relation.schema, relation.name), ()))
         self._plans[id(relation)] = plan
@@ -157,14 +168,14 @@ def check_fit(relation: Relation, distributed: DistributedArticle) -> None:
     fresh = [name for name in held if name not in known and name not in others]
     other = [name for name, oid in known.items() if oid and held.get(name, oid) != oid]
     for names, what in (
-        (gone, "is not there"),
-        (fresh, "was not there"),
-        (other, "had another type"),
+        (gone, "is not in them"),
+        (fresh, "was not there when it was published"),
+        (other, "had another type when it was published"),
     ):
         if names:
             raise ArticleError(
                 f"article {article.name} does not fit the changes of its table in the log: column "
-                f"{names[0]!r} {what} when the article's procedures were made: `twopc regenerate` it at "
-                "the Publisher and its Subscribers. If that was done while older changes still waited to "
-                "be read, unsubscribe, unpublish it and publish it again"
+                f"{names[0]!r} {what}: `twopc regenerate` it at the Publisher and its Subscribers. If that "
+                "was done while changes of the old shape waited to be read, unsubscribe, unpublish it and "
+                "publish it again"
             )

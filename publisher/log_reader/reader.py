@@ -334,14 +334,21 @@ class LogReader:
         assert self._store is not None
         planner, reading = self._planner, self.reading
         await self._reach("log_reader.received")
-        if planner.has_filters:
-            messages = list(planner.decoded(block))
-            changes = planner.filtered(messages)
-            belonging = await self._filters.belongings(changes)
-            keys = [id(change) for change in changes]
-            planner.feed(messages, dict(zip(keys, belonging, strict=True)))
-        else:
-            planner.feed(planner.decoded(block))
+        try:
+            if planner.has_filters:
+                messages = list(planner.decoded(block))
+                changes = planner.filtered(messages)
+                belonging = await self._filters.belongings(changes)
+                keys = [id(change) for change in changes]
+                planner.feed(messages, dict(zip(keys, belonging, strict=True)))
+            else:
+                planner.feed(planner.decoded(block))
+        except ArticleError:
+            if (
+                planner.transactions
+            ):  # what was committed before goes to the Subscribers all the same
+                await self._store_all()
+            raise
         full = planner.size >= reading.store_bytes
         if planner.transactions and (
             full or self._store.streaming or planner.transactions >= reading.read_batch_size

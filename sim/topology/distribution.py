@@ -7,6 +7,8 @@ agents work until they have come to it. Knows nothing of what they do.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from publisher.distribution import agents
@@ -14,7 +16,7 @@ from publisher.log_reader import LogReader
 from publisher.posting import post_message, stored_message
 from sim.topology.registration import Registration
 from subscriber.distribution_agent import AheadError, Delivered, DistributionAgent, Profile
-from twopc.errors import ConfigurationError
+from twopc.errors import ArticleError, ConfigurationError
 from twopc.log import get_logger
 from twopc.lsn import lsn_value
 
@@ -102,6 +104,23 @@ class Distribution(Registration):
             for name, each in zip(wanted, done, strict=True)
             if isinstance(each, Delivered)
         }
+
+    async def deliver_before_change(self, subscribers: Sequence[str]) -> None:
+        """Deliver what was made before a table was altered, while all procedures are still of that shape.
+
+        The log reader cannot go on where the new shape begins; what cannot be delivered is left.
+        """
+        if self._running:
+            return  # they have done what could be done
+        async with self._driving:
+            with suppress(ArticleError):
+                await self._read()
+            done = await asyncio.gather(
+                *(self._drive(name) for name in subscribers), return_exceptions=True
+            )
+        for name, each in zip(subscribers, done, strict=True):
+            if isinstance(each, BaseException):
+                _log.warning("not everything was delivered", subscriber=name, error=str(each))
 
     async def _flushed(self) -> str:
         """A position behind everything committed so far, all of it on its way out of the server."""

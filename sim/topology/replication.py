@@ -91,8 +91,8 @@ class Replication(Scripting):
         """Make the objects of an article fit its table again, at the Publisher and every Subscriber.
 
         After an ALTER TABLE at the Publisher, and the same at each Subscriber. A table that was renamed
-        goes by its new name. Changes that were made before must have been delivered (`sync`): they have
-        the old shape.
+        goes by its new name. Changes that were made before are delivered first, unless agents are running by
+        themselves: they have the old shape.
 
         Raises:
             ArticleError: the table is not published, or can no longer be published so.
@@ -102,6 +102,8 @@ class Replication(Scripting):
         publisher = await self.admin(self.publisher)
         there = [s.subscriber for s in await subscriptions.subscriptions(publisher)]
         known = [name for name in there if name in self.nodes]
+        if await self.distributes_already():
+            await self.deliver_before_change(known)
         async with publisher.transaction():
             article = await publication.regenerate(publisher, schema, table)
             for subscriber in known:

@@ -260,8 +260,8 @@ def test_an_article_that_does_not_fit_its_table() -> None:
         return str(caught.value)
 
     assert "column 'fresh' was not there" in refused("c1", "c2", VERSION.name, "x", "fresh", oid=23)
-    assert "column 'c2' is not there" in refused("c1", VERSION.name, "x")
-    assert "column 'x' is not there" in refused("c1", "c2", VERSION.name)
+    assert "column 'c2' is not in them" in refused("c1", VERSION.name, "x")
+    assert "column 'x' is not in them" in refused("c1", "c2", VERSION.name)
     assert "column 'c1' had another type" in refused("c1", "c2", VERSION.name, "x", oid=20)
 
 

@@ -1,0 +1,44 @@
+"""ALTER TABLE in the middle of what waits to be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fix_topology import MakeTopology
+from twopc.errors import ArticleError
+
+
+@pytest.mark.parametrize("row_filter", [None, "id > 0"])
+async def test_changes_of_both_shapes(make_topology: MakeTopology, row_filter: str | None) -> None:
+    """The log is read up to the change; `regenerate` delivers that first, and what comes after goes on."""
+    topology = await make_topology(subscribers=("sub1",))
+    await topology.execute("pub", "create table item (id int primary key, name text)")
+    await topology.publish("item", row_filter=row_filter)
+    await topology.subscribe("sub1")
+    await topology.execute("pub", "insert into item values (1, 'a')")
+    for node in ("pub", "sub1"):
+        await topology.execute(node, "alter table item add column more int default 7")
+    await topology.execute("pub", "insert into item values (2, 'b', gen_random_uuid(), 3)")
+    with pytest.raises(ArticleError, match=r"column 'more' was not there .* `twopc regenerate`"):
+        await topology.sync()
+    await topology.regenerate("item")
+    await topology.execute("pub", "insert into item values (3, 'c', gen_random_uuid(), 4)")
+    await topology.sync()
+    found = await topology.execute("sub1", "select id, more from item order by 1")
+    assert found == [(1, 7), (2, 3), (3, 4)]
+    await topology.assert_converged()
+
+
+async def test_without_a_look_in_between(make_topology: MakeTopology) -> None:
+    """Nothing was read before the table was altered."""
+    topology = await make_topology(subscribers=("sub1",))
+    await topology.execute("pub", "create table item (id int primary key, name text)")
+    await topology.publish("item")
+    await topology.subscribe("sub1")
+    await topology.execute("pub", "insert into item values (1, 'a')")
+    for node in ("pub", "sub1"):
+        await topology.execute(node, "alter table item rename column name to title")
+    await topology.execute("pub", "update item set title = 'b'")
+    await topology.regenerate("item")
+    await topology.sync()
+    assert await topology.execute("sub1", "select id, title from item") == [(1, "b")]
