@@ -86,9 +86,11 @@ class Ends:
         for name, database in (("admin", self.distribution), ("sub", self.subscriber)):
             connection = await AsyncConnection.connect(database.dsn, autocommit=True)
             setattr(self, name, await self._open.enter_async_context(connection))
-        known = await self.sub.execute("select from pg_roles where rolname = %s", (AGENT,))
-        if not known.rowcount:
-            await self.sub.execute(f"create role {AGENT} login password '{PASSWORD}'".encode())
+            known = await connection.execute("select from pg_roles where rolname = %s", (AGENT,))
+            if not known.rowcount:
+                await connection.execute(
+                    f"create role {AGENT} login password '{PASSWORD}'".encode()
+                )
         await self.sub.execute(
             f"grant set on parameter session_replication_role to {AGENT}".encode()
         )

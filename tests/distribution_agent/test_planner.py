@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subscriber.distribution_agent import Profile
@@ -128,6 +128,7 @@ TERMS = st.lists(
 )
 
 
+@settings(deadline=None)  # a busy machine is no fault
 @given(COMMANDS, TERMS, st.lists(st.sampled_from([0, 1, 2]), min_size=40, max_size=40), st.data())
 def test_every_plan(
     commands: list[int], terms: list[Terms], originators: list[int], data: st.DataObject
