@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.propagation.here import Here, mask
 
@@ -144,3 +148,60 @@ async def test_a_key_may_be_equal_and_yet_another_text(here: Here) -> None:
             case _:
                 await here.apply("upd", "1.00", "1.0", mask(1, 1))
         assert await here.rows(columns="id::text") == [("1.00",)]
+
+
+_values = st.tuples(st.sampled_from(["a", "b", None]), st.none() | st.integers(1, 9))
+#: Mostly rows that are there, and keys that stay.
+_old_keys = st.sampled_from([1, 2, 3, 1, 2, 3, 1, 2, 3, 4])
+_moves = st.sampled_from([0] * 9 + [1])
+_runs = st.one_of(
+    st.tuples(
+        st.just("ins"),
+        st.lists(st.tuples(st.integers(3, 12), _values).map(lambda d: (d[0], *d[1])), min_size=1, max_size=3),
+    ),
+    st.tuples(st.just("del"), st.lists(st.tuples(_old_keys), min_size=1, max_size=3)),
+    st.tuples(
+        st.just("upd"),
+        st.lists(
+            st.tuples(_old_keys, _moves, _values).map(lambda d: (d[0], (d[0] + d[1], *d[2]))),
+            min_size=1,
+            max_size=3,
+        ),
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["CALL", "SCALL"])
+async def test_drawn_runs(here: Here, form: str) -> None:
+    """Whatever a set does, its calls one by one do too, and without an error."""
+    await here.subscribe(TABLE, methods={"upd": form})
+    drawn: list[tuple[str, list[Any]]] = []
+
+    @settings(max_examples=150, deadline=None, derandomize=True, database=None)
+    @given(_runs)
+    def draw(run: tuple[str, list[Any]]) -> None:
+        drawn.append(run)
+
+    draw()
+    as_sets = 0
+    for operation, values in drawn:
+        calls = values
+        if operation == "upd":
+            old = [(key, object(), object()) for key, _ in values]
+            calls = [update(form, a, b) for a, (_, b) in zip(old, values, strict=True)]
+        await here.admin.execute(
+            "truncate t; insert into t values (1, 'a', 1), (2, 'b', 2), (3, 'c', null)"
+        )
+        before = await here.rows()
+        if await here.apply_set(operation, *calls) == -1:
+            assert await here.rows() == before, (operation, values)
+            continue
+        as_sets += 1
+        after = await here.rows()
+        await here.admin.execute(
+            "truncate t; insert into t values (1, 'a', 1), (2, 'b', 2), (3, 'c', null)"
+        )
+        for each in calls:
+            await here.apply(operation, *each)
+        assert await here.rows() == after, (operation, values)
+    assert 15 < as_sets < len(drawn) - 15
