@@ -235,7 +235,9 @@ def _table(drawn: Timeline) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, expand=True)
     table.add_column("ms", justify="right", style="dim", width=6, no_wrap=True)
     for name, node in drawn.lanes:
-        table.add_column(Text(f"{name} at {node}" if node else name), ratio=1, overflow="fold")
+        table.add_column(
+            Text(f"{name} at {node}" if node else name), ratio=3 if node else 2, overflow="fold"
+        )
     names = [name for name, _ in drawn.lanes]
     for entry in drawn.entries:
         cells: list[RenderableType] = [""] * len(names)
