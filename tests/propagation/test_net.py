@@ -304,6 +304,19 @@ async def test_values_that_change_places(here: Here) -> None:
     assert [row[:2] for row in await here.rows()] == [(1, 3), (2, 2), (5, 1), (9, 4)]
 
 
+async def test_keys_that_change_places_between_partitions(here: Here) -> None:
+    await here.subscribe(
+        "create table t (id int primary key, u int, n int) partition by range (id);"
+        "create table t_1 partition of t for values from (0) to (10);"
+        "create table t_2 partition of t for values from (10) to (20)"
+    )
+    await here.apply_set("ins", (1, 1, 0), (11, 11, 0))
+    ring = [upd(1, 11, None, 0, changed=(1,)), upd(11, 1, None, 5, changed=(1, 3))]
+    await apply_net(here, [(700 + kind, text) for kind, text in ring])
+    assert await here.rows("t_1") == [(1, 11, 5)]
+    assert await here.rows("t_2") == [(11, 1, 0)]
+
+
 async def test_what_is_left_fails_with_its_own_error(here: Here) -> None:
     await here.subscribe(TABLE)
     await here.apply_set("ins", (1, 1, 0), (2, 2, 0))
