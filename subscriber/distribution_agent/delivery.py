@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 from subscriber.distribution_agent.dispatch import takers
 from subscriber.distribution_agent.failures import Failure
+from subscriber.distribution_agent.loads import Load, Posted, Subscription
 from subscriber.distribution_agent.pipe import Answer, Step
 from subscriber.distribution_agent.planner import Batch, Planner
 from subscriber.distribution_agent.profile import Profile
-from subscriber.distribution_agent.source import Load, Posted, Source, Subscription
+from subscriber.distribution_agent.source import Source
 from subscriber.distribution_agent.streams import BlockedError, Streams
 from subscriber.distribution_agent.target import (
     BEGIN,

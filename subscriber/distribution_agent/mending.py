@@ -22,11 +22,11 @@ from subscriber.distribution_agent.failures import (
     may_pass,
     number_of,
 )
+from subscriber.distribution_agent.loads import Command
 from subscriber.distribution_agent.pipe import Statement, Step
 from subscriber.distribution_agent.planner import Batch
 from subscriber.distribution_agent.profile import Profile
 from subscriber.distribution_agent.reporting import Reporting
-from subscriber.distribution_agent.source import Command
 from subscriber.distribution_agent.target import BEGIN, CHECK_NOW, COMMIT, ROLLBACK
 from subscriber.propagation import Change, Layout, net_effect
 from twopc.drivers.lean import Report

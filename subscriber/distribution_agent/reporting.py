@@ -6,8 +6,8 @@ is recorded for sure.
 
 from __future__ import annotations
 
+from subscriber.distribution_agent.loads import Posted
 from subscriber.distribution_agent.pipe import LostError, Pipe, Statement, Step
-from subscriber.distribution_agent.source import Posted
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
 from twopc.propagation import CommandType

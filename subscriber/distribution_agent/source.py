@@ -8,87 +8,30 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from dataclasses import dataclass
-
-from psycopg import pq
 
 from subscriber.distribution_agent import queries
-from subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s, numbers, texts
+from subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s, numbers
+from subscriber.distribution_agent.failures import may_pass
+from subscriber.distribution_agent.loads import (
+    Command,
+    Load,
+    Subscription,
+    block_of,
+    split_rows,
+    subscription_of,
+)
 from subscriber.distribution_agent.pipe import Answer, LostError, Pipe, Statement
-from subscriber.distribution_agent.planner import Batch, Snapshot, Terms, Window
+from subscriber.distribution_agent.planner import Batch, Window
 from subscriber.distribution_agent.profile import Profile
 from twopc.distributed import DistributedArticle
-from twopc.errors import SubscriptionError
+from twopc.errors import DeliveryError, SubscriptionError
 from twopc.lsn import lsn_text, lsn_value
-from twopc.propagation import Propagation
 
 CHANNEL = "msrepl_distribution"
 #: How many transactions are planned at once.
 WINDOW = 10_000
 #: Small batches are read together until they hold so many commands.
 _READ_COMMANDS = 2_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Posted:
-    """What somebody has put into the Publisher's log for every Subscriber: a tracer token, a validation."""
-
-    seqno: int
-    type: int
-    """`twopc.propagation.CommandType`."""
-    body: dict[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """Commands of a batch for one stream, as two arrays that nobody here looks into."""
-
-    stream: int
-    codes: bytes
-    calls: bytes
-    low: int
-    high: int
-    """The lowest and the highest code: the same if all commands are of one kind."""
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """A batch, or a block of one that is large."""
-
-    batch: Batch
-    parts: tuple[Part, ...]
-    posted: tuple[Posted, ...] = ()
-    first: bool = True
-    last: bool = True
-    """A large batch comes in several loads; the last one is empty."""
-
-    @property
-    def count(self) -> int:
-        """How many commands it holds."""
-        return sum(part.count for part in self.parts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """One command, looked into."""
-
-    seqno: int
-    xid: int
-    command_id: int
-    article_id: int
-    type: int
-    originator: int | None
-    command: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
-    """What a Subscriber gets from a Publisher, and how."""
-
-    terms: tuple[Terms, ...] = ()
-    propagation: tuple[tuple[int, Propagation], ...] = ()
-    """By article id."""
 
 
 class Source:
@@ -178,7 +121,7 @@ class Source:
         changed = (rows := answer.rows(0)) != self._rows
         if changed:
             self._rows = rows
-            self.subscription = _subscription(rows)
+            self.subscription = subscription_of(rows)
         result = answer.results[1]
         columns = (
             numbers(result.get_value(0, column), code)
@@ -215,12 +158,12 @@ class Source:
             answer, after = checked(await ahead), None
             if len(read) > 1 or not self._is_large(read[0]):
                 ahead = self._ask(reads[at + 1], terms) if at + 1 < len(reads) else None
-                for load in _split(read, answer.results[0]):
+                for load in split_rows(read, answer.results[0]):
                     yield load
                 continue
             while True:
                 first = after is None
-                block, after = _block(read[0], answer.results[0], first)
+                block, after = block_of(read[0], answer.results[0], first)
                 if after is None:
                     ahead = self._ask(reads[at + 1], terms) if at + 1 < len(reads) else None
                     yield block
@@ -341,80 +284,14 @@ def checked(answer: Answer) -> Answer:
     """An answer of the distribution database, which refuses nothing unless something is wrong.
 
     Raises:
-        LostError: it has refused; a new session may help.
+        LostError: it has refused, and a new session may help.
+        DeliveryError: it will refuse again.
     """
-    if answer.failure is not None:
-        raise LostError(f"the distribution database: {answer.failure}")
-    return answer
-
-
-def _subscription(rows: Sequence[tuple[str | None, ...]]) -> Subscription:
-    terms, propagation = [], []
-    for article_id, after, copy, copied_to, own, how in rows:
-        terms.append(
-            Terms(
-                article_id=int(str(article_id)),
-                after=lsn_value(after) if after else 0,
-                copy=Snapshot.parse(copy) if copy else None,
-                copied_to=lsn_value(copied_to) if copied_to else 0,
-                own=int(own) if own else None,
-            )
-        )
-        propagation.append((int(str(article_id)), Propagation.from_json(json.loads(str(how)))))
-    return Subscription(terms=tuple(terms), propagation=tuple(propagation))
-
-
-def _split(batches: Sequence[Batch], result: pq.abc.PGresult) -> list[Load]:
-    """A load for each batch, from rows for batch and stream."""
-    parts: list[list[Part]] = [[] for _ in batches]
-    posted: list[list[Posted]] = [[] for _ in batches]
-    for row in range(result.ntuples):
-        at = int.from_bytes(result.get_value(row, 0) or b"")
-        part, found = _part(result, row)
-        if part.count:
-            parts[at].append(part)
-        posted[at] += found
-    return [
-        Load(batch=batch, parts=tuple(parts[at]), posted=tuple(posted[at]))
-        for at, batch in enumerate(batches)
-    ]
-
-
-def _block(batch: Batch, result: pq.abc.PGresult, first: bool) -> tuple[Load, int | None]:
-    """A block, and the command that it ends with; None: there was nothing more."""
-    parts, posted, last = [], [], None
-    for row in range(result.ntuples):
-        last = max(last or 0, int.from_bytes(result.get_value(row, 0) or b""))
-        part, found = _part(result, row)
-        if part.count:
-            parts.append(part)
-        posted += found
-    load = Load(
-        batch=batch,
-        parts=tuple(parts),
-        posted=tuple(posted),
-        first=first,
-        last=last is None,
-    )
-    return load, last
-
-
-def _part(result: pq.abc.PGresult, row: int) -> tuple[Part, list[Posted]]:
-    stream, codes, calls, low, high, count, posted = (
-        result.get_value(row, column) for column in range(1, 8)
-    )
-    found = []
-    for text in texts(posted):
-        seqno, kind, body = text.decode().split(" ", 2)
-        found.append(Posted(seqno=lsn_value(seqno), type=int(kind), body=json.loads(body)))
-    return (
-        Part(
-            stream=int.from_bytes(stream or b""),
-            codes=codes or b"",
-            calls=calls or b"",
-            low=int.from_bytes(low or b""),
-            high=int.from_bytes(high or b""),
-            count=int.from_bytes(count or b""),
-        ),
-        found,
+    failure = answer.failure
+    if failure is None:
+        return answer
+    if may_pass(failure):
+        raise LostError(f"the distribution database: {failure}")
+    raise DeliveryError(
+        f"the distribution database refuses the agent: {failure.message}", sqlstate=failure.sqlstate
     )

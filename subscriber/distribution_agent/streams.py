@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
+from subscriber.distribution_agent.loads import Load
 from subscriber.distribution_agent.pipe import Answer, LostError, Pipe, Statement, Step
-from subscriber.distribution_agent.source import Load
 from subscriber.distribution_agent.target import (
     BEGIN,
     ROLLBACK,

@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Sequence
 
 from subscriber.distribution_agent.dispatch import Takers, dispatch_text, run_text
+from subscriber.distribution_agent.loads import Part
 from subscriber.distribution_agent.pipe import Answer, LostError, Pipe, Statement, Step
 from subscriber.distribution_agent.profile import Profile
-from subscriber.distribution_agent.source import Part
 from twopc.errors import DeliveryError
 from twopc.lsn import lsn_text, lsn_value
 from twopc.names import StreamId

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.distribution_agent.ends import Ends, dele, ins, upd
+from tests.distribution_agent.ends import AGENT, Ends, dele, ins, upd
 from tests.propagation.here import mask
 from twopc.drivers import Points
 from twopc.errors import DeliveryError, SubscriptionError
@@ -209,3 +209,11 @@ async def test_a_database_that_is_not_ready(ends: Ends) -> None:
     await ends.sub.execute(b"drop table msrepl.msreplication_subscriptions")
     with pytest.raises(DeliveryError, match="the agent cannot begin"):
         await ends.agent().run_once()
+
+
+async def test_a_distribution_database_that_refuses(ends: Ends) -> None:
+    await ends.subscribe(TABLE)
+    await ends.admin.execute(f"revoke select on msrepl.msrepl_transactions from {AGENT}".encode())
+    with pytest.raises(DeliveryError, match="refuses the agent: permission denied"):
+        await ends.agent().run_once()
+    assert [row["event"] for row in await ends.history()] == ["started", "failed"]

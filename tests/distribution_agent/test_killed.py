@@ -144,6 +144,19 @@ async def test_killed_at_every_point(ends: Ends, work: Work, killing: Killing, k
         await work.check(place)
 
 
+async def test_killed_while_a_block_is_on_its_way(ends: Ends, killing: Killing) -> None:
+    """The socket does not hold all of it: the server gets a part of the message."""
+    await ends.subscribe(TABLE)
+    await ends.store_many(2000, "y" * 10_000)
+    for nth in (1, 2, 3):
+        profile = {"block_bytes": 9_000_000}
+        code = await killing.run(ends.config(), profile, f"agent.sent=kill@{nth}")
+        assert code == -signal.SIGKILL
+        assert (await ends.rows(), await ends.position()) == ([], 0)
+    assert await killing.run(ends.config(), {}) == 0
+    assert await ends.rows("t", "count(*)") == [(2000,)]
+
+
 @pytest.mark.slow
 async def test_a_large_transaction_needs_little_memory(ends: Ends, killing: Killing) -> None:
     """80 MB of commands, in blocks of 1 MB."""

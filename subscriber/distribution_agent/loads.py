@@ -1,0 +1,153 @@
+"""What comes from the distribution database, as values: subscriptions, loads of commands, single commands.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg import pq
+
+from subscriber.distribution_agent.arrays import texts
+from subscriber.distribution_agent.planner import Batch, Snapshot, Terms
+from twopc.lsn import lsn_value
+from twopc.propagation import Propagation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posted:
+    """What somebody has put into the Publisher's log for every Subscriber: a tracer token, a validation."""
+
+    seqno: int
+    type: int
+    """`twopc.propagation.CommandType`."""
+    body: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Commands of a batch for one stream, as two arrays that nobody here looks into."""
+
+    stream: int
+    codes: bytes
+    calls: bytes
+    low: int
+    high: int
+    """The lowest and the highest code: the same if all commands are of one kind."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """A batch, or a block of one that is large."""
+
+    batch: Batch
+    parts: tuple[Part, ...]
+    posted: tuple[Posted, ...] = ()
+    first: bool = True
+    last: bool = True
+    """A large batch comes in several loads; the last one is empty."""
+
+    @property
+    def count(self) -> int:
+        """How many commands it holds."""
+        return sum(part.count for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command, looked into."""
+
+    seqno: int
+    xid: int
+    command_id: int
+    article_id: int
+    type: int
+    originator: int | None
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What a Subscriber gets from a Publisher, and how."""
+
+    terms: tuple[Terms, ...] = ()
+    propagation: tuple[tuple[int, Propagation], ...] = ()
+    """By article id."""
+
+
+def subscription_of(rows: Sequence[tuple[str | None, ...]]) -> Subscription:
+    """From the rows of `queries.SUBSCRIPTIONS`."""
+    terms, propagation = [], []
+    for article_id, after, copy, copied_to, own, how in rows:
+        terms.append(
+            Terms(
+                article_id=int(str(article_id)),
+                after=lsn_value(after) if after else 0,
+                copy=Snapshot.parse(copy) if copy else None,
+                copied_to=lsn_value(copied_to) if copied_to else 0,
+                own=int(own) if own else None,
+            )
+        )
+        propagation.append((int(str(article_id)), Propagation.from_json(json.loads(str(how)))))
+    return Subscription(terms=tuple(terms), propagation=tuple(propagation))
+
+
+def split_rows(batches: Sequence[Batch], result: pq.abc.PGresult) -> list[Load]:
+    """A load for each batch, from the rows of `queries.BATCHES`."""
+    parts: list[list[Part]] = [[] for _ in batches]
+    posted: list[list[Posted]] = [[] for _ in batches]
+    for row in range(result.ntuples):
+        at = int.from_bytes(result.get_value(row, 0) or b"")
+        part, found = _part(result, row)
+        if part.count:
+            parts[at].append(part)
+        posted[at] += found
+    return [
+        Load(batch=batch, parts=tuple(parts[at]), posted=tuple(posted[at]))
+        for at, batch in enumerate(batches)
+    ]
+
+
+def block_of(batch: Batch, result: pq.abc.PGresult, first: bool) -> tuple[Load, int | None]:
+    """A block, from the rows of `queries.BLOCK`, and the command that it ends with; None: there was nothing
+    more."""
+    parts, posted, last = [], [], None
+    for row in range(result.ntuples):
+        last = max(last or 0, int.from_bytes(result.get_value(row, 0) or b""))
+        part, found = _part(result, row)
+        if part.count:
+            parts.append(part)
+        posted += found
+    load = Load(
+        batch=batch,
+        parts=tuple(parts),
+        posted=tuple(posted),
+        first=first,
+        last=last is None,
+    )
+    return load, last
+
+
+def _part(result: pq.abc.PGresult, row: int) -> tuple[Part, list[Posted]]:
+    stream, codes, calls, low, high, count, posted = (
+        result.get_value(row, column) for column in range(1, 8)
+    )
+    found = []
+    for text in texts(posted):
+        seqno, kind, body = text.decode().split(" ", 2)
+        found.append(Posted(seqno=lsn_value(seqno), type=int(kind), body=json.loads(body)))
+    return (
+        Part(
+            stream=int.from_bytes(stream or b""),
+            codes=codes or b"",
+            calls=calls or b"",
+            low=int.from_bytes(low or b""),
+            high=int.from_bytes(high or b""),
+            count=int.from_bytes(count or b""),
+        ),
+        found,
+    )
