@@ -113,6 +113,8 @@ def versions_move_forward(records: Sequence[Record]) -> list[str]:
     past: dict[tuple[str, str, str], list[tuple[str, _Content]]] = {}
     contents: dict[tuple[str, str, str], tuple[str, _Content]] = {}
     for record in _of_kind(records, "state"):
+        if (record.data or {}).get("part"):
+            continue  # rows of the Publisher's again, without what is not published
         for table, key, version, content in _versions(record):
             history = past.setdefault((record.node, table, key), [])
             at = f"{table} {key} at {record.node}"

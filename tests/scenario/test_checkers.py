@@ -6,7 +6,15 @@ import itertools
 
 import pytest
 
-from sim.checkers import CHECKERS, atomic, prepared_left, versions_move_forward
+from sim.checkers import (
+    CHECKERS,
+    LAST_SYNC,
+    atomic,
+    converged,
+    echoed,
+    prepared_left,
+    versions_move_forward,
+)
 from sim.report.history import Record
 from twopc.names import VERSION_COLUMN
 
@@ -190,3 +198,54 @@ def test_every_invariant_has_its_checker():
     from sim.scenario.model import Expect
 
     assert set(CHECKERS) <= set(Expect.model_fields)
+
+
+def final(story: Story, node, *rows):
+    return story.state(node, *rows, moment="final")
+
+
+def test_converged():
+    story = final(
+        final(Story(), "pub", (1, 10, "a"), (2, 20, "b")), "sub1", (1, 10, "a"), (2, 20, "b")
+    )
+    assert converged(story.records) == []
+
+
+def test_not_converged_names_keys_and_columns():
+    story = Story()
+    final(story, "pub", (1, 10, "a"), (2, 20, "b"), (3, 30, "c"))
+    final(story, "sub1", (1, 11, "a"), (3, 30, "x"), (4, 40, "d"))
+    assert sorted(converged(story.records)) == [
+        "t id=1 at sub1 differs from pub in n",
+        "t id=2 at sub1 is missing",
+        "t id=3 at sub1 differs from pub in row version",
+        "t id=4 at sub1 is not at pub",
+    ]
+
+
+def test_a_subscriber_is_compared_with_its_part():
+    story = Story()
+    final(story, "pub", (1, 10, "a"), (2, 20, "b"))
+    final(story, "sub1", (2, 20, "b"))
+    row = {"id": 2, "n": 20, VERSION_COLUMN: "b"}
+    story.add(
+        "state", node="pub", rows=(row,),
+        data={"table": "t", "key": ["id"], "moment": "part", "part": "sub1"},
+    )  # fmt: skip
+    assert converged(story.records) == []
+    assert versions_move_forward(story.records) == []
+
+
+def test_an_agent_that_stopped_has_not_converged():
+    story = final(final(Story(), "pub"), "sub1")
+    story.add("error", node="sub1", step=LAST_SYNC, message="23505")
+    assert converged(story.records) == ["sub1 did not get everything: 23505"]
+
+
+def test_echoed():
+    story = Story()
+    story.add("deliver", node="sub2", data={"origin": "sub1", "commands": ["update t id=1"]})
+    story.add("suppress", node="sub1", data={"origin": "sub1", "commands": ["update t id=1"]})
+    assert echoed(story.records) == []
+    story.add("deliver", node="sub1", data={"origin": "sub1", "commands": ["update t id=1"]})
+    assert echoed(story.records) == ["sub1 got its own transaction back: update t id=1"]
