@@ -15,7 +15,7 @@ from sim.topology.initial import Moment
 from sim.topology.wiring import Wiring
 from twopc import names
 from twopc.distributed import DistributedArticle
-from twopc.errors import ConfigurationError
+from twopc.errors import ConfigurationError, ServerError
 
 #: Transactions that the copy has not seen, of those that are stored already: the first of them is the first
 #: that the subscription gets. What is not stored yet comes after everything that is.
@@ -51,13 +51,22 @@ class Registration(Wiring):
             The Publisher's number there.
 
         Raises:
-            ServerError: the slot cannot be made; what is in the way is named.
+            ServerError: the slot cannot be made (what is in the way is named), or it is gone although
+                somebody subscribes.
         """
         here = await self.admin(self.publisher)
         node = self.node(self.publisher)
         await publication.admit_log_reader(here, node.logreader_role)
-        begins = await slot.create(here, self.slot, timeout_ms=self.slot_timeout_ms)
         distribution = await self.admin(self.distribution)
+        rows = await self.execute(self.distribution, _PUBLISHER, (self.publisher,))
+        if rows:  # another process's, or an earlier one's, whose name may be another
+            number, self._slot = rows[0]
+            if await self._article_ids(number) and await slot.look(here, self.slot) is None:
+                raise ServerError(
+                    f"replication slot {self.slot!r} of {self.publisher!r} is gone, and what was committed "
+                    "since is lost to the Subscribers: unsubscribe each of them and subscribe it again"
+                )
+        begins = await slot.create(here, self.slot, timeout_ms=self.slot_timeout_ms)
         number = await registry.register_publisher(
             distribution, self.publisher, database=node.database, slot=self.slot, read_to=begins
         )
@@ -226,6 +235,7 @@ class Registration(Wiring):
     async def forget_publisher(self) -> None:
         """Drop the slot, and everything that is stored of the Publisher."""
         await slot.drop(await self.admin(self.publisher), self.slot)
+        self._slot = ""
         await registry.forget_publisher(await self.admin(self.distribution), self.publisher)
 
     async def chosen_articles(self, subscriber: str) -> list[DistributedArticle]:

@@ -8,13 +8,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from publisher import slot
 from sim import Topology
+from tests.topology.test_initial_copies import shop_at
 from tests.topology.test_topology import ACCOUNT, BALANCES, ROWS, catalog, shop
 from twopc.errors import (
     ArticleError,
     ConfigurationError,
     ConflictError,
     DeliveryError,
+    ServerError,
 )
 from twopc.server import Server
 
@@ -305,3 +308,26 @@ async def test_a_subscriber_cannot_publish(
             ):
                 pass
         await topology.run("a", MORE)
+
+
+async def test_a_slot_that_is_gone_is_not_made_again_unseen(make_topology: MakeTopology) -> None:
+    """What was committed since is lost: nobody may believe that he gets everything."""
+    topology = await make_topology(subscribers=("a", "b"))
+    await shop_at(topology, "a")
+    await topology.sync()
+    await topology.stop_agents()
+    await slot.drop(await topology.admin("pub"), topology.slot)
+    await topology.execute("pub", MORE)
+
+    with pytest.raises(ServerError, match="is gone, and what was committed since is lost"):
+        await topology.subscribe("b")
+    with pytest.raises(ServerError, match="does not exist"):
+        await topology.sync()
+
+    await topology.unsubscribe("a")
+    await topology.execute("a", "drop table account")
+    await topology.subscribe("a")
+    await topology.subscribe("b")
+    await topology.execute("pub", MORE)
+    await topology.settle()
+    await topology.assert_converged()

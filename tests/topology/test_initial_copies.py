@@ -138,9 +138,7 @@ async def test_an_article_that_comes_later(make_topology: MakeTopology) -> None:
     """Subscribers get it by a refresh, under traffic on the others."""
     topology = await make_topology(subscribers=("a", "b"))
     await shop(topology)
-    await topology.execute(
-        "pub", "create table booking (id int primary key, account int, n int)"
-    )
+    await topology.execute("pub", "create table booking (id int primary key, account int, n int)")
     await topology.execute("pub", "insert into booking values (1, 1, 10)")
     await topology.publish("booking", propagate={"upd": "XCALL"})
     await topology.execute("pub", "insert into booking values (2, 2, 20)")
