@@ -27,7 +27,12 @@ SOURCES = [path for path in TEXTS if path.suffix == ".py"]
 
 #: Never called: the reason why, and who may all the same.
 BANNED: dict[str, tuple[str, dict[str, str]]] = {
-    "time.sleep": ("wait for the condition, not for the clock", {}),
+    "time.sleep": (
+        "wait for the condition, not for the clock",
+        {
+            "benchmarks/distribution.py": "a load has a pace, and looking takes time from what is measured"
+        },
+    ),
     "anyio.sleep": ("wait for the condition, not for the clock", {}),
     "asyncio.sleep": (
         "wait for the condition, not for the clock",
@@ -38,6 +43,7 @@ BANNED: dict[str, tuple[str, dict[str, str]]] = {
             "twopc/drivers/participant.py": "a busy gid: the server tells no end of it",
             "publisher/slot.py": "a slot that is in use: the server tells no end of it",
             "publisher/log_reader/sources.py": "likewise",
+            "sim/topology/distribution.py": "how far an agent of another process is: it tells nobody",
         },
     ),
     "random.random": ("chance comes from one random.Random derived from the seed", {}),

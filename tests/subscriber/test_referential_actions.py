@@ -376,7 +376,8 @@ async def test_publishing_makes_keys_deferrable_and_unpublishing_restores(
         publish=["parent", "grandchild", "child"],
     )
     keys = """
-        select conname, condeferrable, condeferred from pg_constraint where contype = 'f' order by conname
+        select conname, condeferrable, condeferred from pg_constraint
+        where contype = 'f' and connamespace = 'public'::regnamespace order by conname
     """
     assert await pair.topology.execute("pub", keys) == [
         ("child_parent_id_fkey", True, False),
