@@ -132,7 +132,7 @@ class DistributionAgent:
                 sqlstate=report.sqlstate,
             ) from error
         self._recent, self._recent_since = Counts(), time.monotonic()
-        self._reported, self._ended = 0, False
+        self._reported, self._ended, self._busy = 0, False, False
         assert self._reporting is not None and self._target is not None
         await self._reporting.event("started", seqno=self._target.position)
         if self._points.armed:
@@ -165,7 +165,8 @@ class DistributionAgent:
 
     async def close(self) -> None:
         """Say how far it came, and disconnect; harmless twice."""
-        if self._delivery is not None and self._reporting is not None:
+        # Interrupted in the middle of something, it has nothing to say, and might wait for itself.
+        if self._delivery is not None and not self._busy:
             with suppress(*_PASSING):
                 await self._report()
             if not self._ended:
@@ -294,13 +295,18 @@ class DistributionAgent:
         if self._points.armed:
             await self._points.reach("agent.planned")
         delivery.apart = await keep_apart(delivery, window)
+        self._busy = True
         try:
             failure = await delivery.deliver(list(planner.plan(delivery.seen, window)), self._stop)
             if failure is not None:
                 mending = Mending(delivery, reporting, self.profile, final=final)
                 await mending.mend(failure)
+        except DeliveryError:
+            self._busy = False
+            raise
         finally:
             await self._count()
+        self._busy = False
         return True
 
     async def _count(self) -> None:

@@ -199,3 +199,25 @@ async def test_sessions_lost_at_every_point(ends: Ends, work: Work, kind: str) -
         stop.set()
         await running
         await work.check(place)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+async def test_cancelled_at_every_point(ends: Ends, work: Work, kind: str) -> None:
+    """Its task is cancelled; what is on its way may or may not arrive."""
+    found = {place.split("@")[0]: place for place in await points_of(ends, work, KINDS[kind])}
+    for place in [*(f"{name}@1" for name in found), *found.values()]:
+        await work.store()
+        points = Points()
+        name, _, nth = place.partition("@")
+        agent = ends.agent(points=points, skip_errors=("20598",), **KINDS[kind])
+        running = asyncio.create_task(agent.run(asyncio.Event()))
+        points.arm(name, lambda _, task=running: task.cancel(), nth=int(nth))
+        if name == "agent.before_report":
+            running.cancel()  # it would be a second before it reports by itself
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        agent = ends.agent(skip_errors=("20598",), **KINDS[kind])
+        await agent.run_once()
+        await agent.close()
+        await work.check(place)
