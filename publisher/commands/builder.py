@@ -51,7 +51,8 @@ class CommandBuilder:
         self._articles: dict[tuple[str, str], list[DistributedArticle]] = {}
         for each in sorted(articles, key=lambda each: each.article_id):
             self._articles.setdefault((each.article.schema, each.article.table), []).append(each)
-        self._plans: dict[int, _Plan] = {}
+        self._plans: dict[int, _Plan] = {}  # by the id of a relation
+        self._announced: dict[int, int] = {}  # the id of the latest relation, by its oid
 
     @property
     def has_filters(self) -> bool:
@@ -102,8 +103,11 @@ class CommandBuilder:
         found = self._plans.get(id(relation))
         if found is not None and found.relation is relation:
             return found
-        # kept with the relation itself, so that its id is not given to another
         plan = _Plan(relation, self._articles.get((relation.schema, relation.name), ()))
+        # the plan holds its relation, so that its id is not given to another; the one that was announced
+        # before is hardly met again
+        self._plans.pop(self._announced.get(relation.oid, 0), None)
+        self._announced[relation.oid] = id(relation)
         self._plans[id(relation)] = plan
         return plan
 
