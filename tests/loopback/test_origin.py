@@ -96,6 +96,7 @@ async def test_another_process_recovers_after_a_crash(crashing: Crashing, point:
             )
             assert ended.code < 0
             # nothing of the topology's may hang on to the server that goes down
+            await topology.stop_agents()
             for node in topology.nodes:
                 await (await topology.admin(node)).close()
             await asyncio.to_thread(server.crash)

@@ -68,6 +68,8 @@ async def run(topology: Topology, *, validations: int, seed: str, streams: int =
             for subscriber in itertools.islice(itertools.cycle(topology.subscribers), validations):
                 outcome.take(await validate(ends(topology, subscriber)))
                 assert not outcome.alarms, [each.named() for each in outcome.alarms]
+                if outcome.validations % 100 == 0:
+                    sys.stderr.write(f"{outcome.validations} validations\n")
         finally:
             done.set()
 
