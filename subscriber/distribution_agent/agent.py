@@ -29,7 +29,7 @@ from subscriber.distribution_agent.source import Source
 from subscriber.distribution_agent.streams import Streams
 from subscriber.distribution_agent.target import RefusedError, Target
 from twopc.drivers.points import Points
-from twopc.errors import DeliveryError
+from twopc.errors import DeliveryError, TwopcError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text, lsn_value
 
@@ -216,7 +216,7 @@ class DistributionAgent:
                         raise DeliveryError(
                             f"{self.subscriber}: {error}; try again", node=self.subscriber
                         ) from error
-        except DeliveryError as error:
+        except TwopcError as error:
             await self._say("retry" if isinstance(error, AheadError) else "failed", error)
             raise
         if self._recent.transactions or self._recent.skipped:
@@ -259,7 +259,7 @@ class DistributionAgent:
                     await self._disconnect()
                     logger.warning("agent tries again", error=str(error), wait_ms=wait_ms)
                     await self._wait(wait_ms, until=stop)
-        except DeliveryError as error:
+        except TwopcError as error:
             await self._say("failed", error)
             await self._disconnect()
             raise

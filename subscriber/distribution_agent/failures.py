@@ -21,6 +21,8 @@ _DUPLICATE = "23505"
 #: resources, an operator's intervention, the system.
 _PASSING = ("08", "40", "53", "57", "58")
 _LOCK_TIMEOUT = "55P03"
+#: So much of a command, and of a key, is shown.
+_SHOWN_MAX = 2000
 _ENDS_TRANSACTION = "2D000"
 #: No such column, table or function, another type, a column that takes no values: procedures of before an
 #: ALTER TABLE.
@@ -55,7 +57,10 @@ class Culprit:
         """The command, readable."""
         if not self.command_id:
             return ""
-        return read_command(self.article, self.type, self.command).text
+        text = read_command(self.article, self.type, self.command).text
+        if len(text) <= _SHOWN_MAX:
+            return text
+        return f"{text[:_SHOWN_MAX]}… ({len(text)} characters)"
 
     @property
     def key(self) -> str:
@@ -77,10 +82,11 @@ class Culprit:
             for parameter, value in zip(wanted, values, strict=True)
             if parameter.image == image and parameter.column is not None
         }
-        return ", ".join(
+        text = ", ".join(
             f"{name} = {'NULL' if (value := found[name]) is None else value.decode()}"
             for name in article.key
         )
+        return text[:_SHOWN_MAX]
 
 
 def may_pass(report: Report) -> bool:

@@ -12,7 +12,7 @@ from subscriber.distribution_agent.dispatch import Takers, dispatch_text, run_te
 from subscriber.distribution_agent.loads import Part
 from subscriber.distribution_agent.pipe import Answer, LostError, Pipe, Statement, Step
 from subscriber.distribution_agent.profile import Profile
-from twopc.errors import DeliveryError
+from twopc.errors import DeliveryError, ServerError
 from twopc.lsn import lsn_text, lsn_value
 from twopc.names import StreamId
 
@@ -70,6 +70,7 @@ _PREPARED = Statement(
     """,
     kept=False,
 )
+_PREPARED_MAX = Statement("show max_prepared_transactions", kept=False)
 _MOVE = Statement("select msrepl.move_position($1, $2::pg_lsn, $3::pg_lsn)")
 _DURABLE = Statement("set local synchronous_commit = on")
 #: Constraints that are checked at COMMIT are checked now.
@@ -148,6 +149,7 @@ class Target:
 
         Raises:
             DeliveryError: another agent of this subscription is at work.
+            ServerError: the server cannot prepare as many transactions as there are streams.
         """
         lines: list[Pipe] = []
         name = publisher.encode()
@@ -157,6 +159,7 @@ class Target:
             await _alone(first, name, _NO_STREAMS, subscriber)
             position = await _find_position(first, name, publisher_db)
             database = await _settle(first, publisher, position)
+            await _check_streams(first, subscriber, profile.subscription_streams)
             for _ in range(1, profile.subscription_streams):
                 line = await _connect(dsn, publisher, profile, lines)
                 await ask(line, (_BE_A_STREAM, (name,)))
@@ -235,6 +238,15 @@ async def _alone(pipe: Pipe, publisher: bytes, lock: Statement, subscriber: str)
             sqlstate="55P03",
         )
     raise LostError(str(failure))
+
+
+async def _check_streams(pipe: Pipe, subscriber: str, streams: int) -> None:
+    most = int(str((await ask(pipe, (_PREPARED_MAX, ()))).rows(0)[0][0]))
+    if 1 < streams > most:
+        raise ServerError(
+            f"{subscriber}: {streams} streams prepare as many transactions, and the server's"
+            f" max_prepared_transactions is {most}: set it higher and restart the server, or use one stream"
+        )
 
 
 async def _find_position(pipe: Pipe, publisher: bytes, publisher_db: str) -> int:

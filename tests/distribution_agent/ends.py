@@ -83,19 +83,9 @@ class Ends:
 
     async def open(self) -> None:
         """Connect, and install what both ends need before the first article."""
-        for name, database in (("admin", self.distribution), ("sub", self.subscriber)):
-            connection = await AsyncConnection.connect(database.dsn, autocommit=True)
-            setattr(self, name, await self._open.enter_async_context(connection))
-            known = await connection.execute("select from pg_roles where rolname = %s", (AGENT,))
-            if not known.rowcount:
-                await connection.execute(
-                    f"create role {AGENT} login password '{PASSWORD}'".encode()
-                )
-        await self.sub.execute(
-            f"grant set on parameter session_replication_role to {AGENT}".encode()
-        )
+        self.admin = await self._connect(self.distribution)
         await distribution.install(self.admin, AGENT, AGENT)
-        await procedures.install(self.sub, AGENT)
+        await self.move()
         self.publisher_id = await distribution.register_publisher(
             self.admin, PUBLISHER, database="shop", slot="msrepl_test"
         )
@@ -105,6 +95,22 @@ class Ends:
             )
             for name in (SUBSCRIBER, "sub2")
         ]
+
+    async def move(self) -> None:
+        """Begin at the Subscriber's database, which may be another one now."""
+        self.sub = await self._connect(self.subscriber)
+        await procedures.install(self.sub, AGENT)
+
+    async def _connect(self, database: Database) -> AsyncConnection[Any]:
+        connection = await AsyncConnection.connect(database.dsn, autocommit=True)
+        await self._open.enter_async_context(connection)
+        known = await connection.execute("select from pg_roles where rolname = %s", (AGENT,))
+        if not known.rowcount:
+            await connection.execute(f"create role {AGENT} login password '{PASSWORD}'".encode())
+        await connection.execute(
+            f"grant set on parameter session_replication_role to {AGENT}".encode()
+        )
+        return connection
 
     async def close(self) -> None:
         """Drop what the role owns, and disconnect."""

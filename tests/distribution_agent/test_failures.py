@@ -77,6 +77,14 @@ async def test_duplicates_have_the_numbers_of_the_original(
     assert (caught.value.number, caught.value.sqlstate) == (number, "23505")
 
 
+async def test_a_long_command_is_shown_in_part(ends: Ends) -> None:
+    await ends.subscribe(TABLE, originator_id=None)
+    await ends.store(ins(1, "", 0), ins(1, "x" * 100_000, 0))
+    with pytest.raises(DeliveryError, match=r"id = 1: .*\(1000\d\d characters\)") as caught:
+        await ends.agent().run_once()
+    assert len(str(caught.value)) < 3000
+
+
 async def test_any_sqlstate_can_be_skipped(ends: Ends) -> None:
     await ends.subscribe(f"{TABLE}; alter table t add check (n > 0)", originator_id=None)
     await ends.store(ins(1, "a", -5))

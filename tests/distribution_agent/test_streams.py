@@ -10,8 +10,10 @@ import pytest
 from subscriber.distribution_agent import target
 from tests.distribution_agent.ends import Does, Ends, dele, ins, upd
 from tests.distribution_agent.test_delivery import AUDIT
+from tests.fix_server import Database
 from tests.propagation.here import mask
-from twopc.errors import DeliveryError
+from twopc.errors import DeliveryError, ServerError
+from twopc.server import Server
 
 TABLE = "create table t (id integer primary key, v text, n integer)"
 
@@ -214,3 +216,19 @@ async def test_readers_never_see_a_part_with_one_stream(ends: Ends) -> None:
     assert sums == {1000}
     assert states > 5
     assert [n for _, n in await ends.rows("t", "id, n")] == amounts
+
+
+async def test_there_must_be_room_for_what_streams_prepare(ends: Ends) -> None:
+    home = ends.subscriber
+    with Server.start(settings={"max_prepared_transactions": "2"}) as server:
+        server.create_database("narrow")
+        ends.subscriber = Database(server=server, name="narrow")
+        await ends.move()
+        await ends.subscribe(TABLE)
+        await ends.store(*spread(ins(1, "", 0), ins(2, "", 0)))
+        with pytest.raises(ServerError, match="max_prepared_transactions is 2"):
+            await ends.agent(subscription_streams=3).run_once()
+        agent = ends.agent(subscription_streams=2)
+        assert (await agent.run_once()).commands == 2
+        await agent.close()
+    ends.subscriber = home
