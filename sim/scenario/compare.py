@@ -15,6 +15,8 @@ from sim.scenario.meaning import sqlstate_of
 from sim.scenario.text import Number
 from twopc.names import VERSION_COLUMN
 
+_NOTE_MAX = 80
+
 
 def told(ended: Record) -> str:
     """How a step ended, in the words of an expectation."""
@@ -76,3 +78,23 @@ def wanted_text(expected: StepExpect) -> str:
     if expected.error is not None:
         return f"error: {expected.error}"
     return (expected.outcome or "ok").replace("_", " ")
+
+
+def in_short(text: str) -> str:
+    """What fits beside an order's name: without a message that tells a whole story."""
+    return text if len(text) <= _NOTE_MAX else text.partition(" (")[0]
+
+
+def failure_kind(ended: Record) -> str:
+    """What kind of failure it is that a step ended so."""
+    if ended.kind == "timed_out" or (ended.conflict or {}).get("kind") == "deadlock":
+        return "liveness"
+    return "unknown" if ended.kind == "in_doubt" else "safety"
+
+
+def holder(blocked: Record) -> str:
+    """For whom a blocked step waits."""
+    wait = blocked.wait or {}
+    if wait.get("step"):
+        return str(wait["step"])
+    return str(wait.get("session") or wait.get("gid") or f"pid {wait.get('pid')}")

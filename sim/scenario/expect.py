@@ -12,7 +12,16 @@ from typing import Any
 from sim.checkers import CHECKERS
 from sim.report.history import ENDS, Record
 from sim.report.words import rows_text
-from sim.scenario.compare import matches, only, row_equal, told, wanted_text
+from sim.scenario.compare import (
+    failure_kind,
+    holder,
+    in_short,
+    matches,
+    only,
+    row_equal,
+    told,
+    wanted_text,
+)
 from sim.scenario.expectations import EVERYWHERE, NodeRows, StepExpect
 from sim.scenario.model import Order, Scenario, sync_name
 
@@ -79,7 +88,6 @@ def judge(scenario: Scenario, order: Order, records: Sequence[Record]) -> OrderV
     )
 
 
-_NOTE_MAX = 80
 #: Invariants whose expectation is a number, and what is said where there is none.
 _COUNTED = {"prepared_left": "nothing is prepared", "echoed": "nothing came back"}
 
@@ -131,7 +139,7 @@ class _Judging:
         ended = self._runs.get(name, _StepRun()).ended
         if ended is not None and ended.kind != "ok":
             message = f"sync: expected ok, got {told(ended)}"
-            yield self._failure((*self._at, "steps", place), message, _kind(ended))
+            yield self._failure((*self._at, "steps", place), message, failure_kind(ended))
 
     def _expected_of(self, step: str, place: int) -> tuple[Path, StepExpect | None]:
         if step in self._order.expect.steps:
@@ -147,7 +155,9 @@ class _Judging:
         assert ended is not None
         if expected is None:
             if ended.kind not in ("ok", "explain", "rolled_back", "skipped"):
-                yield self._failure(path, f"{name}: expected ok, got {told(ended)}", _kind(ended))
+                yield self._failure(
+                    path, f"{name}: expected ok, got {told(ended)}", failure_kind(ended)
+                )
         else:
             if expected.blocked_by is not None:
                 yield from self._blocked_by(name, run, path, expected.blocked_by)
@@ -157,7 +167,7 @@ class _Judging:
                 yield self._failure(
                     final_path,
                     f"{name}: expected {wanted_text(final)}, got {told(ended)}",
-                    _kind(ended),
+                    failure_kind(ended),
                 )
             elif final.rowcount is not None and final.rowcount != ended.rowcount:
                 yield self._failure(
@@ -198,16 +208,16 @@ class _Judging:
             yield self._failure(path, message)
 
     def _blocked_by(self, name: str, run: _StepRun, path: Path, by: str) -> Iterator[Failure]:
-        holder = self._scenario.steps[by][0] if by in self._scenario.steps else by
+        session = self._scenario.steps[by][0] if by in self._scenario.steps else by
         started = self._runs.get(by, _StepRun()).invoked
         for record in run.blocked:
-            before = by == holder or 0 <= started < record.seq
-            if before and (record.wait or {}).get("session") == holder:
+            before = by == session or 0 <= started < record.seq
+            if before and (record.wait or {}).get("session") == session:
                 return
         first: dict[str, Record] = {}
         for record in run.blocked:
             first.setdefault(str((record.wait or {}).get("session")), record)
-        got = " and ".join(f"blocked by {_holder(each)}" for each in first.values())
+        got = " and ".join(f"blocked by {holder(each)}" for each in first.values())
         got = got or "not blocked"
         yield self._failure((*path, "blocked_by"), f"{name}: expected blocked by {by}, got {got}")
 
@@ -252,8 +262,25 @@ class _Judging:
                     if source is self._scenario.expect and (name in own or EVERYWHERE in own):
                         continue
                     path: Path = (*at, "expect", "tables", table, name)
-                    for node in self._meant(name, nodes, expected):
-                        yield from self._table(path, table, node, expected, final)
+                    meant = list(self._meant(name, nodes, expected))
+                    yield from self._at_once(path, table, meant, expected, final)
+
+    def _at_once(
+        self,
+        path: Path,
+        table: str,
+        nodes: Sequence[str],
+        expected: NodeRows,
+        final: Mapping[tuple[str, str], Record],
+    ) -> Iterator[Failure]:
+        """What is wrong with a table at several nodes; said once of those where it is the same."""
+        where: dict[str, list[str]] = {}
+        for node in nodes:
+            for failure in self._table(path, table, node, expected, final):
+                said = failure.message.removeprefix(f"{table} at {node}")
+                where.setdefault(said, []).append(node)
+        for said, at in where.items():
+            yield self._failure(path, f"{table} at {', '.join(at)}{said}")
 
     def _meant(self, name: str, nodes: Mapping[str, NodeRows], expected: NodeRows) -> Iterator[str]:
         """The nodes that an expectation is about: of `everywhere` those that have no other."""
@@ -349,14 +376,14 @@ class _Judging:
         for name, run in self._runs.items():
             if not name:
                 continue
-            said = [f"waited for {_holder(each)}" for each in run.blocked[:1]]
+            said = [f"waited for {holder(each)}" for each in run.blocked[:1]]
             if run.ended is not None and run.ended.kind not in (
                 "ok",
                 "explain",
                 "skipped",
                 "rolled_back",
             ):
-                said.append(_in_short(told(run.ended)))
+                said.append(in_short(told(run.ended)))
             if said:
                 yield f"{name} {', '.join(said)}"
 
@@ -368,21 +395,3 @@ class _Judging:
 
     def _failure(self, path: Path, message: str, kind: str = "safety") -> Failure:
         return Failure(path=path, message=message, kind=kind)
-
-
-def _in_short(text: str) -> str:
-    """What fits beside an order's name: without a message that tells a whole story."""
-    return text if len(text) <= _NOTE_MAX else text.partition(" (")[0]
-
-
-def _kind(ended: Record) -> str:
-    if ended.kind == "timed_out" or (ended.conflict or {}).get("kind") == "deadlock":
-        return "liveness"
-    return "unknown" if ended.kind == "in_doubt" else "safety"
-
-
-def _holder(blocked: Record) -> str:
-    wait = blocked.wait or {}
-    if wait.get("step"):
-        return str(wait["step"])
-    return str(wait.get("session") or wait.get("gid") or f"pid {wait.get('pid')}")

@@ -62,8 +62,7 @@ orders:
 
     assert played.failures == [
         "o_sync: expected 1 transactions, got 2",
-        "t at pub: expected {id: 1, n: 10}, got {id: 1, n: 11}",
-        "t at sub1: expected {id: 1, n: 10}, got {id: 1, n: 11}",
+        "t at pub, sub1: expected {id: 1, n: 10}, got {id: 1, n: 11}",
         "echoed: nothing came back, but 1 was expected",
     ]
 
