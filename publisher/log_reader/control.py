@@ -8,9 +8,9 @@ from psycopg import AsyncConnection, errors
 
 from publisher import slot as slots
 from publisher.log_reader.session import connect
-from publisher.log_reader.sources import lsn_text
 from publisher.logical_publication import NAME
 from twopc.errors import ServerError
+from twopc.lsn import lsn_text
 from twopc.names import article_name
 
 _LOCK = "select pg_advisory_lock(hashtextextended(%s, 18752))"

@@ -16,12 +16,14 @@ from psycopg import errors
 from publisher.filters import RowFilters
 from publisher.log_reader import history
 from publisher.log_reader.control import Control
+from publisher.log_reader.live import Live
 from publisher.log_reader.planner import Planner
-from publisher.log_reader.sources import Live, Peek, lsn_text
+from publisher.log_reader.sources import Peek
 from publisher.log_reader.store import Store
 from twopc.drivers.points import Points
 from twopc.errors import ArticleError, TwopcError
 from twopc.log import get_logger
+from twopc.lsn import lsn_text
 
 _log = get_logger(__name__)
 
@@ -175,12 +177,28 @@ class LogReader:
                 remedy); nothing from that transaction on is stored until it does.
             psycopg.Error: a server failed; the next call begins anew where the store ends.
         """
+        try:
+            return await self._pass()
+        finally:
+            if self._live is not None:
+                self._live.leave(settled=self._settled())
+
+    def _settled(self) -> bool:
+        """Nothing is kept that is not stored."""
+        assert self._planner is not None
+        assert self._store is not None
+        planner = self._planner
+        kept = planner.open or planner.transactions or planner.passed_over
+        return not (kept or self._store.streaming)
+
+    async def _pass(self) -> Read:
         self._transactions = self._commands = 0
         caught_up = False
         for attempt in range(_ATTEMPTS):
             learned_before = self._store is not None
             try:
                 await self.open()
+                await self._resume()
                 target, behind = await self._look()
                 far = self._live is None and behind > self.reading.catch_up_bytes
                 while far or not await self._follow(until=target):
@@ -225,7 +243,7 @@ class LogReader:
         try:
             while not stopped.done():
                 try:
-                    await self.run_once()
+                    await self._pass()
                     pause_s, said = 0.0, ""
                     await self._attend(stopped)
                 except (psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
@@ -389,8 +407,15 @@ class LogReader:
             )
         return self._live
 
+    async def _resume(self) -> None:
+        """Read the live source again that was left to itself, if it is there still."""
+        if self._live is not None:
+            self._live.resume()
+            if self._live.ended:
+                await self._leave_live()
+
     async def _leave_live(self) -> None:
-        """Peek from now on. What the live source has sent and is not stored comes again."""
+        """Have no live source any more. What it has sent and is not stored comes again."""
         live, self._live = self._live, None
         if live is not None:
             await live.close()

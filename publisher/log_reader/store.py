@@ -15,10 +15,10 @@ from publisher.distribution import articles
 from publisher.log_reader import rows
 from publisher.log_reader.planner import Batch
 from publisher.log_reader.session import connect
-from publisher.log_reader.sources import lsn_text
 from publisher.log_reader.wire import Wire
 from twopc.drivers.points import Points
 from twopc.errors import ServerError, SubscriptionError
+from twopc.lsn import lsn_text
 
 _COPY = sql.SQL("copy {} from stdin (format binary);")
 _COPY_COMMANDS = _COPY.format(sql.SQL(rows.COMMANDS))

@@ -127,27 +127,57 @@ async def test_sessions_that_are_ended_are_opened_again(both: Rig) -> None:
 
 
 async def test_between_passes_sessions_may_end(both: Rig) -> None:
-    """As the server ends one that nobody has attended for `wal_sender_timeout`."""
-    await both.pub.execute(f"alter role {ROLE} set wal_sender_timeout = '100ms'".encode())
+    """Any of them; the next pass opens what it needs."""
     async with both.reader() as reader:
         await reader.run_once()
-        with psycopg.connect(both.publisher.dsn, autocommit=True) as connection:
-
-            def ended() -> bool:
-                return not connection.execute("select from pg_stat_replication").rowcount
-
-            await until(ended, "the server to end the session")
-        await both.pub.execute("insert into item (id) values (1)")
-        assert (await reader.run_once()).transactions == 1
-        for database in (both.publisher, both.distribution):
-            await both.pub.execute(
+        for key, database in enumerate((both.publisher, both.distribution)):
+            ended = await rows(
+                both.pub,
                 "select pg_terminate_backend(pid, 10000) from pg_stat_activity "
                 "where usename = %s and datname = %s",
-                (ROLE, database.name),
+                ROLE,
+                database.name,
             )
-            await both.pub.execute("insert into item (id) values (%s)", (2,))
-            await both.pub.execute("delete from item")
-            assert (await reader.run_once()).transactions == 2
+            assert len(ended) == 2 - key
+            await both.pub.execute("insert into item (id) values (%s)", (key,))
+            assert (await reader.run_once()).transactions == 1
+
+
+async def test_a_server_shuts_down_while_nobody_reads() -> None:
+    """It waits until its replication sessions have got everything: one that is left alone must say so, and
+    one that cannot must go."""
+    with Server.start() as server:
+        for name in ("pub", "dist"):
+            server.create_database(name)
+        pub, dist = Database(server=server, name="pub"), Database(server=server, name="dist")
+        async with rig(pub, dist) as made:
+            await made.pub.execute("create table item (id int primary key)")
+            await made.publish("item")
+            reader = made.reader()
+            for key, pending in enumerate((False, True, False, True)):
+                await made.pub.execute("insert into item values (%s)", (2 * key,))
+                assert (await reader.run_once()).transactions == (2 if key == 2 else 1)
+                if pending:
+                    await made.pub.execute("insert into item values (%s)", (2 * key + 1,))
+                began = time.perf_counter()
+                await asyncio.to_thread(server.restart)
+                assert time.perf_counter() - began < 10
+                await made.reconnect()
+            await reader.run_once()
+            assert stored_in(dist) == [0, 2, 3, 4, 6, 7]
+
+
+async def test_a_session_that_is_left_alone_keeps_little(both: Rig) -> None:
+    """Rather it ends, and what comes after is peeked at."""
+    async with both.reader(reading=Reading(catch_up_bytes=1 << 18)) as reader:
+        await reader.run_once()
+        live = reader._live
+        assert live is not None
+        await both.pub.execute("insert into item (id) select n from generate_series(1, 10000) n")
+
+        await until(lambda: live.ended, "the session to be ended")
+        read = await reader.run_once()
+        assert (read.transactions, read.commands, read.caught_up) == (1, 10000, True)
 
 
 async def test_servers_may_crash_and_come_back() -> None:

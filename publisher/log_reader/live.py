@@ -1,0 +1,201 @@
+"""Messages of the log, sent by the server while they are made.
+
+A session is held open in which the server sends what is committed from then on. While nothing is committed
+it costs nothing, however much an open transaction has written.
+
+It does not know what messages mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from struct import Struct
+from typing import Self
+
+import psycopg
+from psycopg import errors, sql
+
+from publisher.log_reader.session import connect
+from publisher.log_reader.sources import (
+    BLOCK_BYTES,
+    BLOCK_MESSAGES,
+    Patience,
+    Warnings,
+    quoted,
+)
+from publisher.log_reader.wire import EndOfCopy, Wire
+from publisher.logical_publication import NAME
+from publisher.pgoutput import PROTOCOL
+
+_MESSAGE, _KEEPALIVE = b"wk"
+_MESSAGE_AT = 25
+_keepalive = Struct("!xqqB").unpack
+_status = Struct("!cqqqqB").pack
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class Live:
+    """A replication session: the server sends transactions as they are committed.
+
+    Args:
+        wire: to the Publisher's database, in replication mode.
+    """
+
+    __slots__ = (
+        "_confirmed", "_fd", "_kept", "_kept_bytes", "_loop", "_settled", "_warnings", "_watched",
+        "count", "drained", "ended", "position", "wire",
+    )  # fmt: skip
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self._confirmed = 0
+        self._warnings = Warnings(wire)
+        self._fd = wire.pgconn.socket
+        self._loop = asyncio.get_running_loop()
+        self._watched = False
+        self._settled = False
+        self._kept: list[bytes] = []
+        self._kept_bytes = 0
+        self.ended = False
+        """It has ended while nobody was there; what had not been taken comes again with another one."""
+        self.count = 0
+        """How many messages have arrived."""
+        self.position = 0
+        """Everything committed before has arrived."""
+        self.drained = False
+        """The last `take` has left nothing that had arrived."""
+
+    @classmethod
+    async def open(cls, dsn: str, name: str, slot: str, *, timeout_s: float) -> Self:
+        """Connect and have the server send what is not confirmed yet.
+
+        Raises:
+            ServerError: somebody else goes on reading the slot for `timeout_s` (18752).
+        """
+        command = sql.SQL(
+            "START_REPLICATION SLOT {} LOGICAL 0/0 (proto_version {}, publication_names {})"
+        ).format(sql.Identifier(slot), str(PROTOCOL), quoted(NAME))
+        patience = Patience(timeout_s)
+        while True:
+            wire = Wire(await connect(dsn, name, replication="database"))
+            try:
+                await wire.begin_copy(command.as_bytes(wire.connection))
+                return cls(wire)
+            except errors.ObjectInUse as error:
+                await wire.close()
+                await patience.wait(error)
+            except BaseException:
+                await wire.close()
+                raise
+
+    async def take(self) -> list[bytes]:
+        """The messages that have arrived and were not taken yet, a bounded number of them.
+
+        Raises:
+            ServerError: the server leaves changes out.
+        """
+        block, size = self._kept, self._kept_bytes
+        self._kept, self._kept_bytes = [], 0
+        append, copied = block.append, self.wire.copied
+        self.drained = False
+        try:
+            while len(block) < BLOCK_MESSAGES and size < BLOCK_BYTES:
+                data = copied()
+                if data is None:
+                    self.drained = True
+                    break
+                if data[0] == _MESSAGE:
+                    message = bytes(data[_MESSAGE_AT:])
+                    append(message)
+                    size += len(message)
+                elif self._alive(data):
+                    await self._say(self._confirmed, ask=False)
+        except EndOfCopy:
+            await self.wire.finish()
+            raise errors.AdminShutdown("the server has ended the replication session") from None
+        self._warnings.check()
+        self.count += len(block)
+        return block
+
+    async def ask(self) -> None:
+        """Have the server say how far it has come; `position` tells when it has."""
+        await self._say(self._confirmed, ask=True)
+
+    async def confirm(self, lsn: int) -> bool:
+        """Let the slot move to `lsn`: everything committed before is stored. False: it was told before."""
+        if lsn <= self._confirmed:
+            return False
+        self._confirmed = lsn
+        await self._say(lsn, ask=False)
+        return True
+
+    def _alive(self, data: memoryview) -> bool:
+        """Take a keepalive in; whether it wants an answer."""
+        if data[0] != _KEEPALIVE:
+            return False
+        position, _, asked = _keepalive(data)
+        self.position = max(self.position, position)
+        return bool(asked)
+
+    async def _say(self, lsn: int, *, ask: bool) -> None:
+        self._put(lsn, ask=ask)
+        await self.wire.flush()
+
+    def _put(self, lsn: int, *, ask: bool) -> None:
+        now = (datetime.now(UTC) - _EPOCH) // timedelta(microseconds=1)
+        self.wire.pgconn.put_copy_data(_status(b"r", lsn, lsn, lsn, now, ask))
+
+    # -- while nobody reads -----------------------------------------------------------------------
+
+    def leave(self, *, settled: bool) -> None:
+        """Look after the session by itself until `resume`.
+
+        Otherwise a server that is to shut down would wait until its patience with us is at its end: it
+        wants to hear first that we have got everything.
+
+        Args:
+            settled: everything that was taken is stored.
+        """
+        if not self.ended:
+            self._settled = settled
+            self._watched = True
+            self._loop.add_reader(self._fd, self._attend)
+            self._attend()  # what has arrived already makes no noise
+
+    def resume(self) -> None:
+        """Be read again."""
+        if self._watched:
+            self._watched = False
+            self._loop.remove_reader(self._fd)
+
+    def _attend(self) -> None:
+        try:
+            while (data := self.wire.copied()) is not None:
+                if data[0] == _MESSAGE:
+                    message = bytes(data[_MESSAGE_AT:])
+                    self._kept.append(message)
+                    self._kept_bytes += len(message)
+                    if len(self._kept) >= BLOCK_MESSAGES or self._kept_bytes >= BLOCK_BYTES:
+                        self._end()  # that is much to keep; whoever comes back may rather peek
+                        return
+                elif self._alive(data):
+                    if self._kept or not self._settled:
+                        # it cannot be told what it wants to hear; it may shut down without us
+                        self._end()
+                        return
+                    self._confirmed = max(self._confirmed, self.position)
+                    self._put(self._confirmed, ask=False)
+                    self.wire.pgconn.flush()
+        except (psycopg.Error, EndOfCopy):
+            self._end()
+
+    def _end(self) -> None:
+        self.resume()
+        self.ended = True
+        self.wire.pgconn.finish()
+
+    async def close(self) -> None:
+        """Close its connection; the server lets the slot go when it notices."""
+        self.resume()
+        await self.wire.close()
