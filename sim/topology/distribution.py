@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from publisher.distribution import agents
 from publisher.log_reader import LogReader
 from publisher.posting import post_message, stored_message
 from sim.topology.registration import Registration
@@ -22,6 +21,13 @@ from twopc.lsn import lsn_value
 
 _log = get_logger(__name__)
 
+_SUBSCRIBERS = """
+select a.subscriber
+from msrepl.msdistribution_agents a
+join msrepl.mspublisher_databases d on d.id = a.publisher_database_id
+where d.publisher = %s
+order by a.subscriber
+"""
 #: How often positions are looked at while agents are running by themselves.
 _LOOK_EVERY_S = 0.002
 #: Further attempts of a driven agent that has met what may be a change that the log reader has not read yet.
@@ -56,12 +62,8 @@ class Distribution(Registration):
         """The Subscribers that have an agent, as the distribution database knows them."""
         if not await self.can_distribute():
             return []
-        found = await agents(await self.admin(self.distribution))
-        return [
-            each.subscriber
-            for each in found
-            if each.publisher == self.publisher and each.subscriber in self.nodes
-        ]
+        rows = await self.execute(self.distribution, _SUBSCRIBERS, (self.publisher,))
+        return [name for (name,) in rows if name in self.nodes]
 
     # -- delivering --------------------------------------------------------------------------------
 
@@ -223,7 +225,13 @@ class Distribution(Registration):
 
         Raises:
             DeliveryError: the log reader, or an agent, has stopped.
+            ConfigurationError: a Subscriber's agent does not run.
         """
+        idle = [name for name in subscribers if name not in self._running]
+        if idle:
+            raise ConfigurationError(
+                f"the agent of {idle[0]!r} does not run: stop the others (`stop_agents`) and start all"
+            )
         token = await post_message(await self.admin(self.publisher), "tracer_token", {})
         distribution = await self.admin(self.distribution)
         left = set(subscribers)

@@ -267,11 +267,13 @@ async def test_a_prepared_transaction_in_the_way_is_named(make_topology: MakeTop
     await topology.sync()
 
 
+@pytest.mark.parametrize("apart", [True, False], ids=["apart", "in the Publisher's database"])
 async def test_nothing_is_left_in_databases_that_stay(
-    server: Server, make_database: Callable[[], object]
+    server: Server, make_database: Callable[[], object], apart: bool
 ) -> None:
     """Slot, publication, roles, procedures, the distribution tables: everything goes, at the end or before."""
-    dsns = {name: make_database().dsn for name in ("pub", "a", "distribution")}
+    nodes = ("pub", "a", "distribution") if apart else ("pub", "a")
+    dsns = {name: make_database().dsn for name in nodes}
     before = {name: catalog(dsn) for name, dsn in dsns.items()}
     async with Topology(subscribers=("a",), dsns=dsns, name="leaves") as topology:
         await shop(topology)
@@ -288,6 +290,7 @@ async def test_nothing_is_left_in_databases_that_stay(
         await topology.subscribe("a")
         await topology.execute("pub", MORE)
         await topology.sync()
+        await topology.assert_converged()
 
     for name, dsn in dsns.items():
         left = [line for line in catalog(dsn) if line not in before[name]]
