@@ -12,6 +12,7 @@ commit LSN.
 
 from __future__ import annotations
 
-from publisher.log_reader.reader import LogReader, Read, Reading
+from publisher.log_reader.reader import LogReader
+from publisher.log_reader.reading import Read, Reading
 
 __all__ = ["LogReader", "Read", "Reading"]

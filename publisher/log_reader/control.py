@@ -116,6 +116,16 @@ class Control:
                 "the article, and reinitialise its subscriptions"
             )
 
+    async def check_end(self, publisher: str, read_to: int) -> None:
+        """The log reaches as far as what is stored of it (ServerError if it does not)."""
+        end, _ = await self.look()
+        if end < read_to:
+            raise ServerError(
+                f"transactions of Publisher {publisher!r} are stored up to {lsn_text(read_to)}, and its log "
+                f"ends at {lsn_text(end)}: it is not the one that they were read from. Was it restored from a "
+                "backup? Unsubscribe everybody, and subscribe again"
+            )
+
     async def look(self) -> tuple[int, int]:
         """A position before which lies everything committed by now, and the one that is confirmed."""
         cursor = await self.connection.execute(_LOOK, (self._slot,))

@@ -6,7 +6,6 @@ The loop only; what becomes of a message is decided in `planner`. It must not kn
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,6 +17,7 @@ from publisher.log_reader import history
 from publisher.log_reader.control import Control
 from publisher.log_reader.live import Live
 from publisher.log_reader.planner import Planner
+from publisher.log_reader.reading import Read, Reading
 from publisher.log_reader.sources import Peek
 from publisher.log_reader.store import Store
 from twopc.drivers.points import Points
@@ -31,40 +31,6 @@ _log = get_logger(__name__)
 _ATTEMPTS = 20
 #: After so many messages look whether peeking is the better way.
 _LOOK_AFTER = 20_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """How a log reader reads; the original's names where it has one."""
-
-    read_batch_size: int = 2_000
-    """Transactions stored in one commit, at most."""
-    store_bytes: int = 4 << 20
-    """What is stored at once, about; a transaction that is larger is stored in parts, in one commit."""
-    peek_messages: int = 400_000
-    """How many messages to ask for at a time while catching up; the server keeps them on its disk."""
-    catch_up_bytes: int = 16 << 20
-    """From how much unread log on it is caught up with by peeking."""
-    takeover_s: float = 2.0
-    """How long to wait for another log reader to end."""
-    release_s: float = 15.0
-    """How long to wait for the slot, which no other log reader has: a predecessor's server process may be
-    decoding still."""
-    retry_s_min: float = 0.1
-    retry_s_max: float = 10.0
-    """`LogReader.run` tries again after so long; each time twice as long."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
-    """What one pass has stored."""
-
-    transactions: int
-    commands: int
-    position: str
-    """Every transaction committed before is stored; a pg_lsn."""
-    caught_up: bool
-    """It was far behind, and has peeked."""
 
 
 class LogReader:
@@ -122,7 +88,8 @@ class LogReader:
         """Connect to both databases; harmless if it is open.
 
         Raises:
-            ServerError: the slot is not there or cannot be read, or another log reader reads it (18752).
+            ServerError: the slot is not there or cannot be read, another log reader reads it (18752), or the
+                log lacks what must be in it.
             SubscriptionError: the distribution database does not know the Publisher.
         """
         if self._store is not None:
@@ -138,6 +105,7 @@ class LogReader:
             self._store = await Store.open(
                 self._distribution_dsn, self._name, self.publisher, self.points
             )
+            await self._control.check_end(self.publisher, self._store.read_to)
             await self._learn()
         except BaseException:
             await self.close()

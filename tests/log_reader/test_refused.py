@@ -130,6 +130,13 @@ async def test_a_table_that_was_taken_out_of_the_publication_is_named(both: Rig)
     await both.reader().open()
 
 
+async def test_a_publisher_that_went_back_is_refused(both: Rig) -> None:
+    """Its new transactions would pass for old ones."""
+    await both.dist.execute("update msrepl.mspublisher_databases set read_to = 'FFFF/0'")
+    with pytest.raises(ServerError, match=r"stored up to FFFF/0, and its log ends at 0/.*backup"):
+        await both.reader().open()
+
+
 async def test_a_slot_of_another_kind_is_refused(both: Rig) -> None:
     await both.pub.execute("select pg_create_logical_replication_slot('other', 'test_decoding')")
     with pytest.raises(ServerError, match="plugin test_decoding"):
