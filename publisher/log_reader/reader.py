@@ -188,7 +188,7 @@ class LogReader:
                     # it may have been regenerated since, or the server may have ended a session that
                     # nobody attended to: begin anew with both as they are now
                     continue
-                if isinstance(error, TwopcError):
+                if isinstance(error, TwopcError | psycopg.Error) and not _may_pass(error):
                     await history.record(self._distribution_dsn, self.publisher, "failed", error)
                 raise
         return Read(
@@ -202,7 +202,7 @@ class LogReader:
         """Read until `stop`. A server that fails is tried again, at growing intervals.
 
         Raises:
-            TwopcError: what trying again does not mend; it is recorded in the history.
+            TwopcError, psycopg.Error: what trying again does not mend; it is recorded in the history.
         """
         stopped = asyncio.ensure_future(stop.wait())
         pause_s = 0.0
@@ -214,8 +214,10 @@ class LogReader:
                     await self._pass()
                     pause_s, said = 0.0, ""
                     await self._attend(stopped)
-                except (psycopg.OperationalError, psycopg.InterfaceError, OSError) as error:
+                except (psycopg.Error, OSError) as error:
                     await self.close()
+                    if not _may_pass(error):
+                        raise
                     _log.warning(
                         "log reader tries again", publisher=self.publisher, reason=str(error)
                     )
@@ -237,8 +239,9 @@ class LogReader:
             await self._follow(stopped=stopped)
         except (errors.SerializationFailure, ArticleError):
             await self.close()  # the next pass knows the articles as they are now
-        except TwopcError as error:
-            await history.record(self._distribution_dsn, self.publisher, "failed", error)
+        except (TwopcError, psycopg.Error) as error:
+            if not _may_pass(error):
+                await history.record(self._distribution_dsn, self.publisher, "failed", error)
             raise
 
     async def _look(self) -> tuple[int, int]:
@@ -392,3 +395,8 @@ class LogReader:
     async def _reach(self, point: str) -> None:
         if self.points.armed:
             await self.points.reach(point)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """The server failed, or was away: trying again may help."""
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError)

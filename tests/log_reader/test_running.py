@@ -101,6 +101,13 @@ async def test_it_stops_for_what_trying_again_does_not_mend(both: Rig) -> None:
     assert [event for (event,) in await history(both)] == ["started", "failed"]
 
 
+async def test_a_right_that_is_missing_is_no_reason_to_try_again(both: Rig) -> None:
+    await both.dist.execute(f"revoke select on msrepl.msarticles from {ROLE}".encode())
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        await asyncio.wait_for(both.reader().run(asyncio.Event()), 10)
+    assert [event for (event,) in await history(both)] == ["started", "failed"]
+
+
 async def test_articles_may_change_while_it_runs(both: Rig) -> None:
     async with running(both.reader()):
         await both.pub.execute("insert into item (id) values (1)")
@@ -180,7 +187,7 @@ async def test_a_session_that_is_left_alone_keeps_little(both: Rig) -> None:
         assert (read.transactions, read.commands, read.caught_up) == (1, 10000, True)
 
 
-async def test_servers_may_crash_and_come_back() -> None:
+async def test_servers_may_crash_or_shut_down_and_come_back() -> None:
     with Server.start() as first, Server.start() as second:
         first.create_database("pub")
         second.create_database("dist")
@@ -196,9 +203,12 @@ async def test_servers_may_crash_and_come_back() -> None:
             async with running(made.reader(reading=Reading(retry_s_min=0.01, retry_s_max=0.1))):
                 await made.pub.execute("insert into item values (1)")
                 await arrives(made, 1)
-                for at, server in enumerate((first, second, first)):
-                    await asyncio.to_thread(server.crash)
+                for at, server in enumerate((first, second, first, second)):
+                    if at < 2:
+                        await asyncio.to_thread(server.crash)
+                    began = time.perf_counter()
                     await asyncio.to_thread(server.restart)
+                    assert time.perf_counter() - began < 10
                     await made.reconnect()
                     await made.pub.execute("insert into item values (%s)", (at + 2,))
                     await arrives(made, *range(1, at + 3))
