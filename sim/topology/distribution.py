@@ -15,17 +15,19 @@ from publisher.log_reader import LogReader
 from publisher.posting import post_message, stored_message
 from sim.topology.registration import Registration
 from subscriber.distribution_agent import AheadError, Delivered, DistributionAgent, Profile
-from twopc.errors import ArticleError, ConfigurationError
+from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
 from twopc.log import get_logger
 from twopc.lsn import lsn_value
 
 _log = get_logger(__name__)
 
 _SUBSCRIBERS = """
-select a.subscriber
+select a.subscriber, coalesce(min(s.status), 0) = 2 as active
 from msrepl.msdistribution_agents a
 join msrepl.mspublisher_databases d on d.id = a.publisher_database_id
+left join msrepl.mssubscriptions s using (publisher_database_id, subscriber)
 where d.publisher = %s
+group by a.subscriber
 order by a.subscriber
 """
 #: How often positions are looked at while agents are running by themselves.
@@ -60,10 +62,14 @@ class Distribution(Registration):
 
     async def distribution_subscribers(self) -> list[str]:
         """The Subscribers that have an agent, as the distribution database knows them."""
+        return list(await self._subscriptions())
+
+    async def _subscriptions(self) -> dict[str, bool]:
+        """The Subscribers that have an agent, and whether their subscriptions are active."""
         if not await self.can_distribute():
-            return []
+            return {}
         rows = await self.execute(self.distribution, _SUBSCRIBERS, (self.publisher,))
-        return [name for (name,) in rows if name in self.nodes]
+        return {name: active for name, active in rows if name in self.nodes}
 
     # -- delivering --------------------------------------------------------------------------------
 
@@ -76,20 +82,24 @@ class Distribution(Registration):
             What each agent has done; nothing of agents that are running by themselves.
 
         Raises:
-            ConfigurationError: one does not subscribe.
+            ConfigurationError: one does not subscribe, or its subscription is not active.
             DeliveryError: a change cannot be applied at one of them; the others have got everything.
         """
-        number = await self.publisher_number()
-        known = await self.distribution_subscribers()
-        for name in subscribers:
+        await self.publisher_number()
+        known = await self._subscriptions()
+        for name in subscribers or known:
             if name not in known:
                 raise ConfigurationError(
                     f"{name!r} does not subscribe; Subscribers are {', '.join(known) or 'none'}"
                 )
+            if not known[name]:
+                raise SubscriptionError(
+                    f"the subscription of {name!r} is not active: its copy was not finished, or it fell "
+                    "behind what is kept (21074): `reinitialise` it"
+                )
         wanted = list(dict.fromkeys(subscribers or known))
-        upto = await self._flushed()
         if self._running:
-            await self._until_delivered(number, wanted, upto)
+            await self._until_delivered(wanted)
             return {}
         async with self._driving:
             await self._read()
@@ -124,20 +134,12 @@ class Distribution(Registration):
             if isinstance(each, BaseException):
                 _log.warning("not everything was delivered", subscriber=name, error=str(each))
 
-    async def _flushed(self) -> str:
-        """A position behind everything committed so far, all of it on its way out of the server."""
-        rows = await self.execute(
-            self.publisher, "select pg_logical_emit_message(false, 'msrepl', '', true)::text"
-        )
-        return str(rows[0][0])
-
     async def _read(self) -> None:
-        """Have the log reader store everything that the log holds now."""
+        """Have the log reader store everything that is committed by now."""
         if self._reader is None:
             self._reader = self.make_reader()
         try:
-            while (await self._reader.run_once()).transactions:
-                pass
+            await self._reader.run_once()
         except BaseException:
             await self._close_reader()
             raise
@@ -220,8 +222,8 @@ class Distribution(Registration):
         if reader is not None:
             await reader.close()
 
-    async def _until_delivered(self, number: int, subscribers: list[str], upto: str) -> None:
-        """Wait until agents that run by themselves have delivered everything up to a position.
+    async def _until_delivered(self, subscribers: list[str]) -> None:
+        """Wait until agents that run by themselves have delivered what is committed by now.
 
         Raises:
             DeliveryError: the log reader, or an agent, has stopped.

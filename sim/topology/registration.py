@@ -15,18 +15,29 @@ from sim.topology.initial import Moment
 from sim.topology.wiring import Wiring
 from twopc import names
 from twopc.distributed import DistributedArticle
-from twopc.errors import ConfigurationError, ServerError
+from twopc.errors import ConfigurationError, ServerError, SubscriptionError
 
 #: Transactions that the copy has not seen, of those that are stored already: the first of them is the first
 #: that the subscription gets. What is not stored yet comes after everything that is.
-_FIRST = """
-select coalesce(min(t.xact_seqno) - 1::numeric, d.read_to)::text
-from msrepl.mspublisher_databases d
-left join msrepl.msrepl_transactions t
-    on t.publisher_database_id = d.id and t.xact_seqno <= d.read_to
-   and not pg_visible_in_snapshot(t.xact_id, %(snapshot)s::pg_snapshot)
-where d.id = %(publisher)s
-group by d.read_to
+_START = """
+update msrepl.mssubscriptions s
+set status = %(status)s, copy_snapshot = %(snapshot)s, copy_seqno = %(seqno)s,
+    subscription_seqno = (
+        select coalesce(min(t.xact_seqno) - 1::numeric, d.read_to)
+        from msrepl.mspublisher_databases d
+        left join msrepl.msrepl_transactions t
+            on t.publisher_database_id = d.id and t.xact_seqno <= d.read_to
+           and not pg_visible_in_snapshot(t.xact_id, %(snapshot)s::pg_snapshot)
+        where d.id = %(publisher)s
+        group by d.read_to)
+where s.publisher_database_id = %(publisher)s and s.subscriber = %(subscriber)s
+  and s.article_id = any (%(articles)s)
+"""
+#: Transactions that an agent has passed, so that they do not come again, and that the copy lacks.
+_UNSEEN = """
+select t.xact_id::text from msrepl.msrepl_transactions t
+where t.publisher_database_id = %(publisher)s and t.xact_seqno <= %(delivered)s::pg_lsn
+  and not pg_visible_in_snapshot(t.xact_id, %(snapshot)s::pg_snapshot)
 """
 
 _PUBLISHER = "select id, slot from msrepl.mspublisher_databases where publisher = %s"
@@ -162,38 +173,55 @@ class Registration(Wiring):
             )
 
     async def start_from(
-        self, subscriber: str, articles: Sequence[DistributedArticle], moment: Moment
-    ) -> str:
+        self,
+        subscriber: str,
+        articles: Sequence[DistributedArticle],
+        moment: Moment,
+        *,
+        delivered: str = "0/0",
+        active: bool = True,
+    ) -> None:
         """Let a Subscriber have what its copy has not seen.
 
-        Returns:
-            The position up to which nothing is for it.
+        Args:
+            delivered: up to where its agent has come; it does not go back.
+            active: False: not before `set_active`; until then its agent stands still.
+
+        Raises:
+            SubscriptionError: a transaction was delivered that the Publisher's own sessions do not see yet:
+                its commit waits for a synchronous standby.
         """
         number = await self.publisher_number()
-        distribution = await self.admin(self.distribution)
-        cursor = await distribution.execute(
-            _FIRST, {"publisher": number, "snapshot": moment.snapshot}
-        )
-        row = await cursor.fetchone()
-        assert row is not None
-        for article in articles:
-            await distribution.execute(
-                """
-                update msrepl.mssubscriptions
-                set status = %s, subscription_seqno = %s, copy_snapshot = %s, copy_seqno = %s
-                where (publisher_database_id, article_id, subscriber) = (%s, %s, %s)
-                """,
-                (
-                    registry.ACTIVE,
-                    row[0],
-                    moment.snapshot,
-                    moment.seqno,
-                    number,
-                    article.article_id,
-                    subscriber,
-                ),
+        values = {
+            "publisher": number,
+            "snapshot": moment.snapshot,
+            "seqno": moment.seqno,
+            "delivered": delivered,
+            "subscriber": subscriber,
+            "articles": [article.article_id for article in articles],
+            "status": registry.ACTIVE if active else registry.SUBSCRIBED,
+        }
+        unseen = await self.execute(self.distribution, _UNSEEN, values)
+        if unseen:
+            raise SubscriptionError(
+                f"transaction {unseen[0][0]} was delivered to {subscriber!r} and cannot be seen at "
+                f"{self.publisher!r} yet: its commit waits for a synchronous standby; try again"
             )
-        return str(row[0])
+        await self.execute(self.distribution, _START, values)
+
+    async def set_active(self, subscriber: str, articles: Sequence[DistributedArticle]) -> None:
+        """Let a Subscriber's agent go on, once its copy is there."""
+        await self.execute(
+            self.distribution,
+            "update msrepl.mssubscriptions set status = %s "
+            "where publisher_database_id = %s and subscriber = %s and article_id = any (%s)",
+            (
+                registry.ACTIVE,
+                await self.publisher_number(),
+                subscriber,
+                [article.article_id for article in articles],
+            ),
+        )
 
     async def withdraw(
         self, subscriber: str, articles: Sequence[DistributedArticle] | None = None

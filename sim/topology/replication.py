@@ -228,7 +228,8 @@ class Replication(Scripting):
             if self.distribute:
                 await self.create_procedures(subscriber, articles, scripts)
                 # before the commit: an agent that sees it too soon waits for us, and finds it changed
-                await self.start_from(subscriber, articles, moment)
+                delivered = await self.position(subscriber)
+                await self.start_from(subscriber, articles, moment, delivered=delivered)
         return found
 
     async def refresh_subscriptions(self, *subscribers: str) -> None:
@@ -286,7 +287,10 @@ class Replication(Scripting):
             )
             async with initial.reading(publisher) as moment:
                 await initial.bring_again(publisher, here, plain)
-            await self.start_from(subscriber, articles, moment)
+            # the agent stands still until the copy is committed, or it would skip what this one has
+            delivered = await self.position(subscriber)
+            await self.start_from(subscriber, articles, moment, delivered=delivered, active=False)
+        await self.set_active(subscriber, articles)
 
     async def activate(self, subscriber: str) -> None:
         """Let a Subscriber's changes through again once nothing keeps our triggers from firing first.

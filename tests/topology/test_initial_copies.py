@@ -134,6 +134,32 @@ async def test_a_copy_waits_for_the_subscribers_own_changes(make_topology: MakeT
     assert (await topology.execute("a", BALANCES))[:2] == [(1, 101), (2, 5)]
 
 
+async def test_a_new_copy_that_fails_is_not_taken_for_one(make_topology: MakeTopology) -> None:
+    """Its commit is refused: the agent stands still, which is said, until a copy is there."""
+    topology = await make_topology(subscribers=("a",))
+    await shop(topology)
+    await topology.execute("pub", MORE)
+    await topology.execute(
+        "a",
+        """
+        create function refuse() returns trigger language plpgsql as $$ begin raise 'not now'; end $$;
+        create constraint trigger refuse after insert on account deferrable initially deferred
+            for each row execute function refuse();
+        alter table account enable always trigger refuse
+        """,
+    )
+    with pytest.raises(psycopg.errors.RaiseException, match="not now"):
+        await topology.reinitialise("a")
+    with pytest.raises(SubscriptionError, match="is not active: its copy was not finished"):
+        await topology.sync()
+
+    await topology.execute("a", "drop trigger refuse on account")
+    await topology.reinitialise("a")
+    await topology.settle()
+    await topology.assert_converged()
+    assert (1, 101) in await topology.execute("a", BALANCES)
+
+
 async def test_an_article_that_comes_later(make_topology: MakeTopology) -> None:
     """Subscribers get it by a refresh, under traffic on the others."""
     topology = await make_topology(subscribers=("a", "b"))
