@@ -99,6 +99,24 @@ class Bodies:
             return [source(self._by_name[f"pkc{n}"]) for n in range(1, len(self.article.key) + 1)]
         return [source(self._by_name[f"old_c{self._place[name] + 1}"]) for name in self.article.key]
 
+    def same_update(self, source: Source) -> list[sql.Composable]:
+        """What two calls have in common of which the later one does all that the earlier one did."""
+        mask = [source(self._by_name["bitmap"])] if self.has_bitmap else []
+        return [*self.original_key(source), *mask]
+
+    def key_stays(self, source: Source) -> sql.Composed:
+        """The call does not change the key; one that does may be about another row's key later."""
+        return f.AND.join(
+            [
+                sql.SQL("({}{}::text is not distinct from {}::text)").format(
+                    self.bit_is_clear(column, source), self.new(column, source), old
+                )
+                for column, old in zip(
+                    self.article.key_columns, self.original_key(source), strict=True
+                )
+            ]
+        )
+
     def new_key(self, source: Source) -> list[sql.Composable]:
         """The key that the row has afterwards."""
         columns = self.article.key_columns

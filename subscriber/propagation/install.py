@@ -103,6 +103,7 @@ def install_texts(role: str, agent: str) -> list[str]:
         render("subscriber", "replraiserror", owner=owner),
         render("subscriber", "raise_unfit_call", owner=owner, agent=to),
         render("subscriber", "is_default_procedure", owner=owner, agent=to),
+        render("subscriber", "fires_for_agents", owner=owner, agent=to),
         render("subscriber", "move_position", owner=owner, agent=to),
         render("subscriber", "refuse_command", owner=owner, agent=to),
         render("subscriber", "apply_net", owner=owner, agent=to),

@@ -134,15 +134,21 @@ class PropagationTexts(Calls):
             comment = f"Commands for {COMMAND[operation]} in {self.article.name} go one by one"
             return render("subscriber", "set_never", comment=sql.Literal(comment), **holes)
         comment = f"Applies a run of commands for {COMMAND[operation]} in {self.article.name}"
+        holes |= {
+            "article_id": sql.Literal(self.article_id),
+            "call_type": self.call_type(operation),
+            "statement": statement,
+            "computed": bodies.compute_set(_OF_SET),
+            "comment": sql.Literal(comment),
+        }
+        if operation != "upd":
+            return render("subscriber", "set_calls", operation=sql.Literal(operation), **holes)
         return render(
             "subscriber",
-            "set_calls",
-            article_id=sql.Literal(self.article_id),
-            operation=sql.Literal(operation),
-            call_type=self.call_type(operation),
-            statement=statement,
-            computed=bodies.compute_set(_OF_SET),
-            comment=sql.Literal(comment),
+            "set_updates",
+            table_text=sql.Literal(bodies.table.as_string(None)),
+            key=f.COMMA.join(bodies.same_update(_OF_SET)),
+            key_stays=bodies.key_stays(_OF_SET),
             **holes,
         )
 
@@ -165,19 +171,8 @@ class PropagationTexts(Calls):
         keys_only = len(self.article.value_columns) == len(self.article.key)
         if bodies.always or keys_only:
             return None
-        # a key that changes may be another row's a call later: such calls keep their order
-        unchanged = f.AND.join(
-            [
-                sql.SQL("({}{}::text is not distinct from {}::text)").format(
-                    bodies.bit_is_clear(column, _OF_SET), bodies.new(column, _OF_SET), old
-                )
-                for column, old in zip(
-                    self.article.key_columns, bodies.original_key(_OF_SET), strict=True
-                )
-            ]
-        )
-        tail = sql.SQL("\n        from {}").format(calls)
-        return sql.SQL("{} and {}").format(bodies.update(_OF_SET, key=False, tail=tail), unchanged)
+        update = bodies.update(_OF_SET, key=False, tail=sql.SQL("\n        from last as c"))
+        return sql.SQL("{} and {}").format(update, bodies.key_stays(_OF_SET))
 
     def net(self) -> str | None:
         """``msrepl.net_<article>``: updates that are in each other's way; None if there is none."""

@@ -14,6 +14,7 @@ CREATES = re.compile(r"^\s*create (?:or replace )?(function|procedure) (\S+?)\("
 #: with its schema, and is called for every row, or calls what a user wrote, who expects the caller's path.
 UNPINNED = {
     "apply_call", "apply_net", "apply_statement", "msins", "msreplace", "msupd_bitmap", "net_updates", "set_calls",
+    "set_updates",
 }  # fmt: skip
 HOLE = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
 

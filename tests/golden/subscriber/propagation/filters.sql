@@ -195,7 +195,7 @@ comment on function "msrepl"."apply_7_del"(text) is 'Applies one command for DEL
 -- holes:     function, article_id, operation, call_type, statement, computed, owner, agent, comment
 --
 -- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
--- here, a key is there twice or changes, a value clashes (if only on its way to another row), a call does not
+-- here, a key is there twice, a value clashes (if only on its way to another row), a call does not
 -- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
 -- wrong with one of them is said there.
 create function "msrepl"."set_7_ins"(commands text[]) returns bigint
@@ -230,21 +230,23 @@ revoke all on function "msrepl"."set_7_ins"(text[]) from public;
 grant execute on function "msrepl"."set_7_ins"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."set_7_ins"(text[]) is 'Applies a run of commands for INSERT in customer';
 
--- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
+-- msrepl.set_<article>_upd: a run of calls for one article's UPDATE, as one statement.
 -- called by: the distribution agent
--- tables:    the subscribed table; msrepl.msreplication_procedures
--- holes:     function, article_id, operation, call_type, statement, computed, owner, agent, comment
+-- tables:    the subscribed table; msrepl.msreplication_procedures; catalogs
+-- holes:     function, article_id, table_text, call_type, key, key_stays, statement, computed, owner, agent,
+--            comment
 --
--- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
--- here, a key is there twice or changes, a value clashes (if only on its way to another row), a call does not
--- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
--- wrong with one of them is said there.
+-- As msrepl.set_<article>_<operation> for INSERT and DELETE. Of several calls that set the same columns of one
+-- row only the last is made: nobody sees what comes in between, except a trigger or a rule that fires for
+-- agents; where there is one, a key that comes twice is a reason for -1. So is a call that changes the key:
+-- others for the same key may be meant for another row. In the order of the key: the table's pages are met once.
 create function "msrepl"."set_7_upd"(commands text[]) returns bigint
 language plpgsql
 as $msrepl$
 #variable_conflict use_variable
 declare
     rows "msrepl"."call_7_upd"[];
+    wanted bigint;
     done bigint;
 begin
     if not msrepl.is_default_procedure(7, 'upd') then
@@ -252,20 +254,27 @@ begin
     end if;
     begin
         rows := commands::"msrepl"."call_7_upd"[];
+        with last as materialized (
+            select distinct on (c.pkc1, c.bitmap) c.* from unnest(rows) with ordinality as c
+            order by c.pkc1, c.bitmap, c.ordinality desc
+        ), changed as (
         update "public"."customer" as t set
             "name" = case get_byte(c.bitmap, 0) & 2 when 2 then c.c2 else t."name" end,
             "msrepl_tran_version" = case get_byte(c.bitmap, 0) & 4 when 4 then c.c3 else t."msrepl_tran_version" end
-        from unnest(rows) as c
-        where t."id" = c.pkc1 and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text);
-        get diagnostics done = row_count;
-        if done <> cardinality(rows) then
+        from last as c
+        where t."id" = c.pkc1 and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)
+        returning 1)
+        select (select count(*) from last), (select count(*) from changed) into wanted, done;
+        if done <> wanted or done < cardinality(rows) and (
+            msrepl.fires_for_agents('"public"."customer"') or exists (select from unnest(rows) as c where not ((get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)))
+        ) then
             raise exception using errcode = 'no_data_found';
         end if;
     exception
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
-    return done;
+    return cardinality(rows);
 end
 $msrepl$;
 alter function "msrepl"."set_7_upd"(text[]) owner to "msrepl_owner_0123456789ab";

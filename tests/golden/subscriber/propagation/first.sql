@@ -136,6 +136,25 @@ grant execute on function msrepl.is_default_procedure(integer, text) to "msrepl_
 comment on function msrepl.is_default_procedure(integer, text)
     is 'Whether calls may be applied as a set: nobody has replaced the default procedure';
 
+-- msrepl.fires_for_agents: something runs for the rows that an agent changes in a table.
+-- called by: msrepl.set_<article>_upd
+-- tables:    catalogs
+-- holes:     owner, agent
+create or replace function msrepl.fires_for_agents(relation regclass) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select exists (select from pg_trigger as g
+                   where g.tgenabled in ('A', 'R')
+                     and (g.tgrelid = $1 or g.tgrelid in (select p.relid from pg_partition_tree($1) as p)))
+        or exists (select from pg_rewrite as r where r.ev_class = $1 and r.ev_enabled in ('A', 'R'))
+$msrepl$;
+alter function msrepl.fires_for_agents(regclass) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.fires_for_agents(regclass) from public;
+grant execute on function msrepl.fires_for_agents(regclass) to "msrepl_agent_0123456789ab";
+comment on function msrepl.fires_for_agents(regclass)
+    is 'Whether a trigger or a rule of the table, or of a partition, is not NOT FOR REPLICATION';
+
 -- msrepl.move_position: where an agent's deliveries have come to, in the transaction that brings them.
 -- called by: the distribution agent, first in each of its transactions
 -- tables:    msrepl.msreplication_subscriptions

@@ -222,7 +222,7 @@ comment on function "msrepl"."apply_7_del"(text) is 'Applies one command for DEL
 -- holes:     function, article_id, operation, call_type, statement, computed, owner, agent, comment
 --
 -- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
--- here, a key is there twice or changes, a value clashes (if only on its way to another row), a call does not
+-- here, a key is there twice, a value clashes (if only on its way to another row), a call does not
 -- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
 -- wrong with one of them is said there.
 create function "msrepl"."set_7_ins"(commands text[]) returns bigint
@@ -278,7 +278,7 @@ comment on function "msrepl"."set_7_upd"(text[]) is 'Commands for UPDATE in thin
 -- holes:     function, article_id, operation, call_type, statement, computed, owner, agent, comment
 --
 -- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
--- here, a key is there twice or changes, a value clashes (if only on its way to another row), a call does not
+-- here, a key is there twice, a value clashes (if only on its way to another row), a call does not
 -- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
 -- wrong with one of them is said there.
 create function "msrepl"."set_7_del"(commands text[]) returns bigint
