@@ -128,7 +128,9 @@ async def tickets(rig: Rig) -> AsyncIterator[Tickets]:
     dsns = {node: rig.servers[node].dsn(database) for node, database in names.items()}
     async with (
         wires_to(rig, PUBLISHER) as wires,
-        Topology(subscribers=(SUBSCRIBER,), dsns=dsns, name="conflicts") as topology,
+        Topology(
+            subscribers=(SUBSCRIBER,), dsns=dsns, name="conflicts", distribute=False
+        ) as topology,
     ):
         for statement in (TICKET, *STAMP):
             await topology.execute(PUBLISHER, statement)

@@ -11,7 +11,7 @@ from contextlib import suppress
 import psycopg
 from psycopg import sql
 
-from tests.crash.rig import PUBLISHER, SUBSCRIBER
+from tests.crash.rig import GATE, PUBLISHER, SUBSCRIBER
 from tests.crash.voting import ApplicationError, Do, Player
 
 
@@ -108,6 +108,12 @@ async def _roll_back_at(player: Player, site: str, gid: str) -> None:
         await admin.execute(sql.SQL("rollback prepared {}").format(sql.Literal(gid)))
 
 
+async def _open_gate(player: Player) -> None:
+    dsn = player.dsn(SUBSCRIBER)
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as admin:
+        await admin.execute("rollback prepared 'gate'")
+
+
 def slots_taken(site: str) -> Do:
     """By others, all that there are."""
 
@@ -202,7 +208,13 @@ def server_ended(how: str) -> Do:
     """The Subscriber's server is shut down, or killed, while PREPARE waits; it comes up again."""
 
     async def do(player: Player) -> None:
-        await player.close_gate(SUBSCRIBER)
+        # Held by a prepared transaction: a session that is told to end opens the gate, perhaps before the
+        # one that waits is told to.
+        gate = await player.admin(SUBSCRIBER)
+        await gate.execute(
+            f"begin; select pg_advisory_xact_lock({GATE}); prepare transaction 'gate'"
+        )
+        player.after.push_async_callback(_open_gate, player)
         await player.execute(_GATED[SUBSCRIBER].format(player.row))
         server = player.rig.servers[SUBSCRIBER]
 
