@@ -32,6 +32,8 @@ order by a.subscriber
 """
 #: How often positions are looked at while agents are running by themselves.
 _LOOK_EVERY_S = 0.002
+#: How long whoever is told to end may take over what it has begun.
+_END_S = 3.0
 #: Further attempts of a driven agent that has met what may be a change that the log reader has not read yet.
 _ATTEMPTS = 5
 
@@ -201,9 +203,17 @@ class Distribution(Registration):
         )
 
     async def stop_agents(self) -> None:
-        """End the log reader and the agents of this process, between two transactions; harmless twice."""
+        """End the log reader and the agents of this process, between two transactions; harmless twice.
+
+        One that does not come to an end, because it waits for a row that somebody holds, is interrupted:
+        what it had not committed is delivered another time.
+        """
         self._stop.set()
         running, self._running = self._running, {}
+        if running:
+            _, late = await asyncio.wait(running.values(), timeout=_END_S)
+            for task in late:
+                task.cancel()
         for name, done in zip(
             running, await asyncio.gather(*running.values(), return_exceptions=True), strict=True
         ):
