@@ -71,8 +71,7 @@ async def install(connection: Connection) -> None:
                 "would come back; let every Subscriber subscribe at the Publisher"
             )
         owner = await _create_owner(connection)
-        for text in shared_objects(owner):
-            await connection.execute(text)
+        await connection.execute(";\n".join(shared_objects(owner)).encode())
         await logical_publication.create(connection)
 
 

@@ -71,8 +71,7 @@ async def install(connection: Connection, sites: Sites, link: LinkAddress) -> No
 
 async def _execute(connection: Connection, texts: Sequence[str]) -> None:
     try:
-        for text in texts:
-            await connection.execute(text.encode())
+        await connection.execute(";\n".join(texts).encode())
     except psycopg.errors.ObjectNotInPrerequisiteState as error:
         hint = f": {error.diag.message_hint}" if error.diag.message_hint else ""
         raise SubscriptionError(f"{error.diag.message_primary}{hint}") from error

@@ -52,5 +52,5 @@ async def install(connection: Connection, logreader_role: str, *agent_roles: str
         await connection.execute(
             sql.SQL("create schema if not exists {}").format(sql.Identifier(names.SCHEMA))
         )
-        for text in install_texts(logreader_role, *agent_roles):
-            await connection.execute(text.encode())
+        texts = install_texts(logreader_role, *agent_roles)
+        await connection.execute(";\n".join(texts).encode())

@@ -84,8 +84,8 @@ async def install(connection: Connection, agent: str) -> None:
         agent: the role of distribution agents.
     """
     async with connection.transaction():
-        for text in install_texts(owner_role(connection.info.dbname), agent):
-            await connection.execute(text.encode())
+        texts = install_texts(owner_role(connection.info.dbname), agent)
+        await connection.execute(";\n".join(texts).encode())
 
 
 def install_texts(role: str, agent: str) -> list[str]:
@@ -163,8 +163,7 @@ async def create(
             routines=routines,
         )
         texts = PropagationTexts(article, article_id, propagation, place, procedures)
-        for text in texts.all():
-            await connection.execute(text.encode())
+        await connection.execute(";\n".join(texts.all()).encode())
         await _grant_sequences(connection, article, agent)
     if replaced:
         _log.warning(

@@ -45,8 +45,8 @@ async def install_participant(
 ) -> None:
     """Create what settles branches in a participant's database; the markers are there. Idempotent."""
     async with connection.transaction():
-        for text in participant_texts(owner_role, coordinator_role):
-            await connection.execute(text.encode())
+        texts = participant_texts(owner_role, coordinator_role)
+        await connection.execute(";\n".join(texts).encode())
 
 
 def participant_texts(owner_role: str, coordinator_role: str) -> list[str]:
