@@ -103,6 +103,8 @@ LOADS = {
             name="big_update",
             transactions=1,
             rows=500_000,
+            before="insert into {p}_big select g, 0, 'item number ' || g, g / 3.0"
+            " from generate_series(1, 500000) as g on conflict do nothing",
             statement="update {p}_big set n = n + 1",
         ),
     )
