@@ -322,9 +322,8 @@ class LogReader:
         assert self._filters is not None
         assert self._store is not None
         planner, reading = self._planner, self.reading
-        await asyncio.sleep(
-            0
-        )  # while there is always more, nothing else would give way to other tasks
+        # while there is always more, nothing else would give way to other tasks
+        await asyncio.sleep(0)
         await self._reach("log_reader.received")
         try:
             if planner.has_filters:

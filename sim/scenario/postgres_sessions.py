@@ -15,7 +15,15 @@ from sim.scenario import sqltext
 from sim.scenario.stage import Result, SyncError
 from sim.scenario.waits import Observer
 from sim.topology import Topology
-from twopc.errors import ConfigurationError, DeliveryError, TransactionError, from_sqlstate
+from twopc.errors import (
+    ConfigurationError,
+    DeliveryError,
+    LocalProtocolError,
+    TransactionError,
+    from_sqlstate,
+)
+
+_ONLY_SYNCS = "the agents' session only syncs: it has no transactions"
 
 
 class _Session:
@@ -126,13 +134,13 @@ class AgentsSession(_Session):
     """Nobody's: it syncs, and has no transactions."""
 
     async def begin(self, level: str) -> None:
-        raise NotImplementedError
+        raise LocalProtocolError(_ONLY_SYNCS)
 
     async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
-        raise NotImplementedError
+        raise LocalProtocolError(_ONLY_SYNCS)
 
     async def commit(self) -> None:
-        raise NotImplementedError
+        raise LocalProtocolError(_ONLY_SYNCS)
 
     async def rollback(self) -> None:
         """Nothing is ever open."""

@@ -150,14 +150,15 @@ def test_unwritable_place(twopc, tmp_path):
     assert "give another place by --out DIR" in done.stderr
 
 
-def test_a_run_that_passes(twopc, tmp_path):
+def test_a_run_that_passes(twopc, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "180")  # wide enough for what is said of a step to stay on a line
     done = twopc("run", LOST_UPDATE)
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[0] == f"{LOST_UPDATE}  1 Publisher, 2 Subscribers"
     assert any(line.startswith("  ✓ alice first ") for line in lines)
-    assert any("⧗ waits for alice (a_write)" in line for line in lines)
-    assert any("b_write ✗ refused:" in line for line in lines)
+    assert any("⧗ waits for alice (a_write) at pub" in line for line in lines)
+    assert any("✗ refused: version_mismatch" in line for line in lines)
     assert "2 orders passed in" in lines[-1]
     assert "\x1b" not in done.stdout
     run = tmp_path / ".twopc/runs/lost-update/latest"
