@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test lint types check golden clean
+.PHONY: run test lint types check golden schema lessons clean
 
 run: $(VENV)/.installed
-	@$(BIN)/twopc run scenarios/immediate/lost_update.twopc.yaml
+	@$(BIN)/twopc run scenarios/immediate/lost_update.twopc.yaml --order "alice first"
 
 test: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
@@ -23,6 +23,12 @@ check: lint types test
 
 golden: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -q tests/sql --rewrite-golden
+
+schema: $(VENV)/.installed-dev
+	@$(BIN)/python -m sim.scenario.schema
+
+lessons: $(VENV)/.installed-dev
+	@$(BIN)/python -m tests.lessons
 
 $(VENV)/.installed: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -118,21 +118,22 @@ class Type(NamedTuple):
 
 Decoded = Begin | Commit | Change | Truncate | Message | Origin | Type | Relation
 
-_begin = Struct("!xqqi").unpack
-_commit = Struct("!xBqqq").unpack
+_begin = Struct("!xqqI").unpack
+_commit = Struct("!xxqqq").unpack
 _oid = Struct("!xI").unpack_from
 _oid_kind_count = Struct("!xIcH").unpack_from
 _kind_count = Struct("!cH").unpack_from
 _length = Struct("!I").unpack_from
-_kind_length = Struct("!BI").unpack_from
 _column = Struct("!Ii").unpack_from
 _count16 = Struct("!H").unpack_from
 _truncate = Struct("!xIB").unpack_from
 _message = Struct("!xBq").unpack_from
 _lsn = Struct("!xq").unpack_from
 
-#: A named tuple made without its `__new__`, which costs as much again.
+#: Named tuples made without their `__new__`, which costs as much again.
 _change = partial(tuple.__new__, Change)
+_made_begin = partial(tuple.__new__, Begin)
+_made_commit = partial(tuple.__new__, Commit)
 
 _TEXT, _NULL, _TOAST = b"tnu"
 _T = TypeVar("_T")
@@ -159,18 +160,16 @@ class Decoder:
         """
         try:
             match data[0]:
+                case 66:  # B
+                    return _made_begin(_begin(data))
+                case 67:  # C
+                    return _made_commit(_commit(data))
                 case 73:  # I
                     return self._insert(data)
                 case 85:  # U
                     return self._update(data)
                 case 68:  # D
                     return self._delete(data)
-                case 66:  # B
-                    lsn, time_us, xid = _begin(data)
-                    return Begin(lsn, time_us, xid & 0xFFFFFFFF)
-                case 67:  # C
-                    _, lsn, end_lsn, time_us = _commit(data)
-                    return Commit(lsn, end_lsn, time_us)
                 case 82:  # R
                     return self._relation(data)
                 case 84:  # T
@@ -204,7 +203,7 @@ class Decoder:
         oid, kind, count = _oid_kind_count(data)
         if kind != b"N":
             raise ValueError(f"an insert with the row {kind!r}")
-        new, at = _row(data, 8, count)
+        new, at, _ = _row(data, 8, count)
         if at != len(data):
             raise ValueError(f"{len(data) - at} bytes too many")
         return _change((self._relations[oid], "ins", None, new, False))
@@ -218,15 +217,15 @@ class Decoder:
             if kind not in (b"K", b"O"):
                 raise ValueError(f"an update with the row {kind!r}")
             old_is_key = kind == b"K"
-            old, at = _row(data, at, count)
+            old, at, _ = _row(data, at, count)
             kind, count = _kind_count(data, at)
             at += 3
             if kind != b"N":
                 raise ValueError(f"an update without its new row, but {kind!r}")
-        new, at = _row(data, at, count)
+        new, at, lacks = _row(data, at, count)
         if at != len(data):
             raise ValueError(f"{len(data) - at} bytes too many")
-        if UNCHANGED in new and old is not None and not old_is_key:
+        if lacks and old is not None and not old_is_key:
             new = [o if n is UNCHANGED else n for o, n in zip(old, new, strict=True)]
         return _change((self._relations[oid], "upd", old, new, old_is_key))
 
@@ -234,7 +233,7 @@ class Decoder:
         oid, kind, count = _oid_kind_count(data)
         if kind not in (b"K", b"O"):
             raise ValueError(f"a delete with the row {kind!r}")
-        old, at = _row(data, 8, count)
+        old, at, _ = _row(data, 8, count)
         if at != len(data):
             raise ValueError(f"{len(data) - at} bytes too many")
         return _change((self._relations[oid], "del", old, None, kind == b"K"))
@@ -269,9 +268,10 @@ class Decoder:
         return _whole(found, data, 6 + 4 * count)
 
 
-def _row(data: bytes, at: int, count: int) -> tuple[Values, int]:
-    """The values of a row that begins at `at`, and where it ends."""
+def _row(data: bytes, at: int, count: int) -> tuple[Values, int, bool]:
+    """The values of a row that begins at `at`, where it ends, and whether some are `UNCHANGED`."""
     values: Values = []
+    lacks = False
     append = values.append
     for _ in range(count):
         kind = data[at]
@@ -284,12 +284,13 @@ def _row(data: bytes, at: int, count: int) -> tuple[Values, int]:
             at += 1
         elif kind == _TOAST:
             append(UNCHANGED)
+            lacks = True
             at += 1
         else:
             raise ValueError(f"a value of the kind {chr(kind)!r}; the slot is to be read as text")
     if at > len(data):
         raise ValueError(f"{at - len(data)} bytes are missing")
-    return values, at
+    return values, at, lacks
 
 
 def _string(data: bytes, at: int) -> tuple[str, int]:

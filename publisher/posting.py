@@ -60,11 +60,12 @@ async def stored_message(distribution: Connection, publisher: str, message: Post
         """
         select c.xact_seqno::text
         from msrepl.mspublisher_databases d
-        join msrepl.msrepl_commands c on c.publisher_database_id = d.id
-        where d.publisher = %s and c.xact_seqno >= %s::pg_lsn
+        cross join lateral msrepl.commands_between(
+            d.id, greatest(%s::pg_lsn, '0/1') - 1::numeric, 'FFFFFFFF/FFFFFFFF') c
+        where d.publisher = %s
           and case when c.article_id = 0 then c.command::jsonb ->> 'id' end = %s
         """,
-        (publisher, message.after, str(message.id)),
+        (message.after, publisher, str(message.id)),
     )
     row = await cursor.fetchone()
     return str(row[0]) if row is not None else None

@@ -111,8 +111,7 @@ async def touched(
         select c.article_id, c.type, c.command
         from msrepl.mspublisher_databases d
         join msrepl.msrepl_transactions t on t.publisher_database_id = d.id
-        join msrepl.msrepl_commands c on (c.publisher_database_id, c.xact_seqno)
-                                       = (t.publisher_database_id, t.xact_seqno)
+        cross join lateral msrepl.commands_between(d.id, t.xact_seqno - 1::numeric, t.xact_seqno) c
         where d.publisher = %(publisher)s and c.article_id = any (%(articles)s)
           and (t.xact_id >= pg_snapshot_xmin(%(snapshot)s::pg_snapshot)
                and not pg_visible_in_snapshot(t.xact_id, %(snapshot)s::pg_snapshot)

@@ -6,7 +6,7 @@ coordinators that are running, and without one: no epoch is taken here.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,11 +16,13 @@ from psycopg import AsyncConnection
 from sim.topology import Topology
 from twopc.drivers import in_doubt
 from twopc.drivers.database import Database
+from twopc.drivers.decided import Decided
 from twopc.drivers.in_doubt import InDoubtBranch
 from twopc.drivers.participant import Participant
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import Recovery, Settled
 from twopc.errors import ConfigurationError
+from twopc.protocol import VARIANTS
 from twopc.protocol.effects import Outcome
 
 _KIND = """
@@ -30,7 +32,7 @@ select array_remove(array[
     case when to_regclass('msrepl.coordinator_epoch') is not null then 'distribution' end
 ], null)
 """
-_COORDINATORS = "select distinct coordinator from msrepl.coordinator_epoch order by 1"
+_COORDINATORS = "select distinct coordinator, variant from msrepl.coordinator_epoch order by 1"
 _SUBSCRIBER = "select publisher, subscriber from msrepl.mssubscription_agents"
 
 
@@ -61,7 +63,8 @@ async def attach(
             kinds[name] = await _kind(connection, name, is_new=name == newcomer)
             if "distribution" in kinds[name]:
                 cursor = await connection.execute(_COORDINATORS)
-                names = [row[0] for row in await cursor.fetchall()]
+                known = await cursor.fetchall()
+                names = sorted({_named(owner, variant, nodes) for owner, variant in known})
 
     def of(kind: str) -> list[str]:
         return [name for name, found in kinds.items() if kind in found]
@@ -103,6 +106,14 @@ async def _kind(connection: AsyncConnection[Any], name: str, *, is_new: bool) ->
     return [str(kind) for kind in row[0]]
 
 
+def _named(coordinator: str, variant: str, nodes: Iterable[str]) -> str:
+    """The coordinator; for one in whose name any client of a Subscriber writes, that of its topology."""
+    if VARIANTS[variant].last_agent:
+        for node in nodes:
+            coordinator = coordinator.removesuffix(f".{node}")
+    return coordinator
+
+
 def _only(names: list[str]) -> str | None:
     if len(names) > 1:
         raise ConfigurationError(
@@ -136,7 +147,7 @@ async def recover(topology: Topology) -> list[Settled]:
             topology.name,
             publisher=topology.publisher,
             participants=participants,
-            database=database,
+            decisions=Decided(database),
             points=Points(),
         )
         return await recovery.run()

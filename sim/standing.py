@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from psycopg import AsyncConnection
 
 from publisher.distribution import CleanUp, clean_up, keep_clean
 from publisher.log_reader import LogReader, Read
+from sim.operate import attach
 from subscriber.distribution_agent import Config, Profile
 from twopc.errors import ConfigurationError
 
@@ -25,7 +26,13 @@ select to_regclass('msrepl.mspublisher_databases') is not null,
        to_regclass('msrepl.sysarticles') is not null,
        to_regclass('msrepl.msreplication_subscriptions') is not null
 """
+Running = Callable[[], None]
+
 _PUBLISHERS = "select publisher, slot from msrepl.mspublisher_databases order by 1"
+
+
+def _unseen() -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +78,15 @@ async def _look(nodes: Mapping[str, str]) -> _Found:
     return _Found(distribution=distribution, slots=slots, subscribers=tuple(subscribers))
 
 
-async def read_log(nodes: Mapping[str, str], *, once: bool = False) -> Read | None:
+async def read_log(
+    nodes: Mapping[str, str], *, once: bool = False, running: Running = _unseen
+) -> Read | None:
     """Run a Publisher's log reader until SIGINT or SIGTERM.
 
     Args:
         nodes: the Publisher and the distribution database, by their names; they may be one database.
         once: store what is there, and end.
+        running: called as soon as a signal ends it in order.
 
     Returns:
         What was stored, if `once`.
@@ -102,20 +112,26 @@ async def read_log(nodes: Mapping[str, str], *, once: bool = False) -> Read | No
     try:
         if once:
             return await reader.run_once()
-        await reader.run(_stopped_by_signals())
+        await reader.run(_stopped_by_signals(running))
         return None
     finally:
         await reader.close()
 
 
 async def remove_delivered(
-    nodes: Mapping[str, str], *, every_s: float, once: bool = False, **retention: Any
+    nodes: Mapping[str, str],
+    *,
+    every_s: float,
+    once: bool = False,
+    running: Running = _unseen,
+    **retention: Any,
 ) -> CleanUp | None:
     """Clean up a distribution database until SIGINT or SIGTERM.
 
     Args:
         nodes: the distribution database, with an administrator's connection string.
         once: clean up now, and end.
+        running: called as soon as a signal ends it in order.
         retention: see `publisher.distribution.clean_up`.
 
     Returns:
@@ -126,17 +142,49 @@ async def remove_delivered(
     """
     found = await _look(nodes)
     if not once:
-        await keep_clean(found.distribution, _stopped_by_signals(), every_s=every_s, **retention)
+        stop = _stopped_by_signals(running)
+        await keep_clean(found.distribution, stop, every_s=every_s, **retention)
         return None
     async with await AsyncConnection.connect(found.distribution, autocommit=True) as connection:
         return await clean_up(connection, **retention)
 
 
-def _stopped_by_signals() -> asyncio.Event:
+async def resolve(
+    nodes: Mapping[str, str],
+    *,
+    coordinator: str | None = None,
+    running: Callable[[list[str]], None],
+) -> int:
+    """Run the resolvers of the Subscribers where any client may write, until SIGINT or SIGTERM.
+
+    Args:
+        nodes: Publisher, distribution database and Subscribers.
+        coordinator: the topology's name, if the decision log knows several.
+        running: called with those Subscribers as soon as a signal ends it in order.
+
+    Returns:
+        How many branches were finished because a Subscriber told of them.
+
+    Raises:
+        ConfigurationError: a node cannot be reached, or any client may write at none.
+    """
+    async with await attach(nodes, coordinator=coordinator) as topology:
+        await topology.start_resolvers()
+        if not topology.resolvers:
+            raise ConfigurationError(
+                f"at none of {', '.join(nodes)} any client may write: `twopc any-client on` first"
+            )
+        stop = _stopped_by_signals(lambda: running([*topology.resolvers]))
+        await stop.wait()
+        return sum(resolver.finished for resolver in topology.resolvers.values())
+
+
+def _stopped_by_signals(running: Running) -> asyncio.Event:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    running()
     return stop
 
 

@@ -19,7 +19,6 @@ Knows both ends; no agent and no topology.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -39,6 +38,7 @@ from twopc.lsn import lsn_value
 from twopc.names import BranchId, branch_gid, further_branch, node_of
 from twopc.propagation import record_values
 from twopc.sql.checksum import PINNED, ChecksumTexts
+from twopc.together import together
 from twopc.validation import Difference, Key, Total, Verdict, parse_key
 
 Connection = AsyncConnection[Any]
@@ -285,7 +285,7 @@ class _Session:
         """Every row but those touched: by buckets, then the rows of buckets that differ."""
         apart = by_column(each.article.article, sorted(touched))
         each.pending.update(dict.fromkeys(touched, False))
-        there, here = await asyncio.gather(
+        there, here = await together(
             _buckets(self.reader, each.there, apart), _buckets(self.subscriber, each.here, apart)
         )
         for total, found in ((each.expected, there), (each.actual, here)):
@@ -318,7 +318,7 @@ class _Session:
         for at in range(0, len(keys), _BLOCK):
             block = keys[at : at + _BLOCK]
             parameters = by_column(article, block)
-            there, here = await asyncio.gather(
+            there, here = await together(
                 _by_key(self.reader, each.there, parameters),
                 _by_key(self.subscriber, each.here, parameters),
             )

@@ -15,7 +15,7 @@ from subscriber.firing import OPERATIONS
 from subscriber.triggers import LINK, Sites, TriggerTexts
 from twopc import names
 from twopc.sql.fragments import COMMA, qualified
-from twopc.sql.render import render
+from twopc.sql.render import compose, render
 
 #: Name of the foreign server object that holds the Publisher's address.
 SERVER = "msrepl_publisher"
@@ -132,6 +132,8 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
         render("twopc", "touched_tables", owner=owner),
         render("twopc", "refuse_truncate_function", owner=owner),
         render("subscriber", "raise_uncoordinated", owner=owner),
+        render("subscriber", "any_client", owner=owner),
+        render("subscriber", "begin_any_client", owner=owner),
         render("subscriber", "raise_inactive", owner=owner),
         render("subscriber", "deactivate", owner=owner),
         render("subscriber", "drop_triggers", owner=owner),
@@ -172,7 +174,7 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
         render("subscriber", "ddl_guard_function", owner=owner),
         render("twopc", "ddl_guard_triggers"),
         prepare_publisher(owner, sites, may_hold=False),
-        render("subscriber", "refuse_unprepared", owner=owner),
+        render("subscriber", "refuse_unprepared", owner=owner, own_branch=sites.own_branch),
         render("subscriber", "guard_branches", owner=owner),
     ]
 
@@ -279,7 +281,7 @@ def _text_array(values: Sequence[str]) -> sql.Composed:
 
 def _grants(texts: TriggerTexts) -> list[str]:
     """What the owner of our functions needs: to name the table, and to write rows back."""
-    found: list[sql.Composed] = []
+    found: list[sql.Composable] = []
     if texts.may_hold or texts.takes_back:
         found.append(
             sql.SQL("grant usage on schema {} to {}").format(
@@ -288,9 +290,7 @@ def _grants(texts: TriggerTexts) -> list[str]:
         )
     if texts.takes_back:
         found.append(sql.SQL("grant select, update on {} to {}").format(texts.table, texts.owner))
-        found.append(
-            sql.SQL("grant set on parameter session_replication_role to {}").format(texts.owner)
-        )
+        found.append(compose("twopc", "grant_replica", role=texts.owner))
     return [text.as_string(None) for text in found]
 
 

@@ -23,11 +23,11 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("twopc.server", "twopc.waits"),
     ("twopc.drivers", "twopc.doctor"),
     ("publisher", "subscriber"),
-    ("sim.report", "sim.checkers"),
-    ("sim.script", "sim.validation"),
+    ("sim.report", "sim.checkers", "sim.model"),
+    ("sim.script", "sim.validation", "sim.settings"),
     ("sim.topology",),
-    ("sim.scenario", "sim.operate", "sim.standing"),
-    ("sim", "sim.cli", "sim.pytest_plugin"),
+    ("sim.scenario", "sim.operate", "sim.standing", "sim.faults", "sim.workload", "sim.crash"),
+    ("sim", "sim.cli", "sim.pytest_plugin", "sim.testing"),
 )
 
 #: Packages that never import each other.
@@ -35,6 +35,8 @@ APART = (
     ("publisher", "subscriber"),
     ("twopc.drivers", "twopc.doctor"),
     ("sim.report", "sim.script"),
+    ("sim.model", "sim.report"),
+    ("twopc.drivers.virtual", "twopc.drivers.postgres"),
 )
 
 #: What comes from elsewhere, by the longest name that fits; what is not named may use anything.
@@ -46,12 +48,21 @@ THIRD_PARTY: dict[str, set[str]] = {
     "twopc.waits": set(),
     "twopc.server": {"psycopg", "psutil"},
     "twopc.drivers": {"psycopg"},
+    "twopc.drivers.virtual": {"simpy", "psycopg"},
+    "twopc.drivers.virtual_wire": {"simpy", "psycopg"},
     "twopc.doctor": {"psycopg"},
     "publisher": {"psycopg"},
     "subscriber": {"psycopg"},
     "sim.checkers": set(),
+    "sim.model": {"simpy", "sqlglot", "psycopg"},
+    "sim.settings": set(),
+    "sim.faults": {"psycopg", "simpy"},
+    "sim.crash": {"psycopg", "psutil", "rich"},
+    "sim.testing": {"psycopg", "anyio", "hypothesis"},
+    "sim.pytest_plugin": {"pytest", "_pytest", "psycopg", "anyio", "hypothesis"},
     "sim.report": {"rich"},
     "sim.topology": {"psycopg", "anyio"},
+    "sim.workload": {"psycopg", "simpy", "hdrh", "matplotlib"},
     "sim.scenario": {"psycopg", "pydantic", "pydantic_core", "ruamel"},
 }
 

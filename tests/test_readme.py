@@ -8,6 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.lessons.played import difference, played
+from tests.plugin.running import arguments
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
@@ -40,6 +43,23 @@ def test_the_example_prints_what_is_said() -> None:
     assert re.fullmatch(pattern, done.stdout.strip()), done.stdout
 
 
+def test_the_test_passes(tmp_path: Path) -> None:
+    """The second Python block, as a test file of its own."""
+    _, text = [block for block in BLOCKS if block[0] == "python"][1]
+    (tmp_path / "test_readme_example.py").write_text(text)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments()],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_the_mistake_is_answered_as_shown(tmp_path: Path) -> None:
     """The caret report in the README is what `twopc check` says."""
     shown = next(text for kind, text in BLOCKS if kind == "text" and "did you mean" in text)
@@ -59,22 +79,20 @@ def test_the_mistake_is_answered_as_shown(tmp_path: Path) -> None:
     assert done.stderr.strip() == shown.strip()
 
 
-def test_the_run_is_shown_as_it_looks() -> None:
-    """Every line of the timeline in the README is one of a real run, times apart."""
-    shown = next(text for kind, text in BLOCKS if kind == "text" and "⧗ waits for alice" in text)
-    done = subprocess.run(
-        [sys.executable, "-m", "sim", "run", "scenarios/immediate/lost_update.twopc.yaml"],
-        cwd=ROOT,
-        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_the_first_steps_show_what_happens(tmp_path: Path) -> None:
+    """Both first sections, played: the runs of the worked example and the scenario that one writes."""
+    begin, end = (README.index(f"### {head}") for head in ("1. See a lost update", "3. Use it"))
+    section = README[begin:end]
+    folder = tmp_path / "first"
+    folder.mkdir()
 
-    def plain(text: str) -> list[str]:
-        # how long the Publisher's branch stays prepared decides whether that wait is seen at all
-        lines = [re.sub(r"^ *[\d.]+ {3}| +\d+ ms$", "", line).strip() for line in text.splitlines()]
-        return [line for line in lines if line and "(a_end), prepared" not in line]
+    after = played(section, folder)
 
-    assert done.returncode == 0, done.stderr
-    assert [line for line in plain(shown) if line not in plain(done.stdout)] == []
+    assert difference(section, after) == ""
+
+
+def test_the_keys_that_it_explains_are_enough() -> None:
+    """Whoever has read it knows every kind of step and outcome that its table names."""
+    table = README[README.index("| a step is |") :].partition("\n\n")[0]
+    for word in ("begin", "commit", "rollback", "sql", "check", "sync", "rejected", "blocked_by"):
+        assert word in table

@@ -29,6 +29,7 @@ _OPERATION = {
     CommandType.UPDATE: "upd",
     CommandType.DELETE: "del",
 }
+_VERBS = {"ins": "insert", "upd": "update", "del": "delete"}
 _UNQUOTED = re.compile(r"(smallint|integer|bigint|numeric|real|double precision|oid)\b[^\[]*\Z")
 
 
@@ -164,3 +165,23 @@ def _shown(parameter: Parameter, value: bytes | None) -> str:
     if _UNQUOTED.match(parameter.type):
         return text
     return "'" + text.replace("'", "''") + "'"
+
+
+def command_words(article: DistributedArticle | None, kind: int, command: str) -> str:
+    """A command in a few words: what is done to which row."""
+    operation = _OPERATION.get(kind, "")
+    if article is None or not operation:
+        return command
+    form = article.propagation.method(operation).format
+    if form in (Format.SQL, Format.NONE):
+        return command
+    wanted = parameters(article.article, operation, form)
+    values = dict(zip((each.name for each in wanted), record_values(command.encode()), strict=True))
+    shown = []
+    for place, name in enumerate(article.article.key, 1):
+        at = [column.name for column in article.article.value_columns].index(name) + 1
+        value = next(
+            values[each] for each in (f"pkc{place}", f"old_c{at}", f"c{at}") if each in values
+        )
+        shown.append(f"{name}={'null' if value is None else value.decode()}")
+    return f"{_VERBS[operation]} {article.article.name} {', '.join(shown)}"

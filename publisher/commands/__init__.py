@@ -1,7 +1,8 @@
 """From a change in the log to the commands that travel, one per article that the changed row belongs to.
 
 Pure, and on the hot path: how a relation's changes become commands is worked out once per relation that the
-log announces, and kept as closures. Values come as PostgreSQL's text and stay bytes.
+log announces, and kept as closures. Values come as PostgreSQL's text and stay bytes. `CommandReader` leads from
+messages to commands directly, where messages look like others before.
 
 Knows neither where changes come from nor where commands go. Which images of a row fulfil a row filter is
 said by the caller (`publisher.filters`).
@@ -10,6 +11,7 @@ said by the caller (`publisher.filters`).
 from __future__ import annotations
 
 from publisher.commands.builder import Belonging, CommandBuilder
+from publisher.commands.reader import CommandReader
 from publisher.commands.rows import Command
 
-__all__ = ["Belonging", "Command", "CommandBuilder"]
+__all__ = ["Belonging", "Command", "CommandBuilder", "CommandReader"]

@@ -74,6 +74,19 @@ class CommandBuilder:
             return False
         return True
 
+    def sole_call(self, relation: Relation, operation: str) -> LoggedRows | None:
+        """The article whose default call is all that becomes of such changes, if there is just one and it fits.
+
+        That of an update is SCALL, that of others CALL.
+        """
+        found = self._articles.get((relation.schema, relation.name), ())
+        if len(found) != 1 or found[0].article.row_filter is not None or not self.fits(relation):
+            return None
+        wanted = Format.SCALL if operation == "upd" else Format.CALL
+        if found[0].propagation.method(operation).format is not wanted:
+            return None
+        return LoggedRows(relation, found[0])
+
     def commands(self, change: Change, belonging: Belonging = ()) -> Sequence[Command]:
         """The commands of one change; none if its table is not published.
 

@@ -6,6 +6,7 @@ only if a quote or backslash is found among them made properly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import ne
 
 from publisher.commands.rows import Command, LoggedRows, Make, Pick, Values, picker
@@ -78,7 +79,7 @@ def update_changed(rows: LoggedRows) -> Make:
         count = len(differs)
         taken = [at for at, differ in enumerate(differs) if differ]
         taken += range(count, count + keys)
-        mask = _mask(differs)
+        mask = mask_text(differs)
         fields = [b'"%b"' if differ else b"" for differ in differs] + [b'"%b"'] * keys
         text = b'(%b,"\\%b")' % (b",".join(fields), mask)
         templates[differs] = made = (text, picker(taken, count + keys), 2 * len(taken) + 2, mask)
@@ -117,7 +118,7 @@ def update_masked(rows: LoggedRows) -> Make:
         if mask is None:
             if len(masks) >= _KEPT_MAX:
                 masks.clear()
-            masks[differs] = mask = b',"\\%b")' % _mask(differs)
+            masks[differs] = mask = b',"\\%b")' % mask_text(differs)
         return (article, _UPDATE, hashkey(known), _record((*after, *known))[:-1] + mask)
 
     return make
@@ -163,13 +164,13 @@ def _before(rows: LoggedRows, large: tuple[str, ...] | None) -> Pick:
 def _record(values: Values) -> bytes:
     parts = [b"" if value is None else b'"%b"' % value for value in values]
     text = b"(%b)" % b",".join(parts)
-    # an empty value is a pair of quotes, so what is empty here is NULL
-    if b"\\" in text or text.count(b'"') != 2 * (len(parts) - parts.count(b"")):
+    # 92 is a backslash; an empty value is a pair of quotes, so what is empty here is NULL
+    if 92 in text or text.count(b'"') != 2 * (len(parts) - parts.count(b"")):
         return record_text(values)
     return text
 
 
-def _mask(differs: tuple[bool, ...]) -> bytes:
+def mask_text(differs: Sequence[bool]) -> bytes:
     """The bitmask as text of a bytea."""
     changed = (at for at, differ in enumerate(differs) if differ)
     return b"\\x" + bitmask(changed, len(differs)).hex().encode()

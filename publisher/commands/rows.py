@@ -41,8 +41,12 @@ class LoggedRows:
         self.pick = picker(values, len(place))
         #: takes the key out of a row
         self.key = picker(keys, len(place))
+        #: where the values and the key are in a row
+        self.value_places, self.key_places = values, keys
+        #: how many streams its rows spread over; 0: one for all
+        self.streams = _streams(self.article.key_columns)
         #: from a key to the hashkey of a command
-        self.hashkey = _hashkeys(self.article.key_columns)
+        self.hashkey = _hashkeys(self.streams, len(keys))
         #: where the row version is
         self.version = place[VERSION_COLUMN]
 
@@ -103,12 +107,19 @@ def picker(places: Sequence[int], width: int) -> Pick:
     return itemgetter(*places)
 
 
-def _hashkeys(columns: Sequence[Column]) -> Callable[[Values], int]:
-    """From the key's values to 1 … 63; 0, the one stream for all, where texts do not tell keys apart."""
+def _streams(columns: Sequence[Column]) -> int:
+    """0 where texts do not tell keys apart."""
     for column in columns:
         if column.equality != "=" or column.collation or not _CANONICAL.match(column.type):
-            return lambda known: 0
-    crc, buckets = zlib.crc32, STREAMS_MAX - 1
-    if len(columns) == 1:
-        return lambda known: crc(known[0] or b"") % buckets + 1
-    return lambda known: crc(b"\0".join([value or b"" for value in known])) % buckets + 1
+            return 0
+    return STREAMS_MAX - 1
+
+
+def _hashkeys(streams: int, width: int) -> Callable[[Values], int]:
+    """From the key's values to 1 … 63; 0, the one stream for all, where there are no others."""
+    crc = zlib.crc32
+    if not streams:
+        return lambda known: 0
+    if width == 1:
+        return lambda known: crc(known[0] or b"") % streams + 1
+    return lambda known: crc(b"\0".join([value or b"" for value in known])) % streams + 1

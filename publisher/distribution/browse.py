@@ -19,13 +19,13 @@ _SEQNO = re.compile(r"[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}\Z")
 
 _COMMANDS = """
 select c.xact_seqno::text, c.command_id, t.entry_time, c.article_id, c.type, c.hashkey, o.srvname, c.command
-from msrepl.msrepl_commands c
-join msrepl.msrepl_transactions t using (publisher_database_id, xact_seqno)
+from msrepl.commands_between(
+    %(publisher)s, greatest(%(start)s::pg_lsn, '0/1') - 1::numeric, coalesce(%(end)s::pg_lsn, 'FFFFFFFF/FFFFFFFF')) c
+join msrepl.transactions_between(
+    %(publisher)s, greatest(%(start)s::pg_lsn, '0/1') - 1::numeric, coalesce(%(end)s::pg_lsn, 'FFFFFFFF/FFFFFFFF')) t
+    using (xact_seqno)
 left join msrepl.msrepl_originators o on o.id = coalesce(c.originator_id, t.originator_id)
-where c.publisher_database_id = %(publisher)s
-  and c.xact_seqno >= coalesce(%(start)s::pg_lsn, '0/0')
-  and c.xact_seqno <= coalesce(%(end)s::pg_lsn, 'FFFFFFFF/FFFFFFFF')
-  and (%(article)s::integer[] is null or c.article_id = any (%(article)s::integer[]))
+where (%(article)s::integer[] is null or c.article_id = any (%(article)s::integer[]))
   and (%(command)s::integer is null or c.command_id = %(command)s)
 order by c.xact_seqno, c.command_id
 limit %(limit)s

@@ -54,7 +54,7 @@ async def forget_publisher(connection: Connection, publisher: str) -> None:
         found = await publisher_id(connection, publisher)
         if found is None:
             return
-        for table in ("mssubscriptions", "msrepl_commands", "msrepl_transactions"):
+        for table in ("mssubscriptions", "msrepl_blocks"):
             await _delete_all(connection, table, found)
         await connection.execute("delete from msrepl.mspublisher_databases where id = %s", (found,))
 

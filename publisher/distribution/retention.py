@@ -21,8 +21,8 @@ Connection = AsyncConnection[Any]
 
 _log = get_logger(__name__)
 
-#: So many transactions are removed by one statement.
-_BLOCK = 5000
+#: So many blocks are removed by one statement.
+_BLOCK = 1000
 #: Shared by sessions that read what may have been delivered already, exclusive in clean-up.
 _LOCK = "1836282470, 0"
 
@@ -32,9 +32,16 @@ with late as (
     select distinct p.publisher_database_id, p.subscriber
     from msrepl.mssubscription_positions p
     cross join lateral (
-        select t.entry_time from msrepl.msrepl_transactions t
-        where t.publisher_database_id = p.publisher_database_id and t.xact_seqno > p.position
-        order by t.xact_seqno limit 1
+        select t.entry_time
+        from (
+            select b.seqnos, b.entry_times from msrepl.msrepl_blocks b
+            where b.publisher_database_id = p.publisher_database_id and b.last_seqno > p.position
+                and b.transactions > 0
+            order by b.last_seqno, b.part limit 1
+        ) as b
+        cross join lateral unnest(b.seqnos, b.entry_times) as t (seqno, entry_time)
+        where t.seqno > p.position
+        order by t.seqno limit 1
     ) as next
     where next.entry_time < clock_timestamp() - %(max)s::interval
 ), given_up as (
@@ -65,21 +72,19 @@ order by d.id
 """
 
 _REMOVE = """
-with block as (
-    select max(xact_seqno) as last from (
-        select xact_seqno from msrepl.msrepl_transactions
-        where publisher_database_id = %(database)s and xact_seqno <= %(bound)s
-        order by xact_seqno limit %(block)s) as next
-), commands as (
-    delete from msrepl.msrepl_commands c using block b
-    where c.publisher_database_id = %(database)s and c.xact_seqno <= b.last
-    returning 1
-), transactions as (
-    delete from msrepl.msrepl_transactions t using block b
-    where t.publisher_database_id = %(database)s and t.xact_seqno <= b.last
-    returning 1
+with next as (
+    select max(last_seqno) as last, coalesce(max(number), 0) as blocks from (
+        select last_seqno, row_number() over (order by last_seqno, part) as number
+        from (
+            select last_seqno, part from msrepl.msrepl_blocks
+            where publisher_database_id = %(database)s and last_seqno <= %(bound)s
+            order by last_seqno, part limit %(block)s) as first) as numbered
+), removed as (
+    delete from msrepl.msrepl_blocks b using next
+    where b.publisher_database_id = %(database)s and b.last_seqno <= next.last
+    returning b.transactions, b.commands
 )
-select (select count(*) from transactions), (select count(*) from commands)
+select (select blocks from next), coalesce(sum(transactions), 0), coalesce(sum(commands), 0) from removed
 """
 
 _HISTORY = (
@@ -203,7 +208,7 @@ async def _remove(connection: Connection, min_retention: timedelta) -> tuple[int
             )
             row = await cursor.fetchone()
             assert row is not None
-            removed = (removed[0] + row[0], removed[1] + row[1])
+            removed = (removed[0] + int(row[1]), removed[1] + int(row[2]))
             if row[0] < _BLOCK:
                 break
         if removed[0]:

@@ -13,9 +13,9 @@ Connection = AsyncConnection[Any]
 
 _READERS = """
 select d.publisher, d.publisher_db, d.slot, d.read_to::text, d.last_commit, d.read_at, d.last_error,
-       count(t.xact_seqno) as transactions, coalesce(sum(t.commands), 0)::bigint as commands
+       coalesce(sum(b.transactions), 0)::bigint as transactions, coalesce(sum(b.commands), 0)::bigint as commands
 from msrepl.mspublisher_databases d
-left join msrepl.msrepl_transactions t on t.publisher_database_id = d.id
+left join msrepl.msrepl_blocks b on b.publisher_database_id = d.id
 group by d.id
 order by d.publisher
 """
@@ -34,9 +34,21 @@ from msrepl.msdistribution_agents a
 join msrepl.mspublisher_databases d on d.id = a.publisher_database_id
 left join msrepl.mssubscriptions s using (publisher_database_id, subscriber)
 left join lateral (
-    select count(*) as transactions, coalesce(sum(t.commands), 0)::bigint as commands, min(t.entry_time) as oldest
-    from msrepl.msrepl_transactions t
-    where t.publisher_database_id = a.publisher_database_id and t.xact_seqno > a.delivered
+    -- of the block in which the agent is, its transactions one by one
+    select coalesce(sum(coalesce(t.transactions, b.transactions)), 0)::bigint as transactions,
+        coalesce(sum(coalesce(t.commands, b.commands)), 0)::bigint as commands,
+        min(coalesce(t.oldest, b.oldest)) as oldest
+    from (
+        select n.first_seqno <= a.delivered as reached, n.transactions, n.commands, n.entry_times[1] as oldest,
+            n.seqnos, n.entry_times, n.counts
+        from msrepl.msrepl_blocks n
+        where n.publisher_database_id = a.publisher_database_id and n.last_seqno > a.delivered
+    ) as b
+    left join lateral (
+        select count(*) as transactions, sum(t.commands) as commands, min(t.entry_time) as oldest
+        from unnest(b.seqnos, b.entry_times, b.counts) as t (seqno, entry_time, commands)
+        where t.seqno > a.delivered
+    ) as t on b.reached
 ) as w on true
 left join lateral (
     select h.duration_ms, h.commands from msrepl.msdistribution_history h

@@ -97,14 +97,19 @@ class Live:
         """
         block, size = self._kept, self._kept_bytes
         self._kept, self._kept_bytes = [], 0
-        append, copied = block.append, self.wire.copied
+        append, arrived, copied = block.append, self.wire.pgconn.get_copy_data, self.wire.copied
         self.drained = False
         try:
             while len(block) < BLOCK_MESSAGES and size < BLOCK_BYTES:
-                data = copied()
-                if data is None:
-                    self.drained = True
-                    break
+                length, data = arrived(1)
+                if length == -1:
+                    raise EndOfCopy
+                if not length:
+                    found = copied()
+                    if found is None:
+                        self.drained = True
+                        break
+                    data = found
                 if data[0] == _MESSAGE:
                     message = bytes(data[_MESSAGE_AT:])
                     append(message)

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
 
-from publisher.commands import Belonging, Command, CommandBuilder
-from publisher.log_reader.rows import (
-    command_head,
-    command_middle,
-    command_number,
-    text_length,
-    transaction_row,
-)
+from publisher.commands import Belonging, Command, CommandBuilder, CommandReader
+from publisher.log_reader.rows import Commands, Transaction, blocks, parts, text_length
 from publisher.pgoutput import Begin, Change, Commit, Decoded, Decoder, Relation, Truncate
 from twopc.names import SCHEMA, article_name
 from twopc.propagation import CommandType
@@ -25,8 +21,10 @@ _POSTED_TYPES = {
     b"tracer_token": CommandType.TRACER_TOKEN,
     b"validation": CommandType.VALIDATION,
 }
-#: What a command's row holds besides its text, about.
-_ROW_BYTES = 64
+#: Made without its `__new__`, which costs as much again.
+_transaction = partial(tuple.__new__, Transaction)
+#: What is kept for a command besides its text, about.
+_COMMAND_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +40,16 @@ class Token:
 class Batch:
     """Whole transactions, to be stored in one commit."""
 
-    commands: list[bytes] = field(default_factory=list)
-    """COPY data, cut anywhere."""
-    transactions: list[bytes] = field(default_factory=list)
+    transactions: int = 0
+    commands: int = 0
+    blocks: list[bytes] = field(default_factory=list)
     """Rows of COPY data."""
-    command_count: int = 0
     read_to: int = 0
     """Commit LSN of the last of them."""
     time_us: int = 0
     """When that one was committed."""
-    remarked: list[tuple[int, int | None]] = field(default_factory=list)
-    """Commit LSN and originator of transactions of which some commands carry another originator: the mark
+    remarked: list[tuple[int, int]] = field(default_factory=list)
+    """Commit LSN and originator of transactions of which parts may carry another originator: the mark
     that counts came after them."""
     tokens: list[Token] = field(default_factory=list)
     truncated: list[tuple[int, str]] = field(default_factory=list)
@@ -85,12 +82,12 @@ class Planner:
         self._builder = builder
         self._originators = {role.encode(): number for role, number in originators.items()}
         self._next_xid = next_xid
-        self._decoder = Decoder()
+        self._reader = CommandReader(Decoder(), builder)
         self._own: dict[int, Relation] = {}
-        self._middles: dict[tuple[int, int, int, int | None], bytes] = {}
         self._batch = Batch()
-        self._parts: list[bytes] = []
-        #: how many of the parts, and of the bytes, belong to complete transactions
+        self._complete: list[Transaction] = []
+        self._commands = Commands()
+        #: how many of the commands, and of the bytes, belong to complete transactions
         self._whole = self._kept = 0
         self._committed_us = 0
         self.read_to = read_to
@@ -102,10 +99,12 @@ class Planner:
         self.passed_over = False
         """Changes came of which no commands were made: of nobody's interest, if the articles are still those
         that they were compared with."""
-        #: of the transaction that is coming: commands, bytes of their texts, bytes taken already
+        #: of the transaction that is coming: commands, bytes of their texts; what was taken already
         self._count: int
         self._length: int
         self._taken: int
+        self._stored: int
+        self._part: int
         self._begin(Begin(0, 0, next_xid & 0xFFFFFFFF))
         self.open = False
 
@@ -117,18 +116,18 @@ class Planner:
     @property
     def transactions(self) -> int:
         """How many complete ones are kept."""
-        return len(self._batch.transactions)
+        return len(self._complete)
 
     @property
     def size(self) -> int:
         """How many bytes are kept, about."""
-        return self._kept + self._length + self._count * _ROW_BYTES - self._taken
+        return self._kept + self._length + self._count * _COMMAND_BYTES - self._taken
 
-    def decoded(self, messages: Iterable[bytes]) -> Iterator[Decoded]:
+    def decoded(self, messages: Iterable[bytes]) -> Iterator[Decoded | Command]:
         """The messages, read, for `feed`; each as it is asked for."""
-        return map(self._decoder.decode, messages)
+        return map(self._reader.read, messages)
 
-    def filtered(self, messages: Iterable[Decoded]) -> list[Change]:
+    def filtered(self, messages: Iterable[Decoded | Command]) -> list[Change]:
         """The changes among these whose images are to be compared with row filters."""
         tables: dict[int, bool] = {}
         found: list[Change] = []
@@ -143,7 +142,9 @@ class Planner:
         return found
 
     def feed(
-        self, messages: Iterable[Decoded], belonging: Mapping[int, Belonging] | None = None
+        self,
+        messages: Iterable[Decoded | Command],
+        belonging: Mapping[int, Belonging] | None = None,
     ) -> None:
         """Take messages in.
 
@@ -154,17 +155,28 @@ class Planner:
             RemoteProtocolError: a message cannot be read.
             ArticleError: an article does not fit what the log holds of its table.
         """
-        commands_of, own, middles = self._builder.commands, self._own, self._middles
-        head, originator = self._head, self._originator
-        count, length, extend = self._count, self._length, self._parts.extend
+        commands_of, own = self._builder.commands, self._own
+        count, length, kept = self._count, self._length, self._commands
+        add_code, add_hashkey = kept.codes.append, kept.hashkeys.append
+        add_text = kept.texts.extend
         for message in messages:
-            if type(message) is Change:
+            if type(message) is tuple:  # the only command of a change
+                if self._dropping:
+                    continue
+                # a named tuple is not meant, which mypy cannot know
+                article, code, hashkey, text = cast("Command", message)
+                count += 1
+                size = len(text)
+                length += size
+                add_code(article * 100 + code)
+                add_hashkey(hashkey)
+                add_text((text_length(size), text))
+            elif type(message) is Change:
                 if self._dropping:
                     continue
                 if message[0][0] in own:
                     self._count = count
                     made: Sequence[Command] = self._take_own(message)
-                    originator = self._originator
                 elif belonging is None:
                     made = commands_of(message)
                 else:
@@ -175,19 +187,16 @@ class Planner:
                     count += 1
                     size = len(text)
                     length += size
-                    key = (article, code, hashkey, originator)
-                    middle = middles.get(key)
-                    if middle is None:
-                        middle = middles[key] = command_middle(article, code, originator, hashkey)
-                    extend((head, command_number(4, count), middle, text_length(size), text))
+                    add_code(article * 100 + code)
+                    add_hashkey(hashkey)
+                    add_text((text_length(size), text))
             elif type(message) is Begin:
                 self._begin(message)
-                head, originator, count, length = self._head, None, 0, 0
+                count = length = 0
             elif type(message) is Commit:
                 self._count, self._length = count, length
                 self._commit(message)
                 count = length = 0
-                extend = self._parts.extend
             elif type(message) is Relation:
                 self._announced(message)
             elif type(message) is Truncate and not self._dropping:
@@ -198,22 +207,29 @@ class Planner:
         """The complete transactions, which are kept here no longer."""
         batch, self._batch = self._batch, Batch()
         batch.read_to, batch.time_us = self.read_to, self._committed_us
-        batch.commands = self._parts[: self._whole]
-        del self._parts[: self._whole]
+        complete, commands = self._complete, self._commands.take(self._whole)
+        batch.transactions, batch.commands = (
+            len(complete),
+            sum([each.commands for each in complete]),
+        )
+        batch.blocks = list(blocks(self._publisher, complete, commands))
+        complete.clear()
         self._whole = self._kept = 0
         self.passed_over = False
         return batch
 
     def take_part(self) -> list[bytes]:
-        """COPY data of the transaction that is coming, as far as it has come.
+        """Rows of COPY data: the transaction that is coming, as far as it has come.
 
         Only while no complete one is kept: the store has the order of the log.
         """
         assert not self._whole
-        parts = self._parts[:]
-        self._parts.clear()
-        self._taken = self._length + self._count * _ROW_BYTES
-        return parts
+        taken = self._commands.take(len(self._commands))
+        rows = parts(self._publisher, self._transaction(), taken)
+        self._stored += len(taken)
+        self._part += len(rows)
+        self._taken = self._length + self._count * _COMMAND_BYTES
+        return rows
 
     # -- single messages --------------------------------------------------------------------------
 
@@ -221,12 +237,11 @@ class Planner:
         self._lsn, self._time_us, xid = message
         self._xid = self._next_xid = full_xid(xid, self._next_xid)
         self._dropping = self._lsn <= self.read_to
-        self._head = command_head(self._publisher, self._lsn)
-        self._count = self._length = self._taken = 0
-        self._originator: int | None = None
-        self._marks: set[bytes] = set()
+        self._count = self._length = self._taken = self._stored = self._part = 0
+        self._originator = 0
+        self._marks: tuple[bytes, ...] = ()
         self._remarked = False
-        self._tokens: list[Token] = []
+        self._tokens: tuple[Token, ...] = ()
         self.open = True
 
     def _commit(self, message: Commit) -> None:
@@ -239,26 +254,30 @@ class Planner:
             self._keep()
         self._kept = self.size
         self._count = self._length = self._taken = 0
-        self._whole = len(self._parts)
+        self._whole = len(self._commands)
 
     def _keep(self) -> None:
-        batch = self._batch
-        batch.command_count += self._count
-        batch.tokens += self._tokens
-        batch.transactions.append(
-            transaction_row(
-                self._publisher,
-                seqno=self._lsn,
-                xid=self._xid,
-                time_us=self._time_us,
-                originator=self._originator,
-                marks=len(self._marks),
-                commands=self._count,
-                length=self._length,
+        self._complete.append(self._transaction())
+        if self._tokens:
+            self._batch.tokens += self._tokens
+        if self._remarked and self._part:
+            self._batch.remarked.append((self._lsn, self._originator))
+
+    def _transaction(self) -> Transaction:
+        """The one that is coming, as it is now."""
+        return _transaction(
+            (
+                self._lsn,
+                self._xid,
+                self._time_us,
+                self._originator,
+                len(self._marks),
+                self._count,
+                self._length,
+                self._stored,
+                self._part,
             )
         )
-        if self._remarked:
-            batch.remarked.append((self._lsn, self._originator))
 
     def _announced(self, relation: Relation) -> None:
         if relation.schema == SCHEMA and relation.name in ("branch_marker", "log_message"):
@@ -286,7 +305,7 @@ class Planner:
         if kind is None:
             return ()
         if kind == CommandType.TRACER_TOKEN:
-            self._tokens.append(Token(id=int(row["id"] or 0), time_us=self._time_us))
+            self._tokens += (Token(id=int(row["id"] or 0), time_us=self._time_us),)
         return ((0, kind, 0, row["body"] or b"{}"),)
 
     def _mark(self, row: Mapping[str, bytes | None]) -> None:
@@ -294,10 +313,11 @@ class Planner:
         role = row["originator"]
         if role is None or row["fence"] == b"t":
             return
-        number = self._originators.get(role)
-        if number is None:
+        number = self._originators.get(role, 0)
+        if not number:
             self._batch.unknown.add(role.decode())
-        self._marks.add(role)
+        if role not in self._marks:
+            self._marks += (role,)
         if self._count and number != self._originator:
             self._remarked = True
         self._originator = number

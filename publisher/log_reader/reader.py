@@ -120,6 +120,18 @@ class LogReader:
             if each is not None:
                 await each.close()
 
+    async def pass_over(self, upto: int) -> None:
+        """Store nothing that was committed up to a position; the distribution database has it as its mark.
+
+        For whoever has put the tables back to what they were: that is no change for a Subscriber. Between
+        passes only.
+        """
+        store, planner = self._store, self._planner
+        if store is None or planner is None or planner.open or not self._settled():
+            await self.close()  # the next pass finds the mark
+        else:
+            store.read_to = planner.read_to = max(planner.read_to, upto)
+
     async def _learn(self) -> None:
         """Begin anew behind what is stored, with the articles as they are now."""
         assert self._control is not None
@@ -362,8 +374,8 @@ class LogReader:
                     roles=sorted(batch.unknown),
                 )
             await self._store.commit(batch)
-            self._transactions += len(batch.transactions)
-            self._commands += batch.command_count
+            self._transactions += batch.transactions
+            self._commands += batch.commands
             await self._reach("log_reader.after_commit")
         elif self._planner.passed_over:
             await self._store.check()

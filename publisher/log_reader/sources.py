@@ -140,12 +140,15 @@ class Peek:
         # the piece that ends the copy holds no message, nor does the first one of an empty look
         block = [self._first] if self._first else []
         size, self._first = len(self._first), b""
-        append, copied = block.append, self.wire.copied
+        append, arrived, copied = block.append, self.wire.pgconn.get_copy_data, self.wire.copied
         try:
             while self._looking and len(block) < BLOCK_MESSAGES and size < BLOCK_BYTES:
-                data = copied()
-                if data is not None:
-                    message = bytes(data[_FIELD_AT:])
+                length, data = arrived(1)
+                if length == -1:
+                    raise EndOfCopy
+                piece = data if length else copied()
+                if piece is not None:
+                    message = bytes(piece[_FIELD_AT:])
                     if message:
                         append(message)
                         size += len(message)

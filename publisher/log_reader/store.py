@@ -20,14 +20,13 @@ from twopc.drivers.points import Points
 from twopc.errors import ServerError, SubscriptionError
 from twopc.lsn import lsn_text
 
-_COPY = sql.SQL("copy {} from stdin (format binary);")
-_COPY_COMMANDS = _COPY.format(sql.SQL(rows.COMMANDS))
-_COPY_TRANSACTIONS = _COPY.format(sql.SQL(rows.TRANSACTIONS))
 _BEGIN = sql.SQL("begin;")
+_COPY = sql.SQL("copy {} from stdin (format binary);").format(sql.SQL(rows.BLOCKS))
 
 _REMARK = sql.SQL("""
-update msrepl.msrepl_commands set originator_id = {originator}
-where publisher_database_id = {publisher} and xact_seqno = {seqno};
+update msrepl.msrepl_blocks
+set command_originators = array_fill({originator}::integer, array[commands])
+where publisher_database_id = {publisher} and last_seqno = {seqno} and transactions = 0;
 """)
 _TOKEN = sql.SQL("""
 insert into msrepl.mstracer_tokens as t
@@ -134,8 +133,7 @@ class Store:
     async def write(self, parts: list[bytes]) -> None:
         """Store part of a transaction that is too large to wait for; `commit` ends it."""
         if not self.streaming:
-            await self._wire.begin_copy((_BEGIN + _COPY_COMMANDS).as_bytes(None))
-            await self._wire.copy_in([rows.HEADER])
+            await self._begin_copy()
             self.streaming = True
         await self._wire.copy_in(parts)
         await self._reach("log_reader.streamed")
@@ -158,35 +156,23 @@ class Store:
         self.read_to = batch.read_to
 
     async def _commit(self, batch: Batch) -> None:
-        commands = [*batch.commands, rows.TRAILER]
-        transactions = [rows.HEADER, *batch.transactions, rows.TRAILER]
         more = self._besides(batch)
-        if self.streaming:
-            await self._wire.copy_in(commands)
-            await self._wire.end_copy()
-            await self._wire.finish()
-            await self._reach("log_reader.before_transactions")
-            await self._run(_COPY_TRANSACTIONS + more, [transactions])
-        elif self._points.armed:
-            await self._in_steps(batch, commands, transactions, more)
-        else:
-            await self._run(
-                _BEGIN + _COPY_COMMANDS + _COPY_TRANSACTIONS + more,
-                [[rows.HEADER, *commands], transactions],
-            )
-
-    async def _in_steps(
-        self, batch: Batch, commands: list[bytes], transactions: list[bytes], more: sql.Composed
-    ) -> None:
-        """As `commit`, with a point after every statement."""
-        await self._wire.begin_copy((_BEGIN + _COPY_COMMANDS).as_bytes(None))
-        await self._wire.copy_in([rows.HEADER, *commands])
+        if not (self.streaming or self._points.armed):
+            copied = [rows.HEADER, *batch.blocks, rows.TRAILER]
+            await self._run(_BEGIN + _COPY + more, [copied])
+            return
+        if not self.streaming:
+            await self._begin_copy()
+        await self._wire.copy_in([*batch.blocks, rows.TRAILER])
         await self._wire.end_copy()
         await self._wire.finish()
-        await self._reach("log_reader.before_transactions")
-        await self._run(_COPY_TRANSACTIONS, [transactions])
         await self._reach("log_reader.before_commit")
         await self._run(more)
+
+    async def _begin_copy(self) -> None:
+        await self._wire.begin_copy((_BEGIN + _COPY).as_bytes(None))
+        await self._wire.copy_in([rows.HEADER])
+        await self._reach("log_reader.before_blocks")
 
     async def _run(self, command: sql.Composed, payloads: list[list[bytes]] | None = None) -> None:
         await self._wire.run(command.as_bytes(None), payloads or [])

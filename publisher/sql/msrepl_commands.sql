@@ -1,6 +1,6 @@
 -- msrepl.msrepl_commands: what each transaction does, a command per article and row.
--- called by: the log reader, which copies them in; agents; publisher.distribution (browse, clean_up)
--- tables:    itself
+-- called by: people; tests
+-- tables:    msrepl.msrepl_blocks
 -- holes:     none
 --
 -- command_id  counts from 1 in its transaction
@@ -8,15 +8,11 @@
 -- type        twopc.propagation.CommandType
 -- hashkey     by which commands are spread over streams: 0 the first stream only, else by the (old) key
 -- command     a call's parameters as text of a row, a statement, or JSON
-create table if not exists msrepl.msrepl_commands (
-    publisher_database_id integer not null,
-    xact_seqno pg_lsn not null,
-    command_id integer not null,
-    article_id integer not null,
-    type integer not null,
-    originator_id integer,
-    hashkey integer not null default 0 check (hashkey between 0 and 63),
-    command text not null,
-    primary key (publisher_database_id, xact_seqno, command_id)
-);
-comment on table msrepl.msrepl_commands is 'What each transaction does, a command per article and row';
+create or replace view msrepl.msrepl_commands as
+select b.publisher_database_id, c.seqno as xact_seqno, c.command_id, c.code / 100 as article_id,
+    c.code % 100 as type, nullif(c.originator, 0) as originator_id, c.hashkey, c.command
+from msrepl.msrepl_blocks b
+cross join lateral unnest(
+    b.command_seqnos, b.command_ids, b.codes, b.command_originators, b.hashkeys, b.texts)
+    as c (seqno, command_id, code, originator, hashkey, command);
+comment on view msrepl.msrepl_commands is 'What each transaction does, a command per article and row';

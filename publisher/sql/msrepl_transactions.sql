@@ -1,6 +1,6 @@
 -- msrepl.msrepl_transactions: the transactions to distribute, in the order of their commits.
--- called by: the log reader, which copies them in; agents; publisher.distribution (browse, clean_up)
--- tables:    itself
+-- called by: people; sim.topology; publisher.distribution
+-- tables:    msrepl.msrepl_blocks
 -- holes:     none
 --
 -- xact_seqno     commit LSN: their order
@@ -10,15 +10,10 @@
 -- marks          how many different originators had marked it (the last one counts)
 -- commands       how many commands it has
 -- bytes          how long their texts are together: what an agent must hold of it at once
-create table if not exists msrepl.msrepl_transactions (
-    publisher_database_id integer not null,
-    xact_seqno pg_lsn not null,
-    xact_id xid8 not null,
-    entry_time timestamptz not null,
-    originator_id integer,
-    marks integer not null default 0,
-    commands integer not null,
-    bytes bigint not null default 0,
-    primary key (publisher_database_id, xact_seqno)
-);
-comment on table msrepl.msrepl_transactions is 'Transactions to distribute, in the order of their commits';
+create or replace view msrepl.msrepl_transactions as
+select b.publisher_database_id, t.seqno as xact_seqno, t.xid as xact_id, t.entry_time,
+    nullif(t.originator, 0) as originator_id, t.marks, t.commands, t.length as bytes
+from msrepl.msrepl_blocks b
+cross join lateral unnest(b.seqnos, b.xids, b.entry_times, b.originators, b.marks, b.counts, b.lengths)
+    as t (seqno, xid, entry_time, originator, marks, commands, length);
+comment on view msrepl.msrepl_transactions is 'Transactions to distribute, in the order of their commits';

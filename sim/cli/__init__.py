@@ -14,15 +14,26 @@ from typer.core import TyperGroup
 
 from sim.cli.agent import agent
 from sim.cli.check import check
+from sim.cli.clients import any_client, resolver
+from sim.cli.completion import completion
+from sim.cli.diff import diff
 from sim.cli.distribution import browse, status, sync, tracer, validate
-from sim.cli.exits import EXIT_HELP, UNREAD, exit_code
+from sim.cli.exits import EXIT_HELP, INTERRUPTED, UNREAD, exit_code
+from sim.cli.explain import explain
+from sim.cli.import_spec import export_app, import_app
+from sim.cli.init import init
+from sim.cli.listing import list_, show
+from sim.cli.matrix import matrix
 from sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
 from sim.cli.report import report
 from sim.cli.run import run
+from sim.cli.schema import schema
+from sim.cli.search import search
+from sim.cli.step import step
 
 
 class _Commands(TyperGroup):
-    """The commands, which end quietly once nobody reads them, as in ``twopc run … | head``."""
+    """The commands, which end quietly by Ctrl-C, and once nobody reads them, as in ``twopc run … | head``."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -33,6 +44,9 @@ class _Commands(TyperGroup):
                 raise
             sys.stdout.flush()
             return result
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(UNREAD) from None
@@ -45,7 +59,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
@@ -57,12 +71,20 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+#: These play scenarios: what servers and agents complain of there is in the history, and often meant.
+_PLAYING = ("run", "step", "explain", "matrix")
+
+
 @app.callback()
 def settings(
+    ctx: typer.Context,
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"],
-        typer.Option(help="Events of this level and above go to standard error."),
-    ] = "warning",
+        Literal["debug", "info", "warning", "error"] | None,
+        typer.Option(
+            help="Events of this level and above go to standard error: warning, unless scenarios are "
+            "played, and then error.",
+        ),
+    ] = None,
     log_format: Annotated[Literal["text", "json"], typer.Option(help="How they look.")] = "text",
     _: Annotated[
         bool,
@@ -74,30 +96,55 @@ def settings(
     """Settings of every command."""
     from twopc import log
 
-    log.configure(level=log_level, layout=log_format)
+    usual = "error" if ctx.invoked_subcommand in _PLAYING else "warning"
+    log.configure(level=log_level or usual, layout=log_format)
 
 
-app.command()(run)
-app.command()(check)
-app.command()(report)
-app.command()(doctor)
-app.command()(indoubt)
-app.command()(recover)
-app.command()(regenerate)
-app.command()(activate)
-app.command()(script)
-app.command()(clean)
-app.add_typer(agent, name="agent")
-app.command()(status)
-app.command()(browse)
-app.command()(sync)
-app.command()(validate)
-app.add_typer(tracer, name="tracer")
+#: In the order of `--help`, each with what is said of it there: playing, looking, beginning, operating.
+COMMANDS = (
+    (run, "run", "Play scenarios and check what they claim."),
+    (check, "check", "Say everything that is wrong with scenario files."),
+    (list_, "list", "List scenarios: names, orders, tags, files."),
+    (show, "show", "Show what is in a scenario and what playing it takes."),
+    (step, "step", "Go through an order by hand: next, back, another way."),
+    (explain, "explain", "Tell the story of a run in sentences."),
+    (report, "report", "Show a run again: timelines, page, diagrams, JUnit."),
+    (diff, "diff", "Say where one run went another way than another."),
+    (matrix, "matrix", "Make the table of conflicts and isolation levels."),
+    (search, "search", "Search every order and crash of a small scenario."),
+    (init, "init", "Begin: a scenario, a test and a place for settings."),
+    (schema, "schema", "Print the JSON Schema of scenario files."),
+    (completion, "completion", "Print the completion script of a shell."),
+    (doctor, "doctor", "Say whether servers are fit, and what to change."),
+    (indoubt, "indoubt", "List prepared branches, or force one by hand."),
+    (recover, "recover", "Settle what dead coordinators left prepared."),
+    (regenerate, "regenerate", "Make triggers and procedures fit an altered table."),
+    (activate, "activate", "Activate a subscription again."),
+    (resolver, "resolver", "Finish what clients of Subscribers have decided."),
+    (script, "script", "Print what makes a Subscriber by hand."),
+    (clean, "clean", "Remove what killed runs have left behind."),
+    (status, "status", "Say how far log reader and agents are."),
+    (browse, "browse", "Print the stored commands readably."),
+    (sync, "sync", "Deliver now what is committed at the Publisher."),
+    (validate, "validate", "Compare Subscribers' rows with the Publisher's."),
+)
+GROUPS = (
+    (agent, "agent", "Run log reader, distribution agents or cleanup."),
+    (any_client, "any-client", "Let clients without a coordinator write, or not."),
+    (tracer, "tracer", "Measure how long a transaction takes to arrive."),
+    (import_app, "import", "Make scenarios of isolationtester's specs."),
+    (export_app, "export", "Make such specs of scenarios."),
+)
+
+for _command, _name, _short in COMMANDS:
+    app.command(_name, short_help=_short)(_command)
+for _group, _name, _short in GROUPS:
+    app.add_typer(_group, name=_name, short_help=_short)
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
     try:
-        app()
+        app(prog_name="twopc")  # however it was begun: completion knows this name
     except Exception as error:
         sys.exit(exit_code(error))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from datetime import timedelta
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -18,6 +20,11 @@ agent = typer.Typer(
 Once = Annotated[bool, typer.Option("--once", help="Do what there is to do now, and end.")]
 
 
+def _say(who: str) -> None:
+    """Tell the terminal, or whoever started us, that from now on a signal ends it in order."""
+    print(f"{who}: runs until Ctrl-C or SIGTERM", file=sys.stderr, flush=True)
+
+
 @agent.command("log-reader")
 def log_reader(nodes: Nodes, once: Once = False) -> None:
     """Read the Publisher's log into the distribution database.
@@ -27,7 +34,8 @@ def log_reader(nodes: Nodes, once: Once = False) -> None:
     """
     from sim.standing import read_log
 
-    read = asyncio.run(read_log(parse_nodes(nodes), once=once))
+    running = partial(_say, "log reader")
+    read = asyncio.run(read_log(parse_nodes(nodes), once=once, running=running))
     if read is not None:
         print(f"{read.transactions} transactions, {read.commands} commands, up to {read.position}")
 
@@ -57,6 +65,7 @@ def clean_up(
             parse_nodes(nodes),
             every_s=every_s,
             once=once,
+            running=partial(_say, "clean-up"),
             min_retention=timedelta(hours=min_hours),
             max_retention=timedelta(hours=max_hours),
             history_retention=timedelta(hours=history_hours),
@@ -108,7 +117,7 @@ def distribution(
             parse_nodes(nodes), subscriber, publisher=publisher, profile=profile, once=once
         )
     )
-    done = main(config)
+    done = main(config, running=partial(_say, f"agent of {subscriber}"))
     skipped = f", {done.skipped} left out" if done.skipped else ""
     print(
         f"{done.transactions} transactions, {done.commands} commands in {done.batches} commits{skipped}, "

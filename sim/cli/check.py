@@ -1,33 +1,59 @@
-"""``twopc check``: is a scenario file right? Starts nothing."""
+"""``twopc check``: is a scenario file right? Starts nothing unless it is told to ask a server too."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sim.cli.exits import PASS, USAGE
+from sim.cli.options import Paths, Pg, settings
+
+if TYPE_CHECKING:
+    from sim.scenario.check import Loaded
+    from sim.scenario.text import Document
 
 
 def check(
-    paths: Annotated[list[Path], typer.Argument(help="Scenario files, or folders of them.")],
+    paths: Paths,
     strict: Annotated[bool, typer.Option(help="Warnings fail as well.")] = False,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Have a server read every statement, too.")
+    ] = False,
+    on: Annotated[
+        str | None,
+        typer.Option(metavar="STAGE", help="model: say what the model does not know, too."),
+    ] = None,
+    pg: Pg = None,
 ) -> None:
     """Read scenario files and say everything that is wrong with them, with line and column."""
     from sim.cli.files import scenario_files
     from sim.scenario.check import examine
     from twopc.errors import ScenarioError
 
+    chosen = settings(pg=pg, on=on)
     code = PASS
+    read: list[tuple[Path, Document, Loaded | None]] = []
     for path in scenario_files(paths):
         try:
-            document, _ = examine(path)
+            read.append((path, *examine(path)))
         except ScenarioError as error:
             print(error, file=sys.stderr)
             code = USAGE
-            continue
+    if chosen.on != "postgres":
+        from sim.scenario.model_check import check_model
+
+        for _, document, one in read:
+            if one is not None and not document.errors:
+                check_model(one)
+    if connect:
+        whole = [one for _, document, one in read if one is not None and not document.errors]
+        asyncio.run(_ask(whole, chosen.pg))
+    for path, document, _ in read:
         if document.problems:
             print(document.report(), file=sys.stderr)
         if document.errors or (strict and document.problems):
@@ -35,3 +61,13 @@ def check(
         else:
             print(f"{path}: ok")
     raise typer.Exit(code)
+
+
+async def _ask(loaded: Sequence[Loaded], pg: str) -> None:
+    """Note in each document what a server does not take."""
+    from sim.scenario.connect import check_statements
+    from sim.scenario.postgres_stage import PostgresTheatre
+
+    async with PostgresTheatre(pg=pg, rewinds=False) as theatre:
+        for each in loaded:
+            await check_statements(each, theatre)

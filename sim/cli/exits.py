@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 
+from sim.settings import SettingError
 from twopc.errors import (
     ConfigurationError,
     DeliveryError,
@@ -13,19 +14,31 @@ from twopc.errors import (
     TransactionError,
 )
 
-PASS, SAFETY, USAGE, UNKNOWN, ENVIRONMENT, NOTHING, LIVENESS = range(7)
+PASS, SAFETY, USAGE, UNKNOWN, ENVIRONMENT, NOTHING, LIVENESS, THRESHOLD = range(8)
 INTERNAL, INTERRUPTED = 70, 130
 #: What a shell reports of a program that a closed pipe ended: 128 and the number of SIGPIPE.
 UNREAD = 141
 
 EXIT_HELP = (
     "Exit codes: 0 passed; 1 an expectation or invariant failed; 2 wrong usage or scenario file; "
-    "3 inconclusive: something is in doubt; 4 no usable server; 5 nothing selected; "
-    "6 no end: a hang or deadlock, or an agent that has stopped; 70 internal error; 130 interrupted; 141 nobody reads what is printed."
+    "3 inconclusive: something is in doubt, or came out differently when repeated; 4 no usable server; "
+    "5 nothing selected; 6 no end: a hang or deadlock, or an agent that has stopped; "
+    "7 a threshold crossed; 70 internal error; 130 interrupted; 141 nobody reads what is printed."
 )
 
 #: Of several results the one that stands further left is reported.
-WORST_FIRST = (INTERRUPTED, INTERNAL, ENVIRONMENT, USAGE, SAFETY, LIVENESS, UNKNOWN, NOTHING, PASS)
+WORST_FIRST = (
+    INTERRUPTED,
+    INTERNAL,
+    ENVIRONMENT,
+    USAGE,
+    SAFETY,
+    LIVENESS,
+    UNKNOWN,
+    THRESHOLD,
+    NOTHING,
+    PASS,
+)
 
 
 def worst(codes: list[int]) -> int:
@@ -37,6 +50,9 @@ def exit_code(error: Exception) -> int:
     """Say what went wrong on standard error; returns the exit code for it."""
     if isinstance(error, ScenarioError):
         print(error, file=sys.stderr)
+        return USAGE
+    if isinstance(error, SettingError):
+        print(f"error: {error}", file=sys.stderr)
         return USAGE
     if isinstance(error, ConfigurationError):
         print(f"error: {error}", file=sys.stderr)

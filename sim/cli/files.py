@@ -1,18 +1,21 @@
-"""Which scenario files and which of their orders a command line means."""
+"""Which scenario files a command line means."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from twopc.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from sim.scenario.check import Loaded
 
 SUFFIX = ".twopc.yaml"
 
 
 def scenario_files(paths: Iterable[Path]) -> list[Path]:
-    """The files named, and those in the folders named.
+    """The files named, and those in the folders named; ``-`` is standard input.
 
     Raises:
         ScenarioError: nothing is there.
@@ -24,70 +27,27 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
             if not inside:
                 raise ScenarioError(f"{path}: no scenario files (*{SUFFIX}) in this folder")
             found += inside
-        elif path.exists():
+        elif path.exists() or path == Path("-"):
             found.append(path)
         else:
             raise ScenarioError(f"{path}: no such file or folder")
     return list(dict.fromkeys(found))
 
 
-def selector(expression: str) -> Callable[[str], bool]:
-    """Whether a name matches ``word``, ``not word``, ``a and b``, ``a or b`` or ``(…)``.
-
-    A word matches if the name contains it, capitals or not.
+def load_all(paths: Iterable[Path]) -> list[Loaded]:
+    """The scenarios of the files and folders named.
 
     Raises:
-        ScenarioError: it is no such expression.
+        ScenarioError: what is wrong with any of them, of all that are.
     """
-    return _Expression(expression).parse()
+    from sim.scenario.check import load
 
-
-class _Expression:
-    """Recursive descent over ``or``, ``and``, ``not``, words and parentheses."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = re.findall(r"[()]|[^()\s]+", text)
-
-    def parse(self) -> Callable[[str], bool]:
-        matches = self._either()
-        if self._tokens:
-            raise self._error()
-        return matches
-
-    def _error(self) -> ScenarioError:
-        return ScenarioError(
-            f"-k {self._text!r}: write words with and, or, not and parentheses between them"
-        )
-
-    def _next(self, *words: str) -> bool:
-        if self._tokens and self._tokens[0] in words:
-            self._tokens.pop(0)
-            return True
-        return False
-
-    def _either(self) -> Callable[[str], bool]:
-        sides = [self._both()]
-        while self._next("or"):
-            sides.append(self._both())
-        return lambda name: any(side(name) for side in sides)
-
-    def _both(self) -> Callable[[str], bool]:
-        sides = [self._one()]
-        while self._next("and"):
-            sides.append(self._one())
-        return lambda name: all(side(name) for side in sides)
-
-    def _one(self) -> Callable[[str], bool]:
-        if self._next("not"):
-            inner = self._one()
-            return lambda name: not inner(name)
-        if self._next("("):
-            inner = self._either()
-            if not self._next(")"):
-                raise self._error()
-            return inner
-        if not self._tokens or self._tokens[0] in (")", "and", "or"):
-            raise self._error()
-        word = self._tokens.pop(0).lower()
-        return lambda name: word in name.lower()
+    loaded, wrong = [], []
+    for path in scenario_files(paths):
+        try:
+            loaded.append(load(path))
+        except ScenarioError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ScenarioError("\n".join(wrong))
+    return loaded

@@ -193,13 +193,33 @@ def script(
     )
 
 
-def clean() -> None:
-    """Remove what embedded servers left behind when they were killed with everything around them."""
-    from twopc.server import sweep
+def clean(
+    pg: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="And what tests have left on this server."),
+    ] = None,
+) -> None:
+    """Remove what embedded servers left behind when they were killed with everything around them.
 
-    left = sweep()
-    for one in left:
-        print(f"removed {one.directory}")
+    On a server that runs already: the databases of tests whose process surely lives no more, those that were
+    kept for a look among them.
+    """
+    from twopc.server import ExternalServer, sweep
+
+    left = [f"removed {one.directory}" for one in sweep()]
+    if pg is not None:
+        import psycopg
+
+        from sim.testing.servers import sweep as sweep_server
+        from twopc.errors import ServerError
+
+        server = ExternalServer.from_dsn(pg)
+        try:
+            left += [f"dropped database {name}" for name in sweep_server(server, kept=True)]
+        except psycopg.OperationalError as error:
+            raise ServerError(f"the server at {server.where} cannot be reached: {error}") from None
+    for line in left:
+        print(line)
     print(f"{len(left)} leftovers removed" if left else "nothing was left behind")
 
 

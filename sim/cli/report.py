@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from sim.cli.completion import run_names
 
 if TYPE_CHECKING:
     from sim.report.history import Record
@@ -19,6 +21,7 @@ def report(
         str,
         typer.Argument(
             help="A run's directory, its history.jsonl, or a scenario's name: then its latest run.",
+            autocompletion=run_names,
         ),
     ],
     order: Annotated[str, typer.Option(help="Only the order of this name.")] = "",
@@ -33,36 +36,62 @@ def report(
     diagram: Annotated[
         bool, typer.Option("--diagram", help="Sequence diagrams for the terminal.")
     ] = False,
+    form_: Annotated[
+        Literal["elle", "elle-edn"] | None,
+        typer.Option("--format", help="For another program: Elle's, as JSON lines or as EDN."),
+    ] = None,
+    model: Annotated[
+        Literal["list-append", "rw-register"], typer.Option(help="What rows are to Elle.")
+    ] = "list-append",
     out: Annotated[
         Path | None, typer.Option("-o", metavar="FILE", help="Write there instead of printing.")
     ] = None,
 ) -> None:
     """Show a run that is over: its timelines, or another form of them."""
-    from sim.report.history import by_order, read
+    from sim.report.history import read
 
     given = {"html": html, "mermaid": mermaid, "junit": junit, "json": as_json, "diagram": diagram}
     forms = [name for name, wanted in given.items() if wanted]
-    if len(forms) > 1:
-        raise typer.BadParameter(f"one form at a time: --{' or --'.join(forms)}")
+    asked = [f"--{name}" for name in forms] + ([f"--format {form_}"] if form_ else [])
+    if len(asked) > 1:
+        raise typer.BadParameter(f"one form at a time: {' or '.join(asked)}")
     history = find(run)
-    records = read(history)
-    if order:
-        names = [name for name, _ in by_order(records)]
-        if order not in names:
-            known = ", ".join(f"'{name}'" for name in names) or "none"
-            raise typer.BadParameter(
-                f"no order '{order}' in this run; there is {known}", param_hint="--order"
-            )
-        records = [record for record in records if record.order in ("", order)]
+    records = chosen(read(history), order)
     form = forms[0] if forms else "timeline"
     if form == "html" and out is None and sys.stdout.isatty():
         out = history.with_name("report.html")
-    text = _text(form, records, out)
+    text = _text(form, records, out) if form_ is None else _for_elle(form_, records, model)
     if out is not None:
-        _write(out, text)
+        write(out, text)
         print(out, file=sys.stderr)
     else:
         sys.stdout.write(text)
+
+
+def chosen(records: list[Record], order: str) -> list[Record]:
+    """The records of the order, or of the group of orders, that is called so, and of the run itself.
+
+    Raises:
+        typer.BadParameter: there is none.
+    """
+    from sim.report.history import by_order
+
+    if not order:
+        return records
+    groups = {name: _group(of) for name, of in by_order(records)}
+    wanted = {name for name, group in groups.items() if order in (name, group)}
+    if not wanted:
+        known = ", ".join(f"'{name}'" for name in groups) or "none"
+        raise typer.BadParameter(
+            f"no order '{order}' in this run; there is {known}", param_hint="--order"
+        )
+    return [record for record in records if not record.order or record.order in wanted]
+
+
+def _group(records: list[Record]) -> str:
+    """The group of the order whose records these are; of a listed one, its own name."""
+    data = next((record.data or {} for record in records if record.kind == "order"), {})
+    return str(data.get("group", ""))
 
 
 def find(run: str) -> Path:
@@ -71,9 +100,10 @@ def find(run: str) -> Path:
     Raises:
         typer.BadParameter: there is none.
     """
-    from sim.report.run_files import ROOT
+    from sim.cli.options import settings
 
-    places = [Path(run), ROOT / run]
+    root = Path(settings().out)
+    places = [Path(run), root / run]
     for place in places:
         for history in (place / _HISTORY, place / "latest" / _HISTORY):
             if history.is_file():
@@ -81,7 +111,7 @@ def find(run: str) -> Path:
         if place.is_file():
             return place
     raise typer.BadParameter(
-        f"no {_HISTORY} in {places[0]} or {places[1]}/latest; runs are written to {ROOT}",
+        f"no {_HISTORY} in {places[0]} or {places[1]}/latest; runs are written to {root}",
         param_hint="RUN",
     )
 
@@ -104,7 +134,20 @@ def _text(form: str, records: list[Record], out: Path | None) -> str:
     return text.getvalue()
 
 
-def _write(path: Path, text: str) -> None:
+def _for_elle(
+    form: str, records: list[Record], model: Literal["list-append", "rw-register"]
+) -> str:
+    from sim.report import elle
+
+    return (elle.as_edn if form == "elle-edn" else elle.as_elle)(records, model)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that somebody has asked for.
+
+    Raises:
+        ConfigurationError: it cannot be written.
+    """
     from twopc.errors import ConfigurationError
 
     try:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sim.report import terminal
+from sim.report.causes import because_of
 from sim.report.diagram import diagram
+from sim.report.diff import parted
+from sim.report.groups import Group, groups, skipped_twins
 from sim.report.history import Record
-from sim.report.html import page
-from sim.report.junit import junit
-from sim.report.mermaid import markdown
-from sim.report.played import Played, played
-from sim.report.timeline import STYLES, draw, timeline
-from sim.report.verdict import Verdict, verdict
+from sim.report.mermaid import markdown, mermaid
+from sim.report.played import Played
+from sim.report.timeline import draw, timeline
+from sim.report.verdict import verdict, word
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,68 +31,135 @@ def as_json(records: Sequence[Record]) -> str:
 
 
 def as_mermaid(records: Sequence[Record]) -> str:
-    """Markdown with a sequence diagram for each order."""
-    return markdown(list(played(records)))
+    """Markdown with a sequence diagram for each order; of generated orders one of each behaviour."""
+    drawn = [order for group in groups(records) for order in group.drawn]
+    return markdown([order for order in drawn if not _is_load(order)])
+
+
+def first_diagram(records: Sequence[Record]) -> str:
+    """Mermaid of the first order that did not pass, or else of the first; empty if none was played."""
+    drawn = [order for group in groups(records) for order in group.drawn]
+    shown = [order for order in drawn if not _is_load(order)]
+    failed = [order for order in shown if order.verdict["kind"]]
+    return mermaid((failed or shown)[0]) if shown else ""
+
+
+def _is_load(order: Played) -> bool:
+    """So many clients at once that no diagram can show them."""
+    return any(record.kind == "load" for record in reversed(order.records))
+
+
+def final_states(records: Sequence[Record]) -> dict[str, dict[str, dict[str, Any]]]:
+    """By node, order and table, the rows at the end."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for record in records:
+        data = record.data or {}
+        if record.kind == "state" and data.get("moment") == "final":
+            tables = found.setdefault(record.node, {}).setdefault(record.order, {})
+            tables[str(data["table"])] = list(record.rows or ())
+    return found
+
+
+def as_html(records: Sequence[Record]) -> str:
+    """One page."""
+    from sim.report.html import page  # most runs need none, and wait for it
+
+    return page(records)
+
+
+def as_junit(records: Sequence[Record]) -> str:
+    """JUnit XML."""
+    from sim.report.junit import junit
+
+    return junit(records)
 
 
 #: What can be written to a file, by its name.
 DOCUMENTS: Mapping[str, Callable[[Sequence[Record]], str]] = {
-    "html": page,
+    "html": as_html,
     "mermaid": as_mermaid,
-    "junit": junit,
+    "junit": as_junit,
     "json": as_json,
 }
 
 
 def show(records: Sequence[Record], console: Console) -> None:
-    """What ``twopc run`` prints, with every timeline."""
+    """What ``twopc run`` prints, with every timeline; of generated orders one of each behaviour."""
     told = verdict(records)
-    every = list(played(records))
-    header = every[0].header if every else {}
-    nodes = every[0].nodes if every else ("",)
-    terminal.head(console, told["file"], header.get("about", ""), nodes)
-    for order in every:
-        _show_order(order, console)
-    counts = told["counts"]
+    every = groups(records)
+    orders = [order for group in every for order in group.orders]
+    header = orders[0].header if orders else {}
+    nodes = orders[0].nodes if orders else ("",)
+    terminal.head(console, told["file"], header.get("about", ""), nodes, header.get("seed"))
+    for group in every:
+        _group_line(group, console)
+        _show_group(group, console)
+    for text in skipped_twins(records):
+        terminal.remark(console, f"– {text}")
+    words = [word(group.kind) for group in every]
     terminal.total(
         console,
-        passed=counts["passed"],
-        failed=counts["failed"],
+        passed=words.count("pass"),
+        failed=words.count("fail"),
+        unknown=words.count("unknown"),
         elapsed_s=(records[-1].t_us - records[0].t_us) / 1e6,
         invariants=" ".join(told["invariants"]),
     )
 
 
-def _show_order(order: Played, console: Console) -> None:
+def _show_group(group: Group, console: Console) -> None:
+    """One of each behaviour; of several that failed the first, and the others in short."""
+    several = len(group.drawn) > 1
+    terminal.remark(console, group.about if several else "")
+    terminal.difference(console, parted(group))
+    failed = group.also_failed
+    for order in group.drawn:
+        if order in failed:
+            told = order.verdict
+            message = told["failures"][0]["message"] if told["failures"] else str(told["kind"])
+            terminal.also_failed(console, group.label(order), message, told["repro"] or "")
+            continue
+        if several:
+            terminal.remark(console, f"{group.label(order)}:")
+        _show_order(order, console, about="" if several else order.about)
+
+
+def _show_order(order: Played, console: Console, *, about: str) -> None:
     told = order.verdict
-    _order_line(told, console)
-    file = order.header.get("file", "")
     for failure in told["failures"]:
+        file = failure.get("file") or order.header.get("file", "")
         where = f"{file}:{failure['line']}:{failure['column']}" if "line" in failure else file
         terminal.failure(console, where, failure.get("excerpt", ()), failure["message"])
-    terminal.remark(console, order.about)
-    draw(timeline(order.records), console)
+        terminal.failure_story(console, *because_of(order.records, failure))
+    terminal.remark(console, about)
+    if _is_load(order):
+        from sim.report import load
+
+        terminal.table(console, load.lines(load.of(order.records)))
+    else:
+        draw(timeline(order.records), console)
     if told["failures"] and told["repro"]:
         terminal.again(console, told["repro"])
 
 
-def _order_line(told: Verdict, console: Console) -> None:
+def _group_line(group: Group, console: Console) -> None:
+    kind = group.kind
     terminal.order_line(
         console,
-        told["name"],
-        passed=told["verdict"] == "pass",
-        unknown=told["verdict"] == "unknown",
-        notes="; ".join(told["notes"]),
-        elapsed_us=int(told["elapsed_ms"] * 1000),
+        group.name,
+        passed=not kind,
+        unknown=word(kind) == "unknown",
+        notes=group.text(),
+        elapsed_us=int(group.elapsed_ms * 1000),
     )
 
 
 def show_diagrams(records: Sequence[Record], console: Console) -> None:
-    """Each order as a sequence diagram."""
-    from rich.text import Text
-
-    for order in played(records):
-        _order_line(order.verdict, console)
-        for line in diagram(order, console.width):
-            console.print(Text(line.text, style=STYLES[line.style]), soft_wrap=True)
-        console.print()
+    """Each order as a sequence diagram; of generated orders one of each behaviour."""
+    for group in groups(records):
+        _group_line(group, console)
+        for order in group.drawn:
+            if len(group.drawn) > 1:
+                terminal.remark(console, f"{group.label(order)}:")
+            terminal.picture(console, diagram(order, console.width - 4))
+            console.print()

@@ -53,6 +53,17 @@ KINDS = {
     "markers": "the branch markers of a node: which branches took effect there",
     "end": "the order is over",
     "verdict": "how the order was judged: `data` as in verdict.json",
+    "group": "all orders of one name: `data` has how many there are, were run, infeasible, behaviours",
+    "infeasible": "this order cannot be played as written: a step belongs to a session that is blocked",
+    "twin_skipped": "a twin is not played: these servers cannot switch its protection off",
+    "repeat": "an order was played several times: `data` has runs, failed, behaviours",
+    "notice": "a notice or a notification has arrived at a session",
+    "outage": "a node refuses everybody, or is there again: `data.on`",
+    "paused": "an agent rests, or works again: `data.on`",
+    "fault": "a planned fault has happened: `data` has its id, where and what",
+    "drew": "what was drawn, or settled where nobody has said anything: `data` has every parameter",
+    "load": "what a load came to: `data` has its counts, latencies and thresholds",
+    "query": "the scenario's own question about the data: `data.check`, and the rows it returned",
 }
 
 
@@ -114,7 +125,15 @@ ROWS_MAX = 200
 
 
 class History:
-    """Collects records and writes them as they come."""
+    """Collects the records of a run and writes them as they come.
+
+    What belongs to the run is written here; what belongs to an order, through `of`. Several orders may be
+    played at a time: their records stand in the order of happening and say to which order they belong.
+
+    Args:
+        file: where each line is written and flushed; without it they are only collected.
+        clock_ns: the time since any moment; it only goes forward.
+    """
 
     def __init__(
         self, file: TextIO | None = None, *, clock_ns: Callable[[], int] = time.monotonic_ns
@@ -123,24 +142,62 @@ class History:
         self._clock_ns = clock_ns
         self._start_ns = clock_ns()
         self.records: list[Record] = []
-        self.order = ""
-        """The order that is being played: it goes into every record."""
+
+    def of(self, case: str, *, clock: Callable[[], int] | None = None) -> OrderHistory:
+        """The history of one order of the run.
+
+        Args:
+            case: its name, which no other order of the run has.
+            clock: nanoseconds by the clock of those who play it; without it the run's.
+        """
+        return OrderHistory(self, case, clock)
+
+    def follow(self, clock_ns: Callable[[], int]) -> None:
+        """Take the time from another clock from here on: a run in virtual time is the same each time."""
+        self._clock_ns = clock_ns
+        self._start_ns = clock_ns()
 
     def write(self, kind: str, **fields: Any) -> Record:
-        """Add one record and flush it."""
+        """Add one record of the run and flush it."""
+        return self._add(kind, "", self._elapsed_ns(), fields)
+
+    def _elapsed_ns(self) -> int:
+        return self._clock_ns() - self._start_ns
+
+    def _add(self, kind: str, order: str, t_ns: int, fields: Mapping[str, Any]) -> Record:
         assert kind in KINDS, kind
-        record = Record(
-            seq=len(self.records),
-            t_us=(self._clock_ns() - self._start_ns) // 1000,
-            kind=kind,
-            order=self.order,
-            **fields,
-        )
+        record = Record(seq=len(self.records), t_us=t_ns // 1000, kind=kind, order=order, **fields)
         self.records.append(record)
         if self._file is not None:
             self._file.write(record.line() + "\n")
             self._file.flush()
         return record
+
+
+class OrderHistory:
+    """What happens in one order, in its run's history and by itself."""
+
+    def __init__(self, history: History, case: str, clock: Callable[[], int] | None) -> None:
+        self.case = case
+        """The order's name; it goes into every record."""
+        self.records: list[Record] = []
+        """Those of this order alone."""
+        self._history = history
+        self._clock = clock
+        self._began_ns = history._elapsed_ns() if clock is not None else 0
+        self._clock_began_ns = clock() if clock is not None else 0
+
+    def write(self, kind: str, **fields: Any) -> Record:
+        """Add one record of this order and flush it."""
+        record = self._history._add(kind, self.case, self._now_ns(), fields)
+        self.records.append(record)
+        return record
+
+    def _now_ns(self) -> int:
+        """Since the run began; a clock of its own has counted since this order began."""
+        if self._clock is None:
+            return self._history._elapsed_ns()
+        return self._began_ns + self._clock() - self._clock_began_ns
 
 
 def read(path: Path) -> list[Record]:
@@ -165,10 +222,12 @@ def read(path: Path) -> list[Record]:
 
 
 def by_order(records: Sequence[Record]) -> Iterator[tuple[str, list[Record]]]:
-    """The records of each order, in the order of playing; what belongs to none is left out."""
-    names = dict.fromkeys(record.order for record in records if record.order)
-    for name in names:
-        yield name, [record for record in records if record.order == name]
+    """The records of each order, in the order of beginning; what belongs to none is left out."""
+    orders: dict[str, list[Record]] = {}
+    for record in records:
+        if record.order:
+            orders.setdefault(record.order, []).append(record)
+    yield from orders.items()
 
 
 def plain(value: Any) -> Any:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 from xml.etree import ElementTree
 
+from sim.report.causes import because_of
+from sim.report.groups import Group, groups
 from sim.report.history import Record
-from sim.report.played import Played, played
+from sim.report.played import Played
 from sim.report.terminal import console
 from sim.report.timeline import draw, timeline
-from sim.report.verdict import Verdict, verdict
 
 #: What XML 1.0 cannot hold, not even escaped.
 _UNSPEAKABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -23,18 +25,21 @@ _UNSPEAKABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 def junit(records: Sequence[Record]) -> str:
     """The XML document."""
-    told = verdict(records)
-    suite = ElementTree.Element("testsuite", name=_text(told["scenario"]), file=_text(told["file"]))
-    orders = list(played(records))
-    verdicts = [order.verdict for order in orders]
-    kinds = [each["kind"] for each in verdicts]
+    header = records[0].data or {} if records else {}
+    every = groups(records)
+    kinds = [group.kind for group in every]
     errors = kinds.count("unfinished")
-    suite.set("tests", str(len(orders)))
+    suite = ElementTree.Element(
+        "testsuite",
+        name=_text(str(header.get("scenario", ""))),
+        file=_text(str(header.get("file", ""))),
+    )
+    suite.set("tests", str(len(every)))
     suite.set("failures", str(sum(map(bool, kinds)) - errors))
     suite.set("errors", str(errors))
-    suite.set("time", _seconds(sum(each["elapsed_ms"] for each in verdicts)))
-    for order, each in zip(orders, verdicts, strict=True):
-        _case(suite, order, each)
+    suite.set("time", _seconds(sum(group.elapsed_ms for group in every)))
+    for group in every:
+        _case(suite, group, header)
     root = ElementTree.Element("testsuites", {n: suite.get(n, "") for n in _TOTALS})
     root.append(suite)
     ElementTree.indent(root)
@@ -44,45 +49,74 @@ def junit(records: Sequence[Record]) -> str:
 _TOTALS = ("tests", "failures", "errors", "time")
 
 
-def _case(suite: ElementTree.Element, order: Played, told: Verdict) -> None:
+def _case(suite: ElementTree.Element, group: Group, header: Mapping[str, Any]) -> None:
+    """An order; a generated one is a case too, and what went wrong in it comes first."""
     case = ElementTree.SubElement(
         suite,
         "testcase",
-        classname=_text(f"{suite.get('name')}"),
-        name=_text(order.name),
+        classname=suite.get("name", ""),
+        name=_text(group.name),
         file=suite.get("file", ""),
-        time=_seconds(told["elapsed_ms"]),
+        time=_seconds(group.elapsed_ms),
     )
     properties = ElementTree.SubElement(case, "properties")
-    gids = dict.fromkeys(record.gid for record in order.records if record.gid)
-    for name, value in (("repro", told["repro"]), *(("gid", gid) for gid in gids)):
-        if value:
-            ElementTree.SubElement(properties, "property", name=name, value=_text(value))
-    if told["failures"]:
-        case.set("line", str(told["failures"][0].get("line", 0)))
-    if told["kind"]:
-        tag = "error" if told["kind"] == "unfinished" else "failure"
-        failure = ElementTree.SubElement(
-            case, tag, type=told["kind"], message=_text(told["failures"][0]["message"])
-        )
-        failure.text = _text(_failures(suite.get("file", ""), told))
-    ElementTree.SubElement(case, "system-out").text = _text("\n" + _timeline(order))
+    for name, value in _properties(group, header):
+        ElementTree.SubElement(properties, "property", name=name, value=_text(value))
+    failures = [failure for order in group.failed for failure in order.verdict["failures"]]
+    if failures:
+        case.set("line", str(failures[0].get("line", 0)))
+    if group.kind:
+        tag = "error" if group.kind == "unfinished" else "failure"
+        message = failures[0]["message"] if failures else group.text()
+        told = ElementTree.SubElement(case, tag, type=group.kind, message=_text(message))
+        told.text = _text("".join(_failures(suite.get("file", ""), each) for each in group.failed))
+    named = len(group.drawn) > 1
+    shown = "".join(_timeline(order, group.label(order) if named else "") for order in group.drawn)
+    ElementTree.SubElement(case, "system-out").text = _text("\n" + shown)
 
 
-def _failures(file: str, told: Verdict) -> str:
-    lines = [""]
+def _properties(group: Group, header: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """How to play it again, what it was played with, and its global transactions."""
+    repro = next((order.verdict["repro"] for order in (*group.failed, *group.orders)), None)
+    if repro:
+        yield "repro", str(repro)
+    if "seed" in header:
+        yield "seed", str(header["seed"])
+    if group.counts is not None:
+        for name in ("orders", "infeasible", "behaviours", "run", "left_out"):
+            yield name, str(getattr(group.counts, name))
+    for protection in group.twin.get("protections", ()):
+        yield "switched_off", str(protection)
+    yield from group.cell.items()
+    if group.repeats > 1:
+        yield "repeats", str(group.repeats)
+    gids = dict.fromkeys(r.gid for order in group.drawn for r in order.records if r.gid)
+    yield from (("gid", gid) for gid in gids)
+
+
+def _failures(file: str, order: Played) -> str:
+    told, lines = order.verdict, [""]
     for failure in told["failures"]:
         if "line" in failure:
-            lines.append(f"{file}:{failure['line']}:{failure['column']}")
+            lines.append(f"{failure.get('file') or file}:{failure['line']}:{failure['column']}")
         lines += [*failure.get("excerpt", ()), failure["message"]]
+        reasons = zip(("because", "however"), because_of(order.records, failure), strict=True)
+        lines += [f"  {word}  {reason}" for word, reason in reasons if reason]
     if told["repro"]:
         lines.append(f"again:  {told['repro']}")
     return "\n".join(lines) + "\n"
 
 
-def _timeline(order: Played) -> str:
+def _timeline(order: Played, label: str) -> str:
     out = io.StringIO()
-    draw(timeline(order.records), console(out, width=100))
+    if label:
+        out.write(f"{label}\n")
+    if any(record.kind == "load" for record in reversed(order.records)):
+        from sim.report import load
+
+        out.write("\n".join(load.lines(load.of(order.records))))
+    else:
+        draw(timeline(order.records), console(out, width=100))
     return out.getvalue()
 
 

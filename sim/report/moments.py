@@ -14,7 +14,9 @@ from typing import Any
 from sim.report.history import ENDS, Record
 from sim.report.played import Played
 from sim.report.timeline import Entry, timeline
-from sim.report.words import WORDS, refusal
+from sim.report.words import WORDS, nameless, refusal
+
+_TROUBLES = {"outage": "refuses everybody", "paused": "its agent rests"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,8 @@ class NodeState:
     """Who waits here for whom."""
     prepared: tuple[str, ...] | None
     """The branches that are prepared; None while nobody has looked."""
+    troubles: tuple[str, ...]
+    """What keeps it from working as it should: it refuses everybody, its agent rests."""
     tables: tuple[Table, ...]
 
 
@@ -99,6 +103,15 @@ def states(order: Played, at: Sequence[Moment]) -> dict[str, list[NodeState]]:
     return found
 
 
+def state_at(order: Played, seq: int) -> dict[str, NodeState]:
+    """Each node after one record: of an order that may not be over."""
+    watch = _Watch(order)
+    for record in order.records:
+        if record.seq <= seq:
+            watch.see(record)
+    return {node: watch.node(node) for node in order.nodes}
+
+
 class _Watch:
     """What is known after the records seen so far."""
 
@@ -111,6 +124,7 @@ class _Watch:
         self._open: set[str] = set()
         self._waits: dict[str, Mapping[str, Any]] = {}
         self._prepared: dict[str, tuple[str, ...]] = {}
+        self._troubles: dict[str, dict[str, str]] = {}
         self._tables: dict[str, dict[str, Record]] = {}
         self._before: dict[tuple[str, str], tuple[Mapping[str, Any], ...]] = {}
         self._partial = _partial(order.records)
@@ -121,6 +135,11 @@ class _Watch:
             self._state(record)
         elif record.kind == "prepared":
             self._prepared[record.node] = tuple((record.data or {}).get("gids", ()))
+        elif record.kind in _TROUBLES:
+            of_node = self._troubles.setdefault(record.node, {})
+            of_node.pop(record.kind, None)
+            if (record.data or {}).get("on"):
+                of_node[record.kind] = _TROUBLES[record.kind]
         elif record.session in self._standings:
             self._session(record)
 
@@ -187,6 +206,7 @@ class _Watch:
                 if wait.get("node") == node
             ),
             prepared=self._prepared.get(node),
+            troubles=tuple(self._troubles.get(node, {}).values()),
             tables=tuple(
                 self._table(node, name, record)
                 for name, record in self._tables.get(node, {}).items()
@@ -235,7 +255,7 @@ def _outcome(said: str) -> Standing:
 
 
 def _wait_text(waiter: str, wait: Mapping[str, Any]) -> str:
-    who = wait.get("session") or wait.get("gid") or f"process {wait.get('pid')}"
+    who = wait.get("session") or wait.get("gid") or nameless(wait)
     step = f" ({wait['step']})" if wait.get("step") else ""
     prepared = ", prepared" if wait.get("gid") and wait.get("session") else ""
     lock = f": {wait['lock']}" if wait.get("lock") else ""

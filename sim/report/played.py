@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from sim.report.history import ENDS, Record, by_order
-from sim.report.verdict import Verdict, order_verdict
+from sim.report.judged import Verdict, order_verdict
 from twopc.names import BranchId
 
 
@@ -27,12 +27,14 @@ class Played:
     @property
     def publisher(self) -> str:
         """The Publisher's node."""
-        return str(self.header.get("publisher", ""))
+        return self.nodes[0] if self.nodes else ""
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """All nodes, the Publisher first."""
-        return (self.publisher, *self.header.get("subscribers", ()))
+        """All nodes, the Publisher first; without a header those that the order names."""
+        if "publisher" in self.header:
+            return (str(self.header["publisher"]), *self.header.get("subscribers", ()))
+        return tuple(self.isolation)
 
     @property
     def sessions(self) -> dict[str, str]:
@@ -45,6 +47,21 @@ class Played:
     def about(self) -> str:
         """What its author says of it."""
         return next((record.message for record in self.records if record.kind == "order"), "")
+
+    @property
+    def said(self) -> Mapping[str, Any]:
+        """What its first record says of it: `group`, `number`, `cell`, `twin`, `repeat`, as far as known."""
+        return self._about
+
+    @property
+    def twin(self) -> Mapping[str, Any]:
+        """`protections` that are switched off and the check that `must_fail`; empty if it is no twin."""
+        return dict(self._about.get("twin") or {})
+
+    @property
+    def cell(self) -> Mapping[str, str]:
+        """The matrix' values under which it was played; empty without a matrix."""
+        return dict(self._about.get("cell") or {})
 
     @property
     def isolation(self) -> Mapping[str, str]:
@@ -119,6 +136,23 @@ def _step(invoked: Record, following: Iterable[Record]) -> Step:
     return Step(invoked=invoked, ended=ended, waits=tuple(waits), until=until)
 
 
+def echoes(records: Sequence[Record]) -> set[int]:
+    """The deliveries, by `seq`, of a transaction to the node where it was made.
+
+    By who committed it, and not by what the agent says of its origin: that is what gets lost.
+    """
+    made_at = {
+        record.gid: record.node
+        for record in records
+        if record.gid and (record.data or {}).get("committed")
+    }
+    return {
+        record.seq
+        for record in records
+        if record.kind == "deliver" and record.gid and made_at.get(record.gid) == record.node
+    }
+
+
 def took_effect_at(records: Sequence[Record]) -> dict[str, list[str]]:
     """The nodes at which each global transaction took effect, by the branch markers found there."""
     found: dict[str, list[str]] = {}
@@ -128,3 +162,28 @@ def took_effect_at(records: Sequence[Record]) -> dict[str, list[str]]:
             if branch is not None and not marker.get("fence"):
                 found.setdefault(str(branch.global_id), []).append(record.node)
     return found
+
+
+def causal(records: Sequence[Record]) -> list[Record]:
+    """The records with each step's end behind the commit or rollback that let it end.
+
+    Both become known within a millisecond, in whatever order; told is the cause first.
+    """
+    waited: dict[str, str] = {}
+    ending: dict[str, str] = {}
+    behind: dict[str, list[Record]] = {}
+    found: list[Record] = []
+    for record in records:
+        if record.kind == "blocked":
+            waited[record.step] = str((record.wait or {}).get("session"))
+        elif record.kind == "invoke" and record.sql in ("commit", "rollback"):
+            ending[record.session] = record.step
+        holder = waited.get(record.step, "")
+        if record.kind in ENDS and record.session and holder in ending:
+            behind.setdefault(holder, []).append(record)
+            continue
+        found.append(record)
+        if record.kind in ENDS and ending.get(record.session) == record.step:
+            del ending[record.session]
+            found += behind.pop(record.session, [])
+    return found + [each for late in behind.values() for each in late]

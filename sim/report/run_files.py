@@ -1,6 +1,8 @@
-"""The directory of one run: ``.twopc/runs/<name>/<time>-<n>/`` with its history and verdict.
+"""The directory of one run: ``.twopc/runs/<name>/<time>-<seed>/`` with everything about it.
 
-A link ``latest`` beside it points at the newest. Knows file names and nothing of what is in them.
+``history.jsonl`` is written as the run goes on; the rest follows from it when it is over: ``verdict.json``,
+``sequence.mmd``, ``state/<node>.json``, and ``report.html`` of a run that did not pass. ``env.json`` says
+under what it was played. A link ``latest`` beside it points at the newest.
 """
 
 from __future__ import annotations
@@ -8,12 +10,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from twopc.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sim.report.history import Record
 
 ROOT = Path(".twopc/runs")
 
@@ -26,8 +31,13 @@ class RunFiles:
         self.history: TextIO = (directory / "history.jsonl").open("w", encoding="utf-8")
 
     @classmethod
-    def create(cls, name: str, root: Path | None = None) -> Self:
+    def create(cls, name: str, root: Path | None = None, *, seed: int = 0) -> Self:
         """A directory that no other run has.
+
+        Args:
+            name: the scenario's.
+            root: where runs are written; `ROOT` without it.
+            seed: that of the run; it is part of the directory's name.
 
         Raises:
             ConfigurationError: it cannot be made.
@@ -36,7 +46,7 @@ class RunFiles:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
         try:
             above.mkdir(parents=True, exist_ok=True)
-            directory = _make_one(above, stamp)
+            directory = _make_one(above, f"{stamp}-{seed}")
             _point(above / "latest", directory.name)
             return cls(directory)
         except OSError as error:
@@ -46,8 +56,33 @@ class RunFiles:
 
     def write_verdict(self, verdict: Mapping[str, Any]) -> None:
         """Put the verdict beside the history."""
-        text = json.dumps(verdict, indent=2, ensure_ascii=False)
-        (self.directory / "verdict.json").write_text(text + "\n", encoding="utf-8")
+        _write_json(self.directory / "verdict.json", verdict)
+
+    def write_environment(self, facts: Mapping[str, Any]) -> None:
+        """Write down versions, settings and everything that was drawn: what it takes to play it again."""
+        _write_json(self.directory / "env.json", facts)
+
+    def finish(self, records: Sequence[Record], *, html: bool = False) -> Mapping[str, Any]:
+        """Write everything that follows from the history, and return the verdict.
+
+        Args:
+            records: the whole history.
+            html: the page too if the run has passed; else only of one that has not.
+        """
+        from sim.report.forms import DOCUMENTS, final_states, first_diagram
+        from sim.report.verdict import verdict
+
+        told = verdict(records)
+        self.write_verdict(told)
+        (self.directory / "sequence.mmd").write_text(first_diagram(records), encoding="utf-8")
+        states = self.directory / "state"
+        states.mkdir(exist_ok=True)
+        for node, orders in final_states(records).items():
+            _write_json(states / f"{node}.json", orders)
+        if html or told["verdict"] != "pass":
+            page = DOCUMENTS["html"](records)
+            (self.directory / "report.html").write_text(page, encoding="utf-8")
+        return told
 
     def __enter__(self) -> Self:
         return self
@@ -56,11 +91,16 @@ class RunFiles:
         self.history.close()
 
 
-def _make_one(above: Path, stamp: str) -> Path:
-    """The first ``<stamp>-<n>`` that is not there yet: several runs may begin in one second."""
+def _write_json(path: Path, value: Any) -> None:
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def _make_one(above: Path, name: str) -> Path:
+    """The first of `name`, `name`.2, `name`.3 … that is not there: several runs may begin in one second."""
     number = 1
     while True:
-        directory = above / f"{stamp}-{number}"
+        directory = above / (name if number == 1 else f"{name}.{number}")
         try:
             directory.mkdir()
         except FileExistsError:

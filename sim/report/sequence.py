@@ -14,9 +14,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.report.history import ENDS, Record
-from sim.report.played import Played, Step, steps, took_effect_at
+from sim.report.played import Played, Step, echoes, steps, took_effect_at
 from sim.report.timeline import DELIVERIES
-from sim.report.words import WORDS, because, call_text, done_text, holder, refusal, style_of
+from sim.report.words import (
+    HAPPENINGS,
+    WORDS,
+    because,
+    call_text,
+    done_text,
+    happening,
+    happening_style,
+    holder,
+    notices,
+    refusal,
+    style_of,
+)
 
 #: Of more items than these only a window is drawn, around what went wrong.
 ITEMS_MAX = 60
@@ -101,7 +113,7 @@ def _participants(order: Played) -> Iterator[tuple[str, str]]:
 
 def _agent_lanes(order: Played) -> dict[str, str]:
     """Where deliveries to each Subscriber arrive: beside its first session, or in a lane of its own."""
-    reached = [record.node for record in order.records if record.kind in DELIVERIES]
+    reached = [record.node for record in order.records if record.kind in DELIVERIES | {"paused"}]
     first = {node: name for name, node in reversed(order.sessions.items())}
     return {node: first.get(node, _lane(node)) for node in reached}
 
@@ -129,11 +141,13 @@ class _Telling:
         self._publisher = _lane(order.publisher)
         self._agent_lanes = _agent_lanes(order)
         self._nodes_of = took_effect_at(order.records)
+        self._echoes = echoes(order.records)
         self._steps = {step.invoked.seq: step for step in steps(order.records)}
         self._running: dict[str, Step] = {}
         self._held: set[str] = set()
         """Sessions whose step will go to the Publisher, but waits at its own node first."""
-        self._start_us = next((step.invoked.t_us for step in self._steps.values()), 0)
+        told = HAPPENINGS | {"invoke"}
+        self._start_us = next((each.t_us for each in order.records if each.kind in told), 0)
 
     def items(self) -> Iterator[Item]:
         for record in self._order.records:
@@ -149,6 +163,10 @@ class _Telling:
 
     def _delivered(self, record: Record) -> Iterator[Item]:
         """What the distribution agents bring from the Publisher to a Subscriber."""
+        if record.kind in HAPPENINGS:
+            over = self._lane_of(record.node)
+            text, style = happening(record), happening_style(record)
+            yield Note(t_us=self._at(record), over=over, text=text, style=style)
         if record.kind not in DELIVERIES:
             return
         lane = self._agent_lanes[record.node]
@@ -157,14 +175,23 @@ class _Telling:
             text = "agent: its own is not sent back"
             yield Note(t_us=self._at(record), over=lane, text=text, style="faint")
         else:
+            echo = record.seq in self._echoes
+            brings = "leaves out" if record.kind == "skip" else "brings back" if echo else "brings"
             yield Message(
                 t_us=self._at(record),
                 source=self._publisher,
                 target=lane,
-                text=f"agent {'leaves out' if record.kind == 'skip' else 'brings'}: {commands}",
-                style="bad" if record.kind == "skip" else "",
+                text=f"agent {brings}: {commands}",
+                style="bad" if record.kind == "skip" or echo else "",
                 lost=record.kind == "skip",
             )
+
+    def _lane_of(self, node: str) -> str:
+        """The lane beside which something about a node stands."""
+        if node in ("", self._order.publisher):
+            return self._publisher
+        at = (name for name, where in self._order.sessions.items() if where == node)
+        return self._agent_lanes.get(node) or next(at, self._publisher)
 
     def _sent(self, step: Step) -> Iterator[Item]:
         """What is sent; a step that stays at its node and ends at once is one note, by its end."""
@@ -228,6 +255,8 @@ class _Telling:
                 yield self._note(record, edge, "faint")
         elif record.kind == "stuck":
             yield self._note(record, f"✗ stuck: {record.message}", "bad")
+        elif record.kind == "notice":
+            yield self._note(record, f"» {notices(record)}", "note")
         elif record.kind == "info":
             yield self._note(record, f"{record.step} {record.message}".strip(), "faint")
 

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, TextIO, cast
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from sim.report.diagram import Line
+
 #: Columns where there is no terminal that has a width.
 WIDTH = 100
+#: Columns of an order's name; what is said of it stands behind them.
+_NAME_MIN = 24
 
 
 class _Trimmed(io.TextIOBase):
@@ -53,12 +57,15 @@ def console(file: TextIO | None = None, *, width: int | None = None) -> Console:
     return Console(file=trimmed, width=width, highlight=False, color_system=None)
 
 
-def head(out: Console, path: str, about: str, nodes: Sequence[str]) -> None:
-    """The first lines: which file, and what it shows."""
+def head(
+    out: Console, path: str, about: str, nodes: Sequence[str], seed: int | None = None
+) -> None:
+    """The first lines: which file, and what it shows; the seed if there is one to be told."""
     from rich.padding import Padding
     from rich.text import Text
 
     what = f"1 Publisher, {_counted(len(nodes) - 1, 'Subscriber')}"
+    what += f" · seed {seed}" if seed is not None else ""
     out.print(Text.assemble((path, "bold"), (f"  {what}", "dim")), soft_wrap=True)
     if about:
         out.print(Padding(Text(" ".join(about.split())), (0, 0, 0, 2)))
@@ -67,18 +74,79 @@ def head(out: Console, path: str, about: str, nodes: Sequence[str]) -> None:
 def order_line(
     out: Console, name: str, *, passed: bool, unknown: bool, notes: str, elapsed_us: int
 ) -> None:
-    """One order: its mark, name, what was remarkable, and how long it took."""
+    """One order: its mark, name, what was remarkable, and how long it took.
+
+    Beside a long name there may be no room for what was remarkable: then it stands below.
+    """
     from rich.table import Table
     from rich.text import Text
 
     mark, style = ("✓", "green") if passed else ("?", "yellow") if unknown else ("✗", "bold red")
+    took = f"{elapsed_us / 1000:.0f} ms"
+    room = out.width - 3 - max(len(name), _NAME_MIN) - len(took) - 3
+    below = len(name) > _NAME_MIN and len(notes) > room
     line = Table.grid(padding=(0, 1), expand=True)
     line.add_column(width=3, justify="right")
-    line.add_column(min_width=24)
+    line.add_column(min_width=_NAME_MIN)
     line.add_column(ratio=1, style="dim")
     line.add_column(justify="right", style="dim", no_wrap=True)
-    line.add_row(Text(mark, style=style), Text(name), Text(notes), f"{elapsed_us / 1000:.0f} ms")
+    line.add_row(Text(mark, style=style), Text(name), Text("" if below else notes), took)
     out.print(line)
+    if below:
+        remark(out, notes)
+
+
+def failure_story(out: Console, because: str, however: str) -> None:
+    """Why it came otherwise, and what speaks against that; an empty one is left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(width=11, justify="right", style="dim")
+    grid.add_column()
+    for word, text in (("because", because), ("however", however)):
+        if text:
+            grid.add_row(word, Text(text))
+    if because or however:
+        out.print(grid)
+
+
+def also_failed(out: Console, name: str, message: str, command: str) -> None:
+    """Another order of the same name that failed, in short."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    told = Text.assemble(("✗ ", "bold red"), f"{name}: {message}")
+    out.print(Padding(told, (0, 0, 0, 4)))
+    if command:
+        out.print(Text(f"      again:  {command}", style="dim"), soft_wrap=True)
+
+
+def difference(out: Console, text: str) -> None:
+    """Where an order that was repeated went another way."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    if text:
+        out.print(Padding(Text(text), (0, 0, 0, 4)))
+
+
+def picture(out: Console, lines: Sequence[Line]) -> None:
+    """A sequence diagram, or a part of one."""
+    from rich.text import Text
+
+    from sim.report.timeline import STYLES
+
+    for line in lines:
+        out.print(Text(f"    {line.text}", style=STYLES[line.style]), soft_wrap=True)
+
+
+def table(out: Console, lines: Sequence[str]) -> None:
+    """A load's figures, in columns as they are."""
+    from rich.text import Text
+
+    for line in lines:
+        out.print(Text(f"    {line}"), soft_wrap=True)
 
 
 def remark(out: Console, text: str) -> None:
@@ -98,7 +166,8 @@ def failure(out: Console, where: str, excerpt: Sequence[str], message: str) -> N
     out.print(Text.assemble("    ", (where, "bold")), soft_wrap=True)  # to be clicked on
     for line in excerpt:
         out.print(Text(f"  {line}"), soft_wrap=True)
-    out.print(Padding(Text(message, style="red"), (0, 0, 0, 4)))
+    if message:
+        out.print(Padding(Text(message, style="red"), (0, 0, 0, 4)))
 
 
 def again(out: Console, command: str, directory: str = "") -> None:
@@ -107,17 +176,20 @@ def again(out: Console, command: str, directory: str = "") -> None:
 
     out.print(Text(f"    again:  {command}"), soft_wrap=True)
     if directory:
-        out.print(Text(f"    files:  {directory}/  (history.jsonl verdict.json)"), soft_wrap=True)
-        out.print(Text(f"    page:   twopc report {directory} --html"), soft_wrap=True)
+        files = "history.jsonl report.html sequence.mmd"
+        out.print(Text(f"    files:  {directory}/  ({files})"), soft_wrap=True)
 
 
-def total(out: Console, *, passed: int, failed: int, elapsed_s: float, invariants: str) -> None:
-    """The last line."""
+def total(
+    out: Console, *, passed: int, failed: int, unknown: int = 0, elapsed_s: float, invariants: str
+) -> None:
+    """The last line; what is neither passed nor failed is in doubt, or came out in several ways."""
     from rich.text import Text
 
-    parts = [f"{_counted(passed, 'order')} passed"] if passed or not failed else []
+    parts = [f"{_counted(passed, 'order')} passed"] if passed or not (failed or unknown) else []
     parts += [f"{_counted(failed, 'order')} failed"] if failed else []
-    style = "bold red" if failed else "bold green"
+    parts += [f"{_counted(unknown, 'order')} inconclusive"] if unknown else []
+    style = "bold red" if failed else "bold yellow" if unknown else "bold green"
     out.print(
         Text.assemble(
             (", ".join(parts), style), f" in {elapsed_s:.2f} s · invariants: {invariants}"

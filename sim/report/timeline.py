@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sim.report.history import ENDS, Record
-from sim.report.played import took_effect_at
+from sim.report.played import echoes, took_effect_at
 from sim.report.words import (
+    HAPPENINGS,
     WORDS,
     because,
     call_text,
     done_text,
+    happening,
+    happening_style,
     holder,
+    notices,
     refusal,
     row_text,
     style_of,
@@ -74,7 +78,8 @@ def timeline(records: Sequence[Record]) -> Timeline:
 def _is_of_agents(record: Record) -> bool:
     """Something that agents did; that they found nothing to do is not worth a line."""
     failed = record.kind in ENDS - {"ok"} or record.kind == "blocked"
-    return not record.session and (record.kind in DELIVERIES or (bool(record.step) and failed))
+    told = record.kind in DELIVERIES | HAPPENINGS
+    return not record.session and (told or (bool(record.step) and failed))
 
 
 class _Drawing:
@@ -84,14 +89,14 @@ class _Drawing:
             for record in records
             if (record.session and record.kind != "outcome") or _is_of_agents(record)
         ]
-        started = (record.t_us for record in self._records if record.kind == "invoke")
-        self._start_us = next(started, 0)
+        self._start_us = self._records[0].t_us if self._records else 0
         self._names = {
             (record.session, record.step): record.sql if record.sql in WORDS else record.step
             for record in records
             if record.kind == "invoke"
         }
         self._nodes_of = took_effect_at(records)
+        self._echoes = echoes(records)
 
     def entries(self) -> Iterator[Entry]:
         skip = -1
@@ -115,7 +120,10 @@ class _Drawing:
         """What an agent brought, passed over, left out, or stopped at."""
         data = record.data or {}
         commands = "; ".join(data.get("commands", ())) or "nothing for it"
-        if record.kind == "deliver":
+        if record.seq in self._echoes:
+            yield self._entry(record, f"✗ → {record.node}: {commands}", "bad")
+            yield self._more(record, "its own, sent back: an echo", "faint")
+        elif record.kind == "deliver":
             yield self._entry(record, f"→ {record.node}: {commands}")
             yield self._more(record, f"from {data.get('origin')}", "faint")
         elif record.kind == "suppress":
@@ -123,6 +131,8 @@ class _Drawing:
         elif record.kind == "skip":
             yield self._entry(record, f"✗ {record.node}: left out: {commands}", "bad")
             yield self._more(record, record.message, "faint")
+        elif record.kind in HAPPENINGS:
+            yield self._entry(record, happening(record), happening_style(record))
         elif record.kind == "blocked":
             yield self._entry(record, f"⧗ waits for {holder(record.wait or {})}", "wait")
         else:
@@ -168,6 +178,10 @@ class _Drawing:
                 yield self._more(record, edge, "faint")
         elif record.kind == "stuck":
             yield self._entry(record, f"✗ stuck: {record.message}", "bad")
+        elif record.kind == "infeasible":
+            yield self._entry(record, f"– not playable: {record.message}", "faint")
+        elif record.kind == "notice":
+            yield self._entry(record, f"» {notices(record)}", "note")
         elif record.kind == "info":
             yield self._entry(record, f"{record.step} {record.message}".strip(), "faint")
 

@@ -1,8 +1,6 @@
-"""The verdict of a run, from its history alone.
+"""The verdict of a run, from its history alone: those of its orders put together.
 
-Whoever plays an order writes how it was judged (a record of kind ``verdict``); here those records are
-put together. What an order was expected to do is not known here. A history that breaks off has orders
-without a verdict: nobody knows about them, and so it is said.
+Orders that were generated from one name, its cells and its repeats are judged together too, as a group.
 """
 
 from __future__ import annotations
@@ -10,56 +8,45 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sim.report.history import Record, by_order
+from sim.report.groups import groups
+from sim.report.history import Record
+from sim.report.judged import EXIT_CODES, Verdict, order_verdict, word, worst
+
+__all__ = [
+    "EXIT_CODES",
+    "SCHEMA",
+    "Verdict",
+    "assemble",
+    "order_verdict",
+    "verdict",
+    "word",
+    "worst",
+]
 
 #: Changes when a reader of the previous version could misread a verdict.
 SCHEMA = 1
-#: What can be wrong with an order or a run, the worst first, and the exit code for it. ``unfinished``:
-#: the history breaks off.
-EXIT_CODES: Mapping[str, int] = {"safety": 1, "liveness": 6, "unfinished": 3, "unknown": 3, "": 0}
-_WORDS = {"": "pass", "unknown": "unknown", "unfinished": "unknown"}
-
-Verdict = dict[str, Any]
-
-
-def word(kind: str) -> str:
-    """``pass``, ``fail`` or ``unknown``, for a kind of failure."""
-    return _WORDS.get(kind, "fail")
-
-
-def worst(kinds: Sequence[str]) -> str:
-    """The worst of several kinds of failure; empty if there is none."""
-    return min(kinds, key=list(EXIT_CODES).index, default="")
 
 
 def verdict(records: Sequence[Record]) -> Verdict:
     """What stands in ``verdict.json``."""
     header = records[0].data or {} if records else {}
-    return assemble(header, [order_verdict(of) for _, of in by_order(records)])
+    every = groups(records)
+    orders = sorted(
+        (order for group in every for order in group.orders), key=lambda each: each.records[0].seq
+    )
+    return assemble(
+        header, [order.verdict for order in orders], [group.verdict() for group in every]
+    )
 
 
-def order_verdict(records: Sequence[Record]) -> Verdict:
-    """The part about one order, of its records."""
-    for record in reversed(records):
-        if record.kind == "verdict":
-            return dict(record.data or {})
-    playing = [record.t_us for record in records if record.session]
-    return {
-        "name": records[0].order,
-        "verdict": word("unfinished"),
-        "kind": "unfinished",
-        "elapsed_ms": (playing[-1] - playing[0]) / 1000 if playing else 0.0,
-        "notes": [],
-        "failures": [{"message": "the history ends before its verdict", "kind": "unfinished"}],
-        "repro": None,
-    }
-
-
-def assemble(header: Mapping[str, Any], orders: Sequence[Verdict]) -> Verdict:
-    """The verdict of a run, of what its header says and what became of each order."""
+def assemble(
+    header: Mapping[str, Any], orders: Sequence[Verdict], groups: Sequence[Verdict] = ()
+) -> Verdict:
+    """The verdict of a run, of what its header says and what became of each order and group."""
     failed = [order for order in orders if order["kind"]]
-    kind = worst([order["kind"] or "" for order in orders])
-    return {
+    wrong = [{"message": each["notes"], "kind": each["kind"]} for each in groups if each["kind"]]
+    kind = worst([each["kind"] or "" for each in (*orders, *groups)])
+    told: Verdict = {
         "schema": SCHEMA,
         "scenario": header.get("scenario", ""),
         "file": header.get("file", ""),
@@ -73,6 +60,11 @@ def assemble(header: Mapping[str, Any], orders: Sequence[Verdict]) -> Verdict:
             "failed": len(failed),
         },
         "orders": list(orders),
-        "first_failure": failed[0]["failures"][0] if failed else None,
+        "first_failure": failed[0]["failures"][0] if failed else next(iter(wrong), None),
         "repro": failed[0]["repro"] if failed else None,
     }
+    if groups:
+        told["groups"] = list(groups)
+    if "seed" in header:
+        told["seed"] = header["seed"]
+    return told

@@ -105,15 +105,45 @@ def because(record: Record) -> str:
     return sentences.get(kind, record.message)
 
 
+#: What happens to a node or an agent rather than to a session.
+HAPPENINGS = frozenset({"outage", "paused", "fault"})
+
+
+def happening(record: Record) -> str:
+    """What has happened to a node or an agent, with a sign if it is for the worse."""
+    data = record.data or {}
+    if record.kind == "outage":
+        return f"✗ {record.node} refuses everybody" if data.get("on") else f"{record.node} is back"
+    if record.kind == "paused":
+        return f"the agent of {record.node} {'rests' if data.get('on') else 'works again'}"
+    return f"✗ fault {data.get('id', '')} at {data.get('at') or record.message}".replace("  ", " ")
+
+
+def happening_style(record: Record) -> str:
+    """How it is to be read."""
+    return "bad" if happening(record).startswith("✗") else "note"
+
+
+def notices(record: Record) -> str:
+    """``2 notices``, or what they said."""
+    count = int((record.data or {}).get("count") or 1)
+    return record.message or _counted(count, "notice")
+
+
 def holder(wait: Mapping[str, Any]) -> str:
     """For whom somebody waits, and where."""
     who = str(wait.get("session") or "")
     step = f" ({wait['step']})" if wait.get("step") else ""
     if not who:
-        who = f"branch {wait['gid']}" if wait.get("gid") else f"process {wait.get('pid')}"
+        who = f"branch {wait['gid']}" if wait.get("gid") else nameless(wait)
     elif wait.get("gid"):
         step += ", prepared"
     return f"{who}{step} at {wait.get('node')}"
+
+
+def nameless(wait: Mapping[str, Any]) -> str:
+    """Whom somebody waits for who is no session and no branch: a process, or what its lock tells."""
+    return f"process {wait['pid']}" if wait.get("pid") else str(wait.get("lock") or "something")
 
 
 def _article(facts: Mapping[str, Any]) -> str:

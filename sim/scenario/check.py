@@ -1,24 +1,28 @@
 """From a file to a scenario that can be played, or to all that is wrong with it.
 
-Three passes over one document: YAML (`text`), shapes (`model`), and meaning (`meaning`). Each notes
-its problems with their places. Where a shape is wrong a hole is left and the rest is examined, so
-that all is said at once. Nothing here knows how a scenario is played.
+Passes over one document: YAML (`text`), what it takes from other files (`sources`), shapes (`model`),
+meaning (`meaning`), and the last two again for each cell of a matrix (`matrix`). Each notes its problems
+with their places. Where a shape is wrong a hole is left and the rest is examined, so that all is said at
+once. Nothing here knows how a scenario is played.
 """
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from sim.scenario import text
+from sim.scenario import matrix, sources, text
+from sim.scenario.expect_meaning import check_cells
 from sim.scenario.meaning import check_meaning
 from sim.scenario.model import Scenario
 from sim.scenario.parts import HOLE, kind_of
-from sim.scenario.text import Document, listed, suggestion
+from sim.scenario.text import Document, Map, Mark, listed, suggestion
+from sim.scenario.words import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,37 +31,106 @@ class Loaded:
 
     document: Document
     scenario: Scenario
+    """Without the values of a matrix."""
+    cells: tuple[tuple[Cell, Scenario], ...]
+    """Each combination of a matrix with its scenario; without a matrix the scenario itself."""
 
 
 def load(path: str | Path) -> Loaded:
-    """The scenario in a file.
+    """The scenario in a file: of ``-`` in standard input, of ``*.spec`` the one that a spec stands for.
 
     Raises:
         ScenarioError: it cannot be read or played; the message holds every mistake with its place.
     """
-    document, scenario = examine(path)
-    document.raise_errors()
-    assert scenario is not None, "a document without errors has its scenario"
-    return Loaded(document=document, scenario=scenario)
-
-
-def examine(path: str | Path) -> tuple[Document, Scenario | None]:
-    """The file with all problems found in it, and its scenario if its shapes are right.
-
-    Raises:
-        ScenarioError: the file cannot be read.
-    """
-    document = text.read(path)
-    return document, _scenario(document)
+    return _without_errors(*examine(path))
 
 
 def parse(source: str, path: str = "scenario") -> Loaded:
     """As `load`, of text."""
     document = text.parse(source, path)
-    scenario = _scenario(document)
+    return _without_errors(document, _loaded(document))
+
+
+def from_document(document: Document) -> Loaded:
+    """As `load`, of values that somebody else has read."""
+    return _without_errors(document, _loaded(document))
+
+
+def examine(path: str | Path) -> tuple[Document, Loaded | None]:
+    """The file with all problems found in it, and what can be played if its shapes are right.
+
+    Raises:
+        ScenarioError: the file cannot be read.
+    """
+    document = _spec(path) if Path(path).suffix == ".spec" else text.read(path)
+    return document, _loaded(document)
+
+
+def _spec(path: str | Path) -> Document:
+    from sim.scenario.spec import convert  # most files are none
+
+    return convert.document(text.content(path), str(path))
+
+
+def _without_errors(document: Document, loaded: Loaded | None) -> Loaded:
     document.raise_errors()
-    assert scenario is not None, "a document without errors has its scenario"
-    return Loaded(document=document, scenario=scenario)
+    assert loaded is not None, "a document without errors has its scenario"
+    return loaded
+
+
+def _loaded(document: Document) -> Loaded | None:
+    sources.resolve(document)
+    if document.root is None:
+        return None
+    scenario = _scenario(document)
+    _needed(document)
+    cells = _cells(document, scenario)
+    if scenario is None:
+        return None
+    return Loaded(document=document, scenario=scenario, cells=cells)
+
+
+def _cells(document: Document, scenario: Scenario | None) -> tuple[tuple[Cell, Scenario], ...]:
+    """Each cell with its scenario; what is wrong in a cell only is noted with its name."""
+    assert document.root is not None
+    if "matrix" not in document.root:
+        if scenario is None:
+            return ()
+        check_cells(document, scenario, ())
+        return ((Cell(), scenario),)
+    of_matrix = matrix.places(document)
+    known = list(document.problems)
+    found, said = [], set[tuple[Mark, str]]()
+    cells = matrix.cells(document)
+    if scenario is not None and cells[0][0].values:
+        check_cells(document, scenario, [cell for cell, _ in cells])
+    for cell, root in cells:
+        inner = dataclasses.replace(document, root=root, problems=list(known))
+        here = _scenario(inner)
+        if here is not None:
+            found.append((cell, here))
+        for problem in inner.problems[len(known) :]:
+            if (problem.mark, problem.message) in said:
+                continue
+            said.add((problem.mark, problem.message))
+            where = "" if problem.mark in of_matrix else f" (in cell '{cell.label}')"
+            document.note(dataclasses.replace(problem, message=problem.message + where))
+    return tuple(found)
+
+
+def _needed(document: Document) -> None:
+    """Note which keys are missing that only some files may leave out."""
+    root = document.root
+    if root is None:
+        return
+    topology = root.get("topology")
+    without_copies = isinstance(topology, Map) and topology.get("subscribers") == []
+    needed = [] if without_copies else ["tables"]
+    if "workload" not in root:
+        needed += ["sessions", "orders"]
+    for key in needed:
+        if key not in root:
+            document.missing((), key)
 
 
 def _scenario(document: Document) -> Scenario | None:
@@ -71,16 +144,28 @@ def _scenario(document: Document) -> Scenario | None:
                 if error["input"] is not HOLE:
                     _note(document, dict(error))
                 if values is not None:
-                    values = _dig(values, _path(error["loc"]))
+                    values = _dig(values, _path(values, error["loc"]))
         else:
-            check_meaning(document, scenario)
+            if not document.partial:
+                check_meaning(document, scenario)
             return scenario
     return None
 
 
-def _path(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """Where an error lies; pydantic marks what is wrong with a key by one part more."""
-    return loc[:-1] if loc and loc[-1] == "[key]" else loc
+def _path(values: Any, loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Where in the file an error lies.
+
+    Pydantic marks what is wrong with a key by one part more, and counts where a single value stands
+    without a list.
+    """
+    found: list[str | int] = []
+    here = values
+    for part in loc[:-1] if loc and loc[-1] == "[key]" else loc:
+        if isinstance(part, int) and here is not None and not isinstance(here, list):
+            continue
+        found.append(part)
+        here = here[part] if _holds(here, part) else None
+    return tuple(found)
 
 
 def _dig(values: Any, path: tuple[str | int, ...]) -> Any:
@@ -113,16 +198,13 @@ def _with_hole(value: Any, path: tuple[str | int, ...]) -> Any:
 
 def _note(document: Document, error: dict[str, Any]) -> None:
     """Add one of pydantic's errors, in our words and at its place."""
-    path = _path(error["loc"])
-    missing = error["type"] == "missing"
-    about = path[:-1] if missing else path
-    said = [problem.message for problem in document.inside(about)]
-    if any("not supported yet" in message or "is refused" in message for message in said):
-        return  # that is why something else is missing
-    if missing and not any(f"did you mean '{path[-1]}'?" in message for message in said):
-        document.error(document.mark(about, key=True), f"key '{path[-1]}' is missing")
-    elif not missing:
-        document.error(document.mark(path, key=path != error["loc"]), _in_words(error))
+    path = _path(document.root, error["loc"])
+    if error["type"] == "missing":
+        document.missing(path[:-1], str(path[-1]))
+        return
+    said = [problem.message for problem in document.inside(path)]
+    if not any("is refused" in message for message in said):
+        document.error(document.mark(path, key=error["loc"][-1:] == ("[key]",)), _in_words(error))
 
 
 def _in_words(error: dict[str, Any]) -> str:
@@ -141,13 +223,22 @@ def _in_words(error: dict[str, Any]) -> str:
     if expected is None:
         return f"{error['msg']}"
     said = f"'{value}'" if isinstance(value, str) else kind_of(value)
-    return f"expected {expected}, not {said}"
+    return f"expected {expected}, not {said}{_as_list(value) if expected == 'a list' else ''}"
+
+
+def _as_list(value: object) -> str:
+    """How a list of `value` would be written."""
+    if isinstance(value, dict):
+        return "; each of its items begins with '- '"
+    return f"; write [{value}]" if isinstance(value, str) and "," not in value else ""
 
 
 def _not_one_of(expected: str, value: object) -> str:
     words = [word.strip().strip("'") for word in expected.replace(" or ", ",").split(",")]
     if not isinstance(value, str):
-        return f"expected {listed(words)}, not {kind_of(value)}"
+        return f"expected {listed(words).replace(' and ', ' or ')}, not {kind_of(value)}"
+    if len(words) == 1 and words != ["1"]:
+        return f"expected {words[0]}, not '{value}'"
     if words == ["1"]:
         return f"format {value} is not known; this program reads 'twopc: 1'"
     return f"'{value}' is not one of {listed(words)}{suggestion(value, words)}"

@@ -21,6 +21,12 @@ from twopc.errors import ConflictError, DeadlockError, InDoubtError, Transaction
 #: What an order's `{rollback: session}` and `{sync: node}` play.
 ROLLBACK = Step.model_construct(action="rollback")
 SYNC = Step.model_construct(action="sync")
+#: How a plain session's transaction has ended, by the tag of the last statement; otherwise it is committed.
+_OUTCOMES = {
+    "ROLLBACK": "rolled back",
+    "ROLLBACK PREPARED": "rolled back",
+    "PREPARE TRANSACTION": "in doubt",
+}
 
 
 class _NotSavedError(Exception):
@@ -35,6 +41,8 @@ class Play:
     step: Step
     subscribers: tuple[str, ...] = ()
     """Whom a sync is for; none: its session's own node."""
+    instead: str = ""
+    """Why there is nothing to do, if there is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +61,18 @@ class Lane:
     """A session and where it stands."""
 
     def __init__(
-        self, name: str, node: str, level: str, session: StageSession, ends: asyncio.Queue[Ended]
+        self,
+        name: str,
+        node: str,
+        level: str,
+        session: StageSession,
+        ends: asyncio.Queue[Ended],
+        *,
+        plain: bool = False,
     ) -> None:
         self.name = name
+        self.plain = plain
+        """No coordinator, and no care: what is sent is sent as it stands."""
         self.node = node
         self.session = session
         self.running: Play | None = None
@@ -76,7 +93,11 @@ class Lane:
         """Of its last transaction: committed, rolled back or in doubt."""
         self.locking = ""
         """The last step of its open transaction that can hold locks."""
+        self.noticed = 0
+        """How many notices had come when its running step, or its last one, began."""
         self._level = level
+        self._role = ""
+        """In which its open transaction works now; empty: the application's own."""
         self._saved: dict[str, Any] = {}
         self._ends = ends
         self._inbox: asyncio.Queue[Play | None] = asyncio.Queue()
@@ -91,7 +112,9 @@ class Lane:
         """Play a step now; the session is free."""
         assert self.running is None, self.running
         self.running = play
-        if any(sqltext.takes_locks(text) for text in play.step.statements):
+        self.noticed = self.session.notices
+        texts = play.step.statements if play.step.script is None else (play.step.script,)
+        if any(sqltext.takes_locks(text) for text in texts):
             self.locking = play.name
         self._inbox.put_nowait(play)
 
@@ -118,9 +141,13 @@ class Lane:
         step = play.step
         if step.explain is not None:
             return "explain", {"message": step.explain.strip()}
+        if play.instead or step.pause or step.resume:
+            return "ok", {"message": play.instead, "tag": (step.action or "agent").upper()}
         try:
+            if self.plain and step.action not in ("sync", "reinitialise"):
+                return await self._play_plainly(step)
             if step.action == "begin":
-                return await self._begin()
+                return await self._begin(step.role or "")
             if step.action == "commit":
                 return await self._commit()
             if step.action == "rollback":
@@ -143,9 +170,37 @@ class Lane:
         except TransactionError as error:
             return self._refuse(play.name, error)
 
-    async def _begin(self) -> tuple[str, dict[str, Any]]:
-        await self.session.begin(self._level)
-        self.open, self.refused = True, ""
+    async def _play_plainly(self, step: Step) -> tuple[str, dict[str, Any]]:
+        """Send it and look what has become of the session's transaction."""
+        before, result = self.open, Result(rows=None, rowcount=-1, tag="")
+        try:
+            if step.action == "begin":
+                await self.session.begin(self._level, step.role or "")
+                result = Result(rows=None, rowcount=-1, tag="BEGIN")
+            elif step.action is not None or step.script is not None:
+                result = await self.session.script(step.script or step.action or "")
+            if step.statements:
+                await self._work_as(step.role or "")
+            for text in step.statements:
+                result = await self.session.execute(text, {**self._saved, **step.values})
+        except TransactionError:
+            self.open = self.session.is_open
+            if not self.open:
+                self._finished("rolled back")
+            raise
+        self.open = self.session.is_open
+        fields = _returned(result)
+        if not self.open:
+            self._finished(_OUTCOMES.get(result.tag, "committed"))
+            if self.outcome == "committed":
+                fields["data"] = {"committed": True}
+        refused = step.action == "commit" and before and result.tag == "ROLLBACK"
+        self._save(step, result)
+        return ("rolled_back" if refused else "ok"), fields
+
+    async def _begin(self, role: str = "") -> tuple[str, dict[str, Any]]:
+        await self.session.begin(self._level, role)
+        self.open, self.refused, self._role = True, "", role
         return "ok", {"gid": self.session.gid, "tag": "BEGIN"}
 
     async def _commit(self) -> tuple[str, dict[str, Any]]:
@@ -153,6 +208,9 @@ class Lane:
             at = self.refused
             await self._rollback()
             return "rolled_back", {"gid": self.session.gid, "message": f"refused at {at}"}
+        if not self.open:  # it could not be begun
+            self._finished("rolled back")
+            return "rolled_back", {"message": "nothing is open"}
         gid = self.session.gid
         try:
             await self.session.commit()
@@ -172,17 +230,19 @@ class Lane:
 
     def _finished(self, outcome: str) -> None:
         self.open, self.refused, self.locking, self.outcome = False, "", "", outcome
+        self._role = self._role if self.plain else ""
 
     async def _execute(self, step: Step) -> tuple[str, dict[str, Any]]:
         if self.refused and not sqltext.returns_to_savepoint(step.statements[0]):
             return "skipped", {"message": f"its transaction was refused at {self.refused}"}
         alone = not self.open
         if alone:
-            await self._begin()
+            await self._begin(step.role or "")
         result = Result(rows=None, rowcount=-1, tag="")
         try:
+            await self._work_as(step.role or "")
             for text in step.statements:
-                result = await self.session.execute(text, {**step.params, **self._saved})
+                result = await self.session.execute(text, {**self._saved, **step.values})
         except TransactionError:
             if alone:
                 await self._rollback()
@@ -194,6 +254,13 @@ class Lane:
             fields["data"] = {"committed": True}
         self._save(step, result)
         return "ok", fields
+
+    async def _work_as(self, role: str) -> None:
+        """A transaction's role is that of each of its steps; a plain session has one besides."""
+        if role != self._role or (self.plain and role):  # it may have been rolled back
+            quoted = '"' + role.replace('"', '""') + '"' if role else "none"
+            await self.session.execute(f"set {'' if self.plain else 'local '}role {quoted}", {})
+            self._role = role
 
     def _save(self, step: Step, result: Result) -> None:
         for name, column in step.save.items():

@@ -9,33 +9,53 @@ full language that cannot be played yet stands in `later` with the reason, and i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from sim.scenario.expectations import GENERATE, Expect
+from sim.scenario.expectations import Expect
+from sim.scenario.faults import Fault
+from sim.scenario.generated import Generate
 from sim.scenario.parts import (
     EVERY_NODE,
+    ONE_OR_MORE,
+    Agent,
+    Cell,
     DurationMs,
     Isolation,
     Name,
     NodeName,
-    NodeReference,
-    Parameter,
     Part,
-    Row,
+    Setting,
     Texts,
+    Whole,
+    Written,
     kind_of,
+    pattern,
     refuse,
 )
+from sim.scenario.steps import Session, Statements, Step
 from sim.scenario.tables import REPUBLISHING, Subscriber, Table
-from sim.scenario.text import Map, listed, suggestion
+from sim.scenario.twins import Twin
+from sim.scenario.workload import Threshold, Timing, Workload
 
-_PAUSE = "agents work at 'sync' only, so leave a Subscriber out: {sync: sub1}"
-_FAULTS = "it needs faults at protocol points"
-_MODEL = "it needs the model in virtual time"
+__all__ = [
+    "Generate",
+    "Order",
+    "OrderItem",
+    "Scenario",
+    "Session",
+    "Step",
+    "Timeouts",
+    "Topology",
+    "Twin",
+    "sync_name",
+]
+
+#: What an order's item may be besides a step's name.
+_ITEMS = ("rollback", "wait", "sync", "fault", "cut", "restore", "pause", "resume")
+_TWIN = "it stands under 'twin'"
 
 
 class Timeouts(Part):
@@ -55,18 +75,25 @@ class Topology(Part):
     """The nodes and how they work."""
 
     what = "a topology"
-    later = {"policy": "the Publisher's row always wins"}
-    refused = {"republishers": REPUBLISHING}
+    refused = {"republishers": REPUBLISHING, "policy": "the Publisher's row always wins"}
     publisher: NodeName
+    """Its name."""
     subscribers: tuple[NodeName, ...]
+    """Their names."""
     isolation: Isolation = {}
+    """A level for all sessions, or by node."""
     timeouts: Timeouts = Timeouts()
+    """Bounds, never pauses."""
     shipping: Literal["eager", "lazy"] = "eager"
+    """Changes go to the Publisher with each statement, or at commit."""
     commit: Literal["presumed_abort", "presumed_commit", "presumed_nothing", "last_agent"] = (
         "presumed_abort"
     )
+    """The variant of two-phase commit."""
     distribution: Literal["on request", "none"] = "on request"
     """Changes go to the other Subscribers at each `sync` and after the last step; or never."""
+    settings: dict[str, Setting] = {}
+    """PostgreSQL's settings at every node; such a scenario gets servers of its own."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -74,89 +101,11 @@ class Topology(Part):
         return (self.publisher, *self.subscribers)
 
 
-class Step(Part):
-    """One thing that a session does."""
-
-    what = "a step"
-    blank = {}
-    hidden = frozenset({"action"})
-    later = {
-        "call": 'write {sql: "call …"}',
-        "args": 'write {sql: "call …"}',
-        "pause": _PAUSE,
-        "resume": _PAUSE,
-        "fault": _FAULTS,
-        "as": "every session works as the application role",
-    }
-    action: Literal["begin", "commit", "rollback", "sync", "reinitialise"] | None = None
-    sql: str | None = None
-    lines: tuple[str, ...] | None = None
-    check: str | None = None
-    explain: str | None = None
-    params: dict[str, Parameter] = {}
-    save: dict[str, str] = {}
-    timeout_ms: DurationMs | None = Field(default=None, alias="timeout")
-    rows: tuple[Row, ...] | None = None
-
-    @classmethod
-    def spell_out(cls, value: Any) -> Any:
-        """One of the words that are whole steps."""
-        words = ("begin", "commit", "rollback", "sync", "reinitialise")
-        if value in words:
-            return {"action": value}
-        said = f"not '{value}'" if isinstance(value, str) else f"not {kind_of(value)}"
-        raise refuse(
-            f"a step is {', '.join(words)} or a mapping with sql, lines, check or explain, "
-            f"{said}{suggestion(str(value), words)}"
-        )
-
-    @model_validator(mode="after")
-    def _one_thing(self) -> Step:
-        if self.action is not None or self.hole:
-            return self
-        done = [
-            word for word in ("sql", "lines", "check", "explain") if getattr(self, word) is not None
-        ]
-        if len(done) != 1:
-            raise refuse(
-                f"a step does one thing, not {listed(done)}"
-                if done
-                else "a step needs one of sql, lines, check and explain"
-            )
-        if self.lines == ():
-            raise refuse("'lines' is empty")
-        if self.check is not None and self.rows is None:
-            raise refuse("a check needs 'rows': what its query must return")
-        return self
-
-    @property
-    def statements(self) -> tuple[str, ...]:
-        """The SQL texts that the step sends, in order."""
-        if self.lines is not None:
-            return self.lines
-        one = self.sql if self.sql is not None else self.check
-        return () if one is None else (one,)
-
-
-def _one_step(value: Any) -> Any:
-    if isinstance(value, Map) and len(value) == 1:
-        return value
-    raise refuse("a step is written as '- name: what it does', one name to a dash")
-
-
-class Session(Part):
-    """A client: where it is connected and what it does, in its own order."""
-
-    what = "a session"
-    later = {"as": "every session works as the application role"}
-    node: NodeReference
-    steps: tuple[Annotated[dict[Name, Step], BeforeValidator(_one_step)], ...]
-
-    @property
-    def named_steps(self) -> Iterator[tuple[str, Step]]:
-        """The steps with their names, in order."""
-        for each in self.steps:
-            yield from each.items()
+_WAIT = re.compile(r"\S+ (?:blocked|done|notices (?P<notices>[1-9]\d*))")
+_ITEMS_WRITTEN = (
+    "{rollback: session}, {sync: node}, {wait: step blocked}, {fault: id}, {cut: node}, "
+    "{restore: node}, {pause: agent node} and {resume: agent node}"
+)
 
 
 class OrderItem(Part):
@@ -165,12 +114,23 @@ class OrderItem(Part):
     what = "an order's item"
     blank = {}
     hidden = frozenset({"step"})
-    later = {"fault": _FAULTS}
     step: str | None = None
     rollback: str | None = None
-    wait: str | None = None
+    """The session whose open transaction is rolled back."""
+    wait: Annotated[str, pattern(_WAIT.pattern.replace("?P<notices>", ""))] | None = None
+    """``step blocked`` fails unless it is; ``step done`` and ``step notices 2`` wait until it is so."""
     sync: Texts | None = None
     """The Subscribers that are brought up to date."""
+    fault: str | None = None
+    """From here on the fault of this id is armed."""
+    cut: str | None = None
+    """The node that nobody reaches from here on."""
+    restore: str | None = None
+    """The node that is reached again."""
+    pause: Agent | None = None
+    """The Subscriber whose agent works no more."""
+    resume: Agent | None = None
+    """The Subscriber whose agent works again."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
@@ -178,22 +138,29 @@ class OrderItem(Part):
         if isinstance(value, str):
             return {"step": value}
         raise refuse(
-            "an order's item is a step's name, {rollback: session}, {sync: node} or "
-            f"{{wait: step blocked}}, not {kind_of(value)}"
+            f"an order's item is a step's name or one of {_ITEMS_WRITTEN}, not {kind_of(value)}"
         )
+
+    @classmethod
+    def short_schema(cls) -> tuple[dict[str, Any], ...]:
+        """A step's name."""
+        return ({"type": "string"},)
+
+    @classmethod
+    def rules(cls) -> dict[str, Any]:
+        """It does one thing."""
+        return {"minProperties": 1, "maxProperties": 1}
 
     @model_validator(mode="after")
     def _one_thing(self) -> OrderItem:
-        if self.hole:
+        if self.hole or self.holes:
             return self
-        given = (self.step, self.rollback, self.wait, self.sync)
-        if sum(each is not None for each in given) != 1:
+        if sum(getattr(self, each) is not None for each in ("step", *_ITEMS)) != 1:
+            raise refuse(f"an order's item is one of {_ITEMS_WRITTEN}")
+        if self.wait is not None and not re.fullmatch(_WAIT, self.wait):
             raise refuse(
-                "an order's item is {rollback: session}, {sync: node} or {wait: step blocked}"
-            )
-        if self.wait is not None and not re.fullmatch(r"\S+ (blocked|done)", self.wait):
-            raise refuse(
-                f"a wait is written {{wait: step blocked}} or {{wait: step done}}, not {{wait: {self.wait}}}"
+                "a wait is written {wait: step blocked}, {wait: step done} or "
+                f"{{wait: step notices 2}}, not {{wait: {self.wait}}}"
             )
         return self
 
@@ -207,49 +174,98 @@ class OrderItem(Part):
         """It waits until the step is over, and not only looks whether it is blocked."""
         return (self.wait or "").endswith(" done")
 
+    @property
+    def waits_for_notices(self) -> int:
+        """So many notices its step's session must have got; 0: it waits for none."""
+        found = re.fullmatch(_WAIT, self.wait or "")
+        return int(found["notices"] or 0) if found is not None else 0
+
 
 class Order(Part):
-    """One interleaving, and what it must come to."""
+    """One interleaving, or all that fulfil something, and what it must come to."""
 
     what = "an order"
     blank = {"name": "", "steps": ()}
-    later = {"generate": GENERATE, "faults": _FAULTS}
     name: str
+    """How it is called in reports, and chosen by `--order`."""
     about: str = ""
+    """What it shows."""
     isolation: Isolation = {}
-    steps: tuple[OrderItem, ...]
+    """A level for all sessions, or by node; else as the topology says."""
+    steps: tuple[OrderItem, ...] = ()
+    """What happens, one after the other, as far as it is not blocked."""
+    generate: Generate | None = None
+    """Instead of `steps`: many orders at once."""
+    faults: tuple[str, ...] = ()
+    """The faults that are armed from its beginning."""
     expect: Expect = Expect()
+    """What must come of it."""
+
+    @classmethod
+    def rules(cls) -> dict[str, Any]:
+        """It lists its steps or is generated."""
+        return {"oneOf": [{"required": ["steps"]}, {"required": ["generate"]}]}
 
 
 class Scenario(Part):
     """A whole file."""
 
     what = "a scenario"
-    later = {
-        "faults": _FAULTS,
-        "workload": "it needs generated load",
-        "thresholds": "it needs generated load",
-        "timing": _MODEL,
-        "matrix": "write one order for each case",
-        "include": "a scenario is one file",
-        "extends": "a scenario is one file",
-        "twin": "it needs protections that can be switched off",
-        "protections": "it needs protections that can be switched off",
-        "must_fail": "it needs protections that can be switched off",
+    kept = frozenset({"tables", "sessions", "faults", "transactions"})
+    refused = {
         "invariants": "they stand under 'expect'",
-        "seed": _MODEL,
+        "protections": _TWIN,
+        "must_fail": _TWIN,
     }
-    twopc: Literal["1"]
+    twopc: Annotated[Literal["1"], Written(schema={"enum": [1, "1"]})]
+    """The version of the format."""
     name: Name
+    """How the scenario is called in reports and folders."""
     about: str = ""
+    """What it shows, for a reader who has never seen a conflict."""
     tags: tuple[str, ...] = ()
+    """By which scenarios are chosen: `--tag`."""
+    include: Texts = ()
+    """Files whose tables and transactions this one has too."""
+    extends: str | None = None
+    """The file that this one says the differences to."""
+    matrix: dict[str, tuple[Cell, ...]] = {}
+    """Dotted key → its values; each combination is a cell, in which every order is played."""
+    seed: Whole | None = None
+    """For what is drawn at random."""
     topology: Topology
-    tables: dict[str, Table]
+    """The nodes and how they work."""
+    setup: Texts = ()
+    """SQL at the Publisher before each order, after the tables are made."""
+    teardown: Texts = ()
+    """SQL at the Publisher after each order."""
+    tables: dict[str, Table] = {}
+    """What is published, with its first rows."""
     subscribers: dict[str, Subscriber] = {}
     """What is said of single Subscribers."""
-    sessions: dict[Name, Session]
-    orders: tuple[Order, ...]
+    sessions: dict[Name, Session] = {}
+    """The clients and what each does."""
+    faults: tuple[Fault, ...] = ()
+    """What goes wrong at named points of the protocol, where an order arms it."""
+    orders: tuple[Order, ...] = ()
+    """In which order things happen, and what must come of it."""
     expect: Expect = Expect()
+    """What must come of every order that does not say otherwise."""
+    twins: Annotated[tuple[Twin, ...], ONE_OR_MORE] = Field(default=(), alias="twin")
+    """Orders that must fail in one way once a protection is off."""
+    transactions: dict[Name, Statements] = {}
+    """What a workload's clients do, by name."""
+    workload: Workload | None = None
+    """Instead of `orders`: load."""
+    thresholds: tuple[Threshold, ...] = ()
+    """Bounds that the load's figures must keep."""
+    timing: dict[str, Timing] = {}
+    """How long things take in virtual time."""
+
+    @classmethod
+    def rules(cls) -> dict[str, Any]:
+        """It has orders, or a load."""
+        return {"oneOf": [{"required": ["sessions", "orders"]}, {"required": ["workload"]}]}
 
     @cached_property
     def steps(self) -> dict[str, tuple[str, Step]]:

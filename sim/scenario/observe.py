@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sim.report.history import ROWS_MAX, History
+from sim.checkers.many import digests_of, sums_of
+from sim.report.history import ROWS_MAX, OrderHistory
+from sim.scenario.expectations import EVERYWHERE, Expect
 from sim.scenario.model import Scenario
-from sim.scenario.stage import Stage
+from sim.scenario.stage import AwayError, Stage
 from sim.scenario.tables import Table
+from sim.scenario.words import Case
+from twopc.errors import TransactionError
 from twopc.names import VERSION_COLUMN
+from twopc.together import together
+
+#: How often it is looked whether all branches are finished.
+SETTLE_LOOK_S = 0.005
 
 
-async def initial_states(scenario: Scenario, stage: Stage, history: History) -> None:
+async def initial_states(scenario: Scenario, stage: Stage, history: OrderHistory) -> None:
     """Every table at every node before the first step."""
-    for node in scenario.topology.nodes:
-        await _state(scenario, stage, history, node, "initial")
+    await _states(scenario, stage, history, scenario.topology.nodes, "initial")
 
 
 async def state_after(
-    scenario: Scenario, stage: Stage, history: History, nodes: Sequence[str]
+    scenario: Scenario, stage: Stage, history: OrderHistory, nodes: Sequence[str]
 ) -> None:
     """Every table at the Publisher and at `nodes`, after something has changed there."""
-    for each in dict.fromkeys((scenario.topology.publisher, *nodes)):
-        await _state(scenario, stage, history, each, "committed")
+    there = tuple(dict.fromkeys((scenario.topology.publisher, *nodes)))
+    await _states(scenario, stage, history, there, "committed")
 
 
-async def write_deliveries(stage: Stage, history: History) -> None:
+async def write_deliveries(stage: Stage, history: OrderHistory) -> None:
     """What the agents have done since this was written last."""
     for each in await stage.deliveries():
         history.write(
@@ -41,18 +49,25 @@ async def write_deliveries(stage: Stage, history: History) -> None:
 
 async def settled(scenario: Scenario, stage: Stage, settle_s: float) -> None:
     """Wait until no branch is prepared any more, at most for `settle_s`."""
-    until = asyncio.get_running_loop().time() + settle_s
-    while asyncio.get_running_loop().time() < until:
-        if not any([await stage.prepared(node) for node in scenario.topology.nodes]):
+    time = asyncio.get_running_loop().time
+    until = time() + settle_s
+    while any([await stage.prepared(node) for node in scenario.topology.nodes]):
+        if time() >= until:
             return
+        await stage.recover()
+        with contextlib.suppress(TimeoutError):  # nobody tells when a branch is finished
+            await asyncio.wait_for(asyncio.Event().wait(), SETTLE_LOOK_S)
 
 
-async def final_states(scenario: Scenario, stage: Stage, history: History) -> None:
+async def final_states(scenario: Scenario, stage: Stage, history: OrderHistory) -> None:
     """Everything at every node, and what of the Publisher's each Subscriber should have."""
-    for node in scenario.topology.nodes:
-        history.write("prepared", node=node, data={"gids": list(await stage.prepared(node))})
-        history.write("markers", node=node, data={"markers": await stage.markers(node)})
-        await _state(scenario, stage, history, node, "final")
+    nodes = scenario.topology.nodes
+    prepared = await together(*(stage.prepared(node) for node in nodes))
+    markers = await together(*(stage.markers(node) for node in nodes))
+    for node, gids, marks in zip(nodes, prepared, markers, strict=True):
+        history.write("prepared", node=node, data={"gids": list(gids)})
+        history.write("markers", node=node, data={"markers": marks})
+    await _states(scenario, stage, history, nodes, "final")
     for subscriber in scenario.topology.subscribers:
         for name, table in scenario.tables.items():
             rows = await stage.part(subscriber, name, _columns(scenario, subscriber, name))
@@ -68,12 +83,58 @@ async def final_states(scenario: Scenario, stage: Stage, history: History) -> No
                 )
 
 
-async def _state(
-    scenario: Scenario, stage: Stage, history: History, node: str, moment: str
+async def answers(case: Case, stage: Stage, history: OrderHistory) -> None:
+    """The scenario's own queries, asked once everything has settled."""
+    nodes = case.scenario.topology.nodes
+    asked: dict[tuple[str, str], None] = {}
+    for expect in _expectations(case):
+        for query in expect.sql:
+            where = nodes if query.at == EVERYWHERE else (query.at or nodes[0],)
+            asked |= {(node, query.text): None for node in where}
+    for node, text in asked:
+        told: dict[str, Any] = {}
+        try:
+            rows = await stage.query(node, text)
+            told = {"rows": tuple(rows[:ROWS_MAX]), "rowcount": len(rows)}
+        except TransactionError as error:
+            told = {"sqlstate": error.sqlstate, "message": str(error)}
+        history.write("query", node=node, sql=text, data={"check": "sql"}, **told)
+
+
+def _expectations(case: Case) -> Iterator[Expect]:
+    """Everything that anybody may want to know of this case."""
+    sources = [case.scenario.expect, case.order.expect]
+    if case.twin is not None:
+        sources.append(case.twin.expect)
+    for source in sources:
+        yield source
+        yield from source.cells.values()
+
+
+async def _states(
+    scenario: Scenario, stage: Stage, history: OrderHistory, nodes: Sequence[str], moment: str
 ) -> None:
-    for name, table in scenario.tables.items():
-        rows = await stage.rows(node, name, _columns(scenario, node, name))
-        _write(history, node, name, table, rows, moment=moment)
+    """Every table at these nodes, which are asked at the same time."""
+    found = await together(*(_rows_if_there(scenario, stage, node) for node in nodes))
+    for node, tables in zip(nodes, found, strict=True):
+        for name, rows in tables.items():
+            _write(history, node, name, scenario.tables[name], rows, moment=moment)
+
+
+async def _rows_if_there(
+    scenario: Scenario, stage: Stage, node: str
+) -> dict[str, list[dict[str, Any]]]:
+    try:
+        return await _rows_at(scenario, stage, node)
+    except AwayError:
+        return {}
+
+
+async def _rows_at(scenario: Scenario, stage: Stage, node: str) -> dict[str, list[dict[str, Any]]]:
+    return {
+        name: await stage.rows(node, name, _columns(scenario, node, name))
+        for name in scenario.tables
+    }
 
 
 def _columns(scenario: Scenario, node: str, name: str) -> list[str]:
@@ -84,12 +145,14 @@ def _columns(scenario: Scenario, node: str, name: str) -> list[str]:
 
 
 def _write(
-    history: History, node: str, name: str, table: Table, rows: list[dict[str, Any]], **data: str
+    history: OrderHistory,
+    node: str,
+    name: str,
+    table: Table,
+    rows: list[dict[str, Any]],
+    **data: str,
 ) -> None:
-    history.write(
-        "state",
-        node=node,
-        rows=tuple(rows[:ROWS_MAX]),
-        rowcount=len(rows),
-        data={"table": name, "key": list(table.key_columns), **data},
-    )
+    told: dict[str, Any] = {"table": name, "key": list(table.key_columns), **data}
+    if len(rows) > ROWS_MAX:
+        told |= {"sums": sums_of(rows), "digests": digests_of(rows, table.key_columns)}
+    history.write("state", node=node, rows=tuple(rows[:ROWS_MAX]), rowcount=len(rows), data=told)

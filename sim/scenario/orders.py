@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
+from sim.scenario.generated import Generate
 from sim.scenario.model import Order, OrderItem, Scenario
-from sim.scenario.reach import check_sync
+from sim.scenario.reach import check_agent, check_sync
 from sim.scenario.text import Document, suggestion
 
 Path = tuple[str | int, ...]
@@ -11,12 +14,147 @@ Path = tuple[str | int, ...]
 
 def check_order(document: Document, scenario: Scenario, at: Path, order: Order) -> set[str]:
     """Note what cannot be played in `order`; returns the steps that it plays."""
+    faults = {fault.id for fault in scenario.faults}
+    for place, name in enumerate(order.faults):
+        if name not in faults:
+            document.unknown((*at, "faults", place), "fault", name, faults)
+    if order.generate is not None:
+        if "steps" in order.model_fields_set:
+            document.error(
+                document.mark((*at, "generate"), key=True),
+                f"order '{order.name}' has 'steps' and 'generate': it lists steps or is generated",
+            )
+        return _generated(document, scenario, (*at, "generate"), order.generate)
     walk = _Walk(document, scenario, order)
     for place, item in enumerate(order.steps):
         walk.item((*at, "steps", place), item)
-    if not order.steps:
+    if order.holes:
+        return set(scenario.steps)
+    if "steps" not in order.model_fields_set:
+        document.missing(at, "steps")
+    elif not order.steps:
         document.error(document.mark((*at, "steps")), f"order '{order.name}' plays nothing")
     return set(walk.played)
+
+
+def _generated(document: Document, scenario: Scenario, at: Path, generate: Generate) -> set[str]:
+    """Note what cannot be fulfilled; returns the steps that are played."""
+    chosen = generate.sessions or tuple(scenario.sessions)
+    for place, name in enumerate(generate.sessions):
+        if name not in scenario.sessions:
+            document.unknown((*at, "sessions", place), "session", name, scenario.sessions)
+            chosen = tuple(scenario.sessions)
+    played = {name for name, (session, _) in scenario.steps.items() if session in chosen}
+    if generate.limit is not None and generate.limit < 1:
+        document.error(document.mark((*at, "limit")), "'limit' is 1 at least, or none")
+    constraints = _Constraints(document, scenario, played)
+    for place, pair in enumerate(generate.pairs):
+        if any(pair):
+            constraints.before((*at, "before", place), *pair)
+    for place, group in enumerate(generate.together):
+        constraints.together(_group(document, at, generate, place), group)
+    constraints.solve(at)
+    return played
+
+
+def _group(document: Document, at: Path, generate: Generate, place: int) -> Path:
+    """Where a group of steps stands: a single one may stand without a list around it."""
+    flat = document.mark((*at, "together", 0, 0)) == document.mark((*at, "together", 0))
+    return (*at, "together") if flat and len(generate.together) == 1 else (*at, "together", place)
+
+
+class _Constraints:
+    """Which steps come before which: those of a session in its order, and what the file asks for."""
+
+    def __init__(self, document: Document, scenario: Scenario, played: set[str]) -> None:
+        self._document = document
+        self._scenario = scenario
+        self._played = played
+        self._block: dict[str, int] = {}
+        """Step → the steps that follow each other at once, of which it is one."""
+        self._edges: list[tuple[str, str]] = []
+        for session in scenario.sessions.values():
+            names = [name for name, _ in session.named_steps if name in played]
+            self._edges += itertools.pairwise(names)
+
+    def _known(self, at: Path, step: str) -> bool:
+        if step not in self._scenario.steps:
+            self._document.unknown(at, "step", step, self._scenario.steps)
+        elif step not in self._played:
+            session = self._scenario.steps[step][0]
+            self._document.error(
+                self._document.mark(at),
+                f"'{step}' is not played: 'sessions' leaves '{session}' out",
+            )
+        return step in self._played
+
+    def before(self, at: Path, one: str, other: str) -> None:
+        """`one` comes before `other`."""
+        if not (self._known(at, one) and self._known(at, other)):
+            return
+        way = self._way(other, one)
+        if way:
+            told = " < ".join(way)
+            self._document.error(
+                self._document.mark(at), f"'{one} < {other}' cannot be: already {told}"
+            )
+            return
+        self._edges.append((one, other))
+
+    def together(self, at: Path, group: tuple[str, ...]) -> None:
+        """These steps follow each other at once."""
+        document = self._document
+        if len(group) < 2:
+            document.error(
+                document.mark(at), "steps that follow each other at once are two at least"
+            )
+        number = len(self._block)
+        for place, step in enumerate(group):
+            if not self._known((*at, place), step):
+                return
+            if step in self._block:
+                document.error(document.mark((*at, place)), f"'{step}' is in another group already")
+                return
+        for one, other in itertools.combinations(group, 2):
+            way = self._way(other, one)
+            if way:
+                document.error(
+                    document.mark((*at, group.index(other))),
+                    f"'{other}' cannot follow '{one}': {' < '.join(way)}",
+                )
+                return
+        self._edges += itertools.pairwise(group)
+        self._block |= dict.fromkeys(group, number)
+
+    def _way(self, start: str, end: str) -> tuple[str, ...]:
+        """How `start` comes before `end`, step by step; empty if it does not."""
+        if start == end:
+            return (start, end)
+        ways: dict[str, tuple[str, ...]] = {start: (start,)}
+        waiting = [start]
+        for here in waiting:
+            for one, other in self._edges:
+                if one == here and other not in ways:
+                    ways[other] = (*ways[here], other)
+                    waiting.append(other)
+        return ways.get(end, ())
+
+    def solve(self, at: Path) -> None:
+        """Note if no order fulfils everything: steps that follow at once count as one here."""
+        edges = {
+            (self._block.get(one, one), self._block.get(other, other)) for one, other in self._edges
+        }
+        edges = {(one, other) for one, other in edges if one != other}
+        left = {node for edge in edges for node in edge}
+        while left:
+            free = left - {other for one, other in edges if one in left}
+            if not free:
+                self._document.error(
+                    self._document.mark((*at, "together"), key=True),
+                    "no order fulfils this: other steps must come between those that 'together' puts side by side",
+                )
+                return
+            left -= free
 
 
 class _Walk:
@@ -27,6 +165,8 @@ class _Walk:
         self._scenario = scenario
         self._order = order
         self._open: set[str] = set()
+        self._cut: set[str] = set()
+        self._paused: set[str] = set()
         self._unknown: set[str] = set()
         """Sessions with a step that could not be read: it may have begun or ended anything."""
         self.played: dict[str, int] = {}
@@ -42,7 +182,7 @@ class _Walk:
         self._document.error(self._document.mark(at), f"order '{self._order.name}': {message}")
 
     def item(self, at: Path, item: OrderItem) -> None:
-        if item.hole:
+        if item.hole or item.holes:
             return
         if item.step is not None:
             self._step(at, item.step)
@@ -50,11 +190,53 @@ class _Walk:
             self._rollback((*at, "rollback"), item.rollback)
         elif item.sync is not None:
             check_sync(self._document, self._scenario, at, item)
-        elif item.waited not in self._scenario.steps:
+            for place, name in enumerate(item.sync):
+                if name in self._paused:
+                    self._error((*at, "sync", place), f"the agent of '{name}' is paused here")
+        elif item.fault is not None:
+            faults = [fault.id for fault in self._scenario.faults]
+            if item.fault not in faults and not any(each.hole for each in self._scenario.faults):
+                near = suggestion(item.fault, faults)
+                self._error((*at, "fault"), f"no fault '{item.fault}'{near}")
+        elif item.cut is not None or item.restore is not None:
+            self._outage(at, item)
+        elif item.pause is not None or item.resume is not None:
+            self._agent(at, item.pause, item.resume)
+        else:
+            self._wait(at, item)
+
+    def _wait(self, at: Path, item: OrderItem) -> None:
+        if item.waited not in self._scenario.steps:
             near = suggestion(item.waited, self._scenario.steps)
             self._error((*at, "wait"), f"no step '{item.waited}'{near}")
         elif item.waited not in self.played:
             self._error((*at, "wait"), f"'{item.waited}' has not been started here")
+
+    def _outage(self, at: Path, item: OrderItem) -> None:
+        word = "cut" if item.cut is not None else "restore"
+        node = item.cut or item.restore or ""
+        nodes = self._scenario.topology.nodes
+        if node not in nodes:
+            self._error((*at, word), f"no node '{node}'{suggestion(node, nodes)}")
+        elif word == "cut" and node in self._cut:
+            self._error((*at, word), f"node '{node}' is cut off already")
+        elif word == "restore" and node not in self._cut:
+            self._error((*at, word), f"node '{node}' is not cut off here")
+        (self._cut.add if word == "cut" else self._cut.discard)(node)
+
+    def _agent(self, at: Path, pause: str | None, resume: str | None) -> None:
+        word = "pause" if pause is not None else "resume"
+        subscriber = pause or resume or ""
+        check_agent(self._document, self._scenario, (*at, word), subscriber)
+        self._pause(at, pause, resume)
+
+    def _pause(self, at: Path, pause: str | None, resume: str | None) -> None:
+        if pause is not None and pause in self._paused:
+            self._error(at, f"the agent of '{pause}' is paused already")
+        elif resume is not None and resume not in self._paused:
+            self._error(at, f"the agent of '{resume}' is not paused here")
+        self._paused.discard(resume or "")
+        self._paused |= {pause} if pause is not None else set()
 
     def _rollback(self, at: Path, session: str) -> None:
         if session not in self._scenario.sessions:
@@ -80,7 +262,9 @@ class _Walk:
         else:
             self._latest[session] = name
         self.played[name] = self._places[name]
-        if step.hole:
+        if step.pause is not None or step.resume is not None:
+            self._pause(at, step.pause, step.resume)
+        if step.hole or step.script is not None:
             self._unknown.add(session)
         elif step.action == "begin":
             if session in self._open - self._unknown:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -81,7 +82,55 @@ def _levels(value: Any) -> Any:
 
 
 def _text_or_texts(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, (list, tuple)) or value is HOLE:
+        return value
+    raise refuse(f"expected text or a list of texts, not {kind_of(value)}")
+
+
+def one_or_more(value: Any) -> Any:
+    """A list, where a single value may stand without one."""
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, Number):
+        return Decimal(value)
+    raise refuse(f"expected a number, not {said_of(value)}")
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise refuse(f"expected a whole number, not {kind_of(value)}")
+    return value
+
+
+def _natural(value: Any) -> Any:
+    if isinstance(value, Number) and value.startswith("-"):
+        raise refuse(f"expected 0 or more, not {value}")
+    return value
+
+
+def _setting(value: Any) -> Any:
+    """A server's setting, as text."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, str):
+        return str(value)
+    raise refuse(f"a setting is text, a number, true or false, not {kind_of(value)}")
+
+
+def _agent(value: Any) -> Any:
+    found = re.fullmatch(r"agent (\S+)", value) if isinstance(value, str) else None
+    if found is not None:
+        return found[1]
+    raise refuse(f"only agents pause and resume: {{pause: agent sub1}}, not {said_of(value)}")
+
+
+def said_of(value: Any) -> str:
+    """A value as a message has it: text as it is, of anything else only the kind."""
+    return f"'{value}'" if isinstance(value, str) else kind_of(value)
 
 
 def _name(value: Any) -> Any:
@@ -92,6 +141,8 @@ def _name(value: Any) -> Any:
 
 def _reference(value: Any) -> Any:
     """A name that is looked up later; of a hole, the empty one, which is not looked up."""
+    if value == "":
+        raise refuse("a name is made of letters, digits, '_', '.' and '-', not ''")
     return "" if value is HOLE else value
 
 
@@ -101,15 +152,66 @@ def _node_name(value: Any) -> Any:
     raise refuse(f"a node's name has 1 to 40 of A-Z a-z 0-9 _ . -, not {value!r}")
 
 
-DurationMs = Annotated[int, BeforeValidator(_duration_ms)]
-Cell = Annotated[Any, BeforeValidator(_cell)]
-Parameter = Annotated[Any, BeforeValidator(_parameter)]
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Written:
+    """How a file writes a value, as JSON Schema, where its type does not say it."""
+
+    schema: Mapping[str, Any]
+    around: bool = False
+    """Beside what the type says, not instead."""
+
+
+def pattern(text: str, **more: Any) -> Written:
+    """Text that is as a pattern says."""
+    return Written(schema={"type": "string", "pattern": f"^(?:{text})$", **more})
+
+
+#: Of a list: a single value may stand without one.
+ONE_OR_MORE = BeforeValidator(one_or_more)
+TEXT = {"type": ["string", "number"]}
+_VALUE = Written(schema={"type": ["string", "number", "boolean", "null"]})
+_LEVELS = ["read committed", "repeatable read", "serializable"]
+
+DurationMs = Annotated[int, BeforeValidator(_duration_ms), pattern(r"\d+(\.\d+)?\s*(ms|s|m)")]
+Cell = Annotated[Any, BeforeValidator(_cell), _VALUE]
+Parameter = Annotated[Any, BeforeValidator(_parameter), _VALUE]
 Row = dict[str, Cell]
-Isolation = Annotated[dict[str, Level], BeforeValidator(_levels)]
-Texts = Annotated[tuple[str, ...], BeforeValidator(_text_or_texts)]
-Name = Annotated[str, BeforeValidator(_name)]
+Isolation = Annotated[
+    dict[str, Level],
+    BeforeValidator(_levels),
+    Written(
+        schema={
+            "anyOf": [
+                {"enum": _LEVELS},
+                {"type": "object", "additionalProperties": {"enum": _LEVELS}},
+            ]
+        }
+    ),
+]
+Texts = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_text_or_texts),
+    Written(schema={"anyOf": [TEXT, {"type": "array", "items": TEXT}]}),
+]
+Name = Annotated[str, BeforeValidator(_name), Written(schema={**TEXT, "pattern": r"^[\w.-]+$"})]
 NodeReference = Annotated[str, BeforeValidator(_reference)]
-NodeName = Annotated[str, BeforeValidator(_node_name)]
+NodeName = Annotated[
+    str,
+    BeforeValidator(_node_name),
+    Written(schema={**TEXT, "pattern": "^[A-Za-z0-9_.-]{1,40}$"}),
+]
+#: A whole number, and no truth value.
+Whole = Annotated[int, BeforeValidator(_whole)]
+#: 0 or more.
+Natural = Annotated[
+    Whole, BeforeValidator(_natural), Written(schema={"type": "integer", "minimum": 0})
+]
+Exact = Annotated[Decimal, BeforeValidator(_number)]
+Setting = Annotated[
+    str, BeforeValidator(_setting), Written(schema={"type": ["string", "number", "boolean"]})
+]
+#: Written ``agent sub1``; the Subscriber's name.
+Agent = Annotated[str, BeforeValidator(_agent), pattern(r"agent \S+")]
 
 
 class Part(BaseModel):
@@ -118,17 +220,20 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=False)
 
     what: ClassVar[str] = "this"
-    later: ClassVar[Mapping[str, str]] = {}
-    """Keys of the full language that are not supported yet, each with what it needs."""
     refused: ClassVar[Mapping[str, str]] = {}
-    """Keys for what cannot be, each with the reason."""
+    """Keys for what cannot be, or stands elsewhere, each with the reason."""
     hidden: ClassVar[frozenset[str]] = frozenset()
     """Fields that only a short form sets."""
     blank: ClassVar[Mapping[str, Any] | None] = None
     """Its required fields where it is a hole; None if the rest means nothing without it."""
 
+    kept: ClassVar[frozenset[str]] = frozenset()
+    """Its optional keys that the rest of the file refers to: without them nothing more can be said."""
+
     hole: bool = False
     """True where the shapes of the file were wrong."""
+    holes: tuple[str, ...] = ()
+    """Its optional keys whose shapes were wrong; they are left out."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
@@ -141,8 +246,23 @@ class Part(BaseModel):
         return [
             field.alias or name
             for name, field in cls.model_fields.items()
-            if name != "hole" and name not in cls.hidden
+            if name not in ("hole", "holes") and name not in cls.hidden
         ]
+
+    @classmethod
+    def short_schema(cls) -> tuple[dict[str, Any], ...]:
+        """What `spell_out` takes, as JSON Schema."""
+        return ()
+
+    @classmethod
+    def rules(cls) -> dict[str, Any]:
+        """What else must be so of its mapping, as JSON Schema."""
+        return {}
+
+    @classmethod
+    def more_keys(cls) -> dict[str, Any]:
+        """Keys that no field of their own reads, as JSON Schema."""
+        return {}
 
     @model_validator(mode="before")
     @classmethod
@@ -153,18 +273,39 @@ class Part(BaseModel):
             return value if isinstance(value, dict) else cls.spell_out(value)
         document = cast("Document", info.context)
         known = cls.keys()
+        if not known:  # it is written in short only
+            return cls.spell_out(value)
         kept: dict[str, Any] = {}
+        holes = []
         for key, inner in value.items():
-            if key in known:
+            if inner is HOLE and key in cls._optional():
+                holes.append(key)
+            elif key in known:
                 kept[key] = inner
-            else:
+            elif inner is not HOLE:
                 document.error(value.keys_at[key], cls._unknown(key, inner, value.flow))
-        return kept
+        return cls.arrange({**kept, "holes": holes} if holes else kept)
+
+    @classmethod
+    def _optional(cls) -> set[str]:
+        """Keys that may be left out where their shapes are wrong; a part becomes a hole itself."""
+        return {
+            field.alias or name
+            for name, field in cls.model_fields.items()
+            if not (
+                field.is_required()
+                or (field.alias or name) in cls.kept
+                or (isinstance(field.annotation, type) and issubclass(field.annotation, Part))
+            )
+        }
+
+    @classmethod
+    def arrange(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """The values as the fields have them, where one key stands for several."""
+        return values
 
     @classmethod
     def _unknown(cls, key: str, inner: Any, flow: bool) -> str:
-        if key in cls.later:
-            return f"'{key}' is not supported yet: {cls.later[key]}"
         if key in cls.refused:
             return f"'{key}' is refused: {cls.refused[key]}"
         if flow and inner is None and " " in key:

@@ -23,10 +23,11 @@ from twopc.errors import (
     from_sqlstate,
 )
 
+_ONLY_PLAIN = "only a plain session takes a script"
 _ONLY_SYNCS = "the agents' session only syncs: it has no transactions"
 
 
-class _Session:
+class Session:
     """What both kinds of session have in common."""
 
     def __init__(self, topology: Topology, node: str, observer: Observer) -> None:
@@ -35,7 +36,10 @@ class _Session:
         self._observer = observer
         self.pid = 0
         self.gid = ""
-        self._synced: tuple[str, ...] = ()
+        self._count = 0
+        self._open = False
+        self.synced: tuple[str, ...] = ()
+        """The Subscribers whose agents work for it now."""
 
     async def cancel(self) -> None:
         """Cancel the running statement at this session's own node."""
@@ -47,68 +51,91 @@ class _Session:
     async def syncing(self) -> list[tuple[str, int]]:
         """Node and process of the agents at work for this session."""
         found = []
-        for name in self._synced:
+        for name in self.synced:
             found += await self._topology.agent_processes(name)
         return found
 
     async def sync(self, subscribers: Sequence[str]) -> None:
         own = () if self.node == self._topology.publisher else (self.node,)
-        self._synced = tuple(subscribers or own or self._topology.subscribers)
+        self.synced = tuple(subscribers or own or self._topology.subscribers)
         try:
-            await self._topology.sync(*self._synced)
+            await self._topology.sync(*self.synced)
         except DeliveryError as error:
+            self._observer.is_disturbed = True
+            state = error.sqlstate or ("08006" if self._observer.cut else "")
             raise SyncError(
-                str(error), node=error.node, sqlstate=error.sqlstate, number=error.number
+                str(error), node=error.node, sqlstate=state, number=error.number
             ) from error
+        except (psycopg.OperationalError, ConfigurationError) as error:
+            if not self._observer.cut:
+                raise
+            at = self._observer.cut[0]
+            raise SyncError(f"{at} cannot be reached", node=at, sqlstate="08006") from error
         finally:
-            self._synced = ()
+            self.synced = ()
+
+    @property
+    def notices(self) -> int:
+        return self._count
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    def _noticed(self, _: object) -> None:
+        self._count += 1
+
+    async def script(self, text: str) -> Result:
+        raise LocalProtocolError(_ONLY_PLAIN)
 
     def _error(self, error: psycopg.Error) -> TransactionError:
         """A server's refusal, as one of our exceptions."""
-        if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
-            raise error  # the client library was used wrongly: a fault of ours
-        return from_sqlstate(
-            error.sqlstate or "08006",
-            error.diag.message_primary or str(error),
-            detail=error.diag.message_detail or "",
-            hint=error.diag.message_hint or "",
-            node=self.node,
-            gid=self.gid,
-        )
+        return refusal(error, node=self.node, gid=self.gid)
 
     async def reinitialise(self) -> None:
         await self._topology.reinitialise(self.node)
 
 
-class PublisherSession(_Session):
+class PublisherSession(Session):
     """Plain transactions at the Publisher."""
 
     _connection: psycopg.AsyncConnection[Any] | None = None
 
-    async def begin(self, level: str) -> None:
+    async def begin(self, level: str, role: str = "") -> None:
         connection = await self._connect()
+        begin = sql.SQL("begin isolation level {}").format(_level(level))
+        if role:
+            begin += sql.SQL("; set local role {}").format(sql.Identifier(role))
         try:
-            await connection.execute(sql.SQL("begin isolation level {}").format(_level(level)))
+            await connection.execute(begin)
         except psycopg.Error as error:
+            await connection.rollback()
             raise self._error(error) from error
+        self._open = True
+
+    @property
+    def dsn(self) -> str:
+        """As whom it connects, and where."""
+        return self._topology.nodes[self.node].app_dsn
 
     async def _connect(self) -> psycopg.AsyncConnection[Any]:
         if self._connection is None or self._connection.closed:
-            node = self._topology.nodes[self.node]
             timeout_ms = self._topology.lock_timeout_ms
             try:
                 self._connection = await psycopg.AsyncConnection.connect(
-                    node.app_dsn, autocommit=True, options=f"-c lock_timeout={timeout_ms}"
+                    self.dsn, autocommit=True, options=f"-c lock_timeout={timeout_ms}"
                 )
             except psycopg.Error as error:
                 raise self._error(error) from error
             self.pid = self._connection.info.backend_pid
+            self._connection.add_notice_handler(self._noticed)
+            self._connection.add_notify_handler(self._noticed)
         return self._connection
 
     async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
         connection = await self._connect()
         try:
-            return await _executed(connection, text, params)
+            return await executed(connection, text, params)
         except psycopg.Error as error:
             raise self._error(error) from error
 
@@ -119,6 +146,7 @@ class PublisherSession(_Session):
         await self._end("rollback")
 
     async def _end(self, how: str) -> None:
+        self._open = False
         if self._connection is not None and not self._connection.closed:
             try:
                 await self._connection.execute(how.encode())
@@ -130,10 +158,10 @@ class PublisherSession(_Session):
             await self._connection.close()
 
 
-class AgentsSession(_Session):
+class AgentsSession(Session):
     """Nobody's: it syncs, and has no transactions."""
 
-    async def begin(self, level: str) -> None:
+    async def begin(self, level: str, role: str = "") -> None:
         raise LocalProtocolError(_ONLY_SYNCS)
 
     async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
@@ -149,23 +177,24 @@ class AgentsSession(_Session):
         """Nothing is ever open."""
 
 
-class SubscriberSession(_Session):
+class SubscriberSession(Session):
     """Coordinated transactions of a Subscriber."""
 
     _context: Any = None
     _transaction: Any = None
 
-    async def begin(self, level: str) -> None:
-        self._context = self._topology.transaction(self.node, isolation=level)
+    async def begin(self, level: str, role: str = "") -> None:
+        self._context = self._topology.transaction(self.node, isolation=level, role=role or None)
         try:
             self._transaction = await self._context.__aenter__()
         except psycopg.Error as error:
             raise self._error(error) from error
         self.pid, self.gid = self._transaction.pid, self._transaction.gid
+        self._open = True
 
     async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
         try:
-            return await _executed(self._transaction, text, params)
+            return await executed(self._transaction, text, params)
         except psycopg.Error as error:
             raise self._error(error) from error
 
@@ -185,6 +214,7 @@ class SubscriberSession(_Session):
 
     async def _leave(self) -> None:
         context, self._context, self._transaction, self.pid = self._context, None, None, 0
+        self._open = False
         if context is not None:
             await context.__aexit__(None, None, None)
 
@@ -192,10 +222,29 @@ class SubscriberSession(_Session):
         await self.rollback()
 
 
-async def _executed(connection: Any, text: str, params: Mapping[str, Any]) -> Result:
+def refusal(error: psycopg.Error, *, node: str, gid: str) -> TransactionError:
+    """What the refusal of a server means for the transaction that it was in."""
+    if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
+        raise error  # the client library was used wrongly: a fault of ours
+    return from_sqlstate(
+        error.sqlstate or "08006",
+        error.diag.message_primary or str(error),
+        detail=error.diag.message_detail or "",
+        hint=error.diag.message_hint or "",
+        node=node,
+        gid=gid,
+    )
+
+
+async def executed(connection: Any, text: str, params: Mapping[str, Any]) -> Result:
+    """The result of one statement of a scenario."""
     used = {name: params[name] for name in sqltext.parameters(text)}
     query = sqltext.placeholders(text) if used else text
-    cursor = await connection.execute(query, used or None)
+    return await result_of(await connection.execute(query, used or None))
+
+
+async def result_of(cursor: Any) -> Result:
+    """What the statement, or the last one of several, has returned."""
     names = [column.name for column in cursor.description or ()]
     rows = await cursor.fetchall() if cursor.description else None
     return Result(

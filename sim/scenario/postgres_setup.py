@@ -17,6 +17,12 @@ from sim.topology.initial import rows_of
 from subscriber import tables
 from subscriber.distribution_agent import Profile
 from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
+from twopc.names import PREFIX
+
+#: Transactions that somebody has prepared by hand.
+_STRANGE = """
+select gid from pg_prepared_xacts where database = current_database() and not starts_with(gid, %s)
+"""
 
 
 def _existing(topology: Topology, scenario: Scenario) -> list[str]:
@@ -94,6 +100,21 @@ async def set_up(topology: Topology, scenario: Scenario) -> None:
             )
     for name in scenario.topology.subscribers:
         await _subscribe(topology, scenario, name)
+    for at, text in enumerate(scenario.setup):
+        with _blaming("setup", at):
+            await topology.execute(publisher, text)
+
+
+async def take_down(topology: Topology, scenario: Scenario) -> None:
+    """The end of what its plain sessions have left prepared, and the scenario's own last words."""
+    for node in scenario.topology.nodes:
+        if topology.nodes[node].embedded:
+            for (gid,) in await topology.execute(node, _STRANGE, (f"{PREFIX}:",)):
+                end = sql.SQL("rollback prepared {}").format(sql.Literal(gid))
+                await topology.execute(node, end.as_string(None))
+    for at, text in enumerate(scenario.teardown):
+        with _blaming("teardown", at):
+            await topology.execute(topology.publisher, text)
 
 
 async def _subscribe(topology: Topology, scenario: Scenario, name: str) -> None:

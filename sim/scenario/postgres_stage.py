@@ -6,27 +6,51 @@ What happens when is the runner's business.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import itertools
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
+    suppress,
 )
 from typing import Any, Self
 
 import psycopg
 from psycopg import sql
 
-from sim.scenario.model import Order, Scenario
-from sim.scenario.postgres_sessions import AgentsSession, PublisherSession, SubscriberSession
-from sim.scenario.postgres_setup import clear, refuse_existing, set_up
-from sim.scenario.stage import AGENTS, Delivery, StageSession, Waits
+from sim.faults.able import ON_POSTGRES, WHY_NOT
+from sim.scenario import sqltext
+from sim.scenario.faults import Fault
+from sim.scenario.model import Scenario
+from sim.scenario.outages import cut, restore
+from sim.scenario.postgres_plain import PlainSession
+from sim.scenario.postgres_prepared import Prepared, Preparing
+from sim.scenario.postgres_sessions import (
+    AgentsSession,
+    PublisherSession,
+    Session,
+    SubscriberSession,
+)
+from sim.scenario.postgres_setup import clear, refuse_existing, set_up, take_down
+from sim.scenario.stage import AGENTS, Delivery, SetUpError, StageSession, Waits
 from sim.scenario.waits import Client, Observer
+from sim.scenario.words import Capabilities, Case, NotPlayableError
 from sim.topology import Topology
-from sim.topology.nodes import fresh_name
-from twopc.errors import ServerError
+from sim.topology.nodes import AnyServer, fresh_name
+from sim.topology.protections import SUPPORTED, switch_off
+from twopc.errors import ConfigurationError, ServerError, from_sqlstate
 from twopc.names import PREFIX, SCHEMA
-from twopc.server import Server
+from twopc.protocol.effects import Effect
+from twopc.protocol.events import Event
+from twopc.server import ExternalServer, Server, choose
+from twopc.server.choice import EMBEDDED, kind_of
+
+#: Branch markers are what is looked at in the end, however long a load has lasted.
+MARKERS_KEPT_S = 24 * 3600.0
+
+
+_count = itertools.count(1)
 
 
 class PostgresTheatre:
@@ -35,8 +59,14 @@ class PostgresTheatre:
     Args:
         servers: ``one`` embedded server for all nodes and orders, or one for ``each`` node.
         dsns: an administrator's connection string per node, for servers that run already.
-        server: an embedded server that runs already and is not stopped at the end.
+        server: one that runs already and is not stopped at the end.
+        pg: which one to take or to start otherwise, as `twopc.server.choose`.
         keep: leave each order's databases for a look, until the theatre is left.
+        rewinds: where it can be, put what a case has changed back for the next one of its scenario,
+            instead of making everything anew.
+
+    Raises:
+        ConfigurationError: a server for each node, and these are not embedded ones.
     """
 
     def __init__(
@@ -44,72 +74,196 @@ class PostgresTheatre:
         *,
         servers: str = "one",
         dsns: Mapping[str, str] | None = None,
-        server: Server | None = None,
+        server: AnyServer | None = None,
+        pg: str = "",
         keep: bool = False,
+        rewinds: bool = True,
     ) -> None:
+        if servers == "each" and pg not in ("", EMBEDDED):
+            raise ConfigurationError(
+                "a server for each node is started of the embedded programs only: leave out --pg or "
+                "--servers each"
+            )
+        self._pg = pg
+        self._starting = asyncio.Lock()
+        """Several cases may need the server first."""
         self._given = server
         self._servers = servers
         self._dsns = dict(dsns or {})
         self._keep = keep
         self._server = server
-        self.kept: list[tuple[str, str, str]] = []
-        """Order, node and the administrator's connection string of what is kept."""
+        self._turn = asyncio.Lock()
+        """Databases that are there already are for one case at a time."""
+        self._preparing = Preparing(self._make, rewinds=rewinds and not keep)
+        self._kept: list[tuple[str, str, str]] = []
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        try:
+            goes_away = isinstance(self._server, Server) and self._given is None
+            await self._preparing.close(leave=goes_away and not self._dsns)
+        except psycopg.OperationalError as error:
+            raise ServerError(f"a node's server cannot be used: {error}") from error
+        finally:
+            await self._stop()
+
+    async def _stop(self) -> None:
         if self._server is not None and self._given is None:
             await asyncio.to_thread(self._server.stop)
 
-    def stage(self, scenario: Scenario, order: Order) -> AbstractAsyncContextManager[PostgresStage]:
+    @property
+    def able(self) -> Capabilities:
+        """What real servers can do, with no simulator of faults around them."""
+        return Capabilities(
+            name="postgres",
+            protections=frozenset(SUPPORTED),
+            workloads=True,
+            faults=frozenset(ON_POSTGRES),
+            points=frozenset().union(*ON_POSTGRES.values()),
+            faults_at=ON_POSTGRES,
+            reasons=WHY_NOT,
+            outages=True,
+            plain_sessions=True,
+        )
+
+    @property
+    def kept(self) -> Sequence[tuple[str, str, str]]:
+        """Case, node and the administrator's connection string of what is kept."""
+        return self._kept
+
+    def stage(self, case: Case) -> AbstractAsyncContextManager[PostgresStage]:
         """See `sim.scenario.stage.Theatre`."""
-        return self._stage(scenario, order)
+        return self._stage(case)
 
     @asynccontextmanager
-    async def _stage(self, scenario: Scenario, order: Order) -> AsyncIterator[PostgresStage]:
+    async def _stage(self, case: Case) -> AsyncIterator[PostgresStage]:
+        try:
+            async with AsyncExitStack() as stack:
+                if self._dsns:
+                    await stack.enter_async_context(self._turn)
+                prepared = await stack.enter_async_context(self._preparing.prepared(case))
+                yield await self._set(case, prepared, stack)
+        except psycopg.OperationalError as error:
+            raise ServerError(f"a node's server cannot be used: {error}") from error
+
+    async def _set(self, case: Case, prepared: Prepared, stack: AsyncExitStack) -> PostgresStage:
+        """The stage for a case: one on which faults happen, if it arms any."""
+        if not case.faults:
+            return PostgresStage(prepared)
+        from sim.faults.stage import FaultyStage  # which few scenarios need
+
+        faulty = FaultyStage(prepared, case)
+        stack.push_async_callback(faulty.close)
+        await faulty.begin()
+        return faulty
+
+    async def _make(self, case: Case, stack: AsyncExitStack) -> tuple[Topology, Observer]:
+        """A topology with the scenario's tables; the stack takes it away."""
+        scenario = case.scenario
         nodes = (*scenario.topology.nodes, "distribution")
-        if self._servers == "one" and self._server is None and not self._dsns.keys() >= set(nodes):
-            self._server = await asyncio.to_thread(Server.start)
+        own = await self._own_server(scenario)
+        each = own is None and self._a_server_each(scenario)
+        if own is not None:
+            stack.push_async_callback(asyncio.to_thread, own.stop)
+        elif not each and not self._dsns.keys() >= set(nodes):
+            async with self._starting:
+                if self._server is None:
+                    self._server = await asyncio.to_thread(choose, self._pg)
+                    await self._sweep(self._server)
         topology = Topology(
             publisher=scenario.topology.publisher,
             subscribers=scenario.topology.subscribers,
-            servers=self._servers,
+            servers="each" if each else "one",
             dsns=self._dsns,
-            server=self._server,
-            name=fresh_name(),
+            server=own or (None if each else self._server),
+            name=self._name(own),
             lock_timeout_ms=scenario.topology.timeouts.lock_ms,
             shipping=scenario.topology.shipping,
             commit=scenario.topology.commit,
             distribute=scenario.distributes,
             keep=self._keep,
+            markers_kept_s=MARKERS_KEPT_S,
         )
+        await stack.enter_async_context(topology)
+        await refuse_existing(topology, scenario)
+        if not self._keep:
+            stack.push_async_callback(clear, topology, scenario)
+        await set_up(topology, scenario)
+        await switch_off(topology, case.off)
+        stack.push_async_callback(take_down, topology, scenario)
+        dsns = {name: topology.nodes[name].dsn for name in scenario.topology.nodes}
+        observer = await Observer.connect(dsns)
+        stack.push_async_callback(observer.close)
+        if self._keep:
+            self._kept += [(case.name, node, dsn) for node, dsn in dsns.items()]
+        await observer.look(())  # plans are made now and not while somebody waits
+        return topology, observer
+
+    def _a_server_each(self, scenario: Scenario) -> bool:
+        """Whether each node gets a server of its own: it was said so, or one of them will be struck.
+
+        Raises:
+            SetUpError: one would be struck that is not ours.
+        """
+        struck = None
+        if scenario.faults:
+            from sim.faults.words import needs_servers  # which few scenarios need
+
+            struck = needs_servers(scenario)
+        if struck is not None and (self._dsns or kind_of(self._pg) == "url"):
+            at = ("faults", struck, "do")
+            raise SetUpError(at, "only a server of our own is struck: leave out --dsn and --pg URL")
+        return struck is not None or self._servers == "each"
+
+    @staticmethod
+    async def _sweep(server: AnyServer) -> None:
+        """Drop what runs have left on a server that stays who were killed."""
+        if isinstance(server, ExternalServer):
+            from sim.topology.sweeping import sweep
+
+            with suppress(psycopg.Error):  # who makes nodes there says what is wrong
+                await asyncio.to_thread(sweep, server)
+
+    def _name(self, own: Server | None) -> str:
+        """Of a topology; on a server that stays it tells whose its databases are, for who sweeps."""
+        if own is None and isinstance(self._server, ExternalServer) and self._given is None:
+            from sim.topology.owner import prefix
+
+            return f"{prefix('run')}_{next(_count)}"
+        return fresh_name()
+
+    async def _own_server(self, scenario: Scenario) -> Server | None:
+        """A server with the scenario's settings, which no other scenario shares; None: it has none.
+
+        Raises:
+            SetUpError: the servers are there already, or the settings keep one from starting.
+        """
+        settings = scenario.topology.settings
+        if not settings:
+            return None
+        at = ("topology", "settings")
+        if self._dsns or kind_of(self._pg) == "url":
+            raise SetUpError(
+                at, "only a server of our own can be set: leave out --dsn and --pg URL"
+            )
         try:
-            async with AsyncExitStack() as stack:
-                await stack.enter_async_context(topology)
-                await refuse_existing(topology, scenario)
-                if not self._keep:
-                    stack.push_async_callback(clear, topology, scenario)
-                await set_up(topology, scenario)
-                dsns = {name: topology.nodes[name].dsn for name in scenario.topology.nodes}
-                observer = await Observer.connect(dsns)
-                stack.push_async_callback(observer.close)
-                if self._keep:
-                    self.kept += [(order.name, node, dsn) for node, dsn in dsns.items()]
-                await observer.look(())  # plans are made now and not while somebody waits
-                yield PostgresStage(topology, scenario, observer)
-        except psycopg.OperationalError as error:
-            raise ServerError(f"a node's server cannot be used: {error}") from error
+            own = await asyncio.to_thread(choose, self._pg, settings=settings)
+            assert isinstance(own, Server)
+            return own
+        except ServerError as error:
+            raise SetUpError(at, f"no server starts with these settings: {error}") from error
 
 
 class PostgresStage:
     """See `sim.scenario.stage.Stage`."""
 
-    def __init__(self, topology: Topology, scenario: Scenario, observer: Observer) -> None:
-        self._topology = topology
-        self._scenario = scenario
-        self._observer = observer
-        self._sessions: dict[str, PublisherSession | SubscriberSession | AgentsSession] = {}
+    def __init__(self, prepared: Prepared) -> None:
+        self._topology = prepared.topology
+        self._scenario = prepared.scenario
+        self._observer = prepared.observer
+        self._sessions: dict[str, Session] = {}
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -119,10 +273,22 @@ class PostgresStage:
             "server_versions": self._observer.versions,
         }
 
+    def watch(self, observe: Callable[[str, Effect | Event], None] | None) -> None:
+        """Let somebody see what the coordinator's machines do and are told."""
+        self._topology.watch(observe)
+
     async def open(self, session: str, node: str) -> StageSession:
         """A session of the application's role."""
-        kind = PublisherSession if node == self._topology.publisher else SubscriberSession
-        opened = kind(self._topology, node, self._observer)
+        place = (self._topology, node, self._observer)
+        opened: PublisherSession | SubscriberSession
+        said = self._scenario.sessions.get(session)  # a load's clients stand in no file
+        if said is not None and said.plain:
+            nobody_publishes = not self._topology.subscribers
+            opened = PlainSession(*place, as_administrator=nobody_publishes)
+        elif node == self._topology.publisher:
+            opened = PublisherSession(*place)
+        else:
+            opened = SubscriberSession(*place)
         self._sessions[session] = opened
         return opened
 
@@ -174,7 +340,8 @@ class PostgresStage:
             ),
             sql.Identifier("public", table),
             condition,
-            sql.SQL(", ").join(map(sql.Identifier, key)),
+            # by the column, not by the text of that name that is asked for: 2 comes before 10
+            sql.SQL(", ").join(sql.Identifier("public", table, each) for each in key),
         )
         rows = await self._topology.execute(node, query.as_string(None))
         return [dict(zip(columns, row, strict=True)) for row in rows]
@@ -214,3 +381,61 @@ class PostgresStage:
             {"gid": gid, "participants": list(participants), "fence": fence, "sent": sent}
             for gid, participants, fence, sent in rows
         ]
+
+    async def query(self, node: str, text: str) -> list[dict[str, Any]]:
+        """The rows of a query, in a transaction that may not write."""
+        connection = await self._topology.admin(node)
+        try:
+            async with connection.transaction():
+                await connection.execute("set transaction read only")
+                cursor = await connection.execute(text.encode())
+                names = [column.name for column in cursor.description or ()]
+                rows = await cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            said = error.diag.message_primary or str(error)
+            raise from_sqlstate(error.sqlstate or "08006", said, node=node) from error
+        return [
+            {
+                name: None if value is None else str(value)
+                for name, value in zip(names, row, strict=True)
+            }
+            for row in rows
+        ]
+
+    async def read(self, node: str, text: str) -> None:
+        """Have a node read a statement as the application, and forget it; ``:name`` stands for a parameter.
+
+        Raises TransactionError if it does not take it.
+        """
+        names = sqltext.parameters(text)
+        query = sqltext.numbered(text, names)
+        options = "-c default_transaction_read_only=on"
+        async with await psycopg.AsyncConnection.connect(
+            self._topology.nodes[node].app_dsn, autocommit=True, options=options
+        ) as connection:
+            try:
+                await connection.execute(f"prepare reading as {query}".encode())
+            except psycopg.Error as error:
+                said = error.diag.message_primary or str(error)
+                raise from_sqlstate(error.sqlstate or "08006", said, node=node) from error
+
+    async def outage(self, node: str, *, on: bool) -> None:
+        """See `sim.scenario.outages`."""
+        self._observer.is_disturbed = True
+        await (cut if on else restore)(self._topology, node)
+        self._observer.cut = [each for each in self._observer.cut if each != node] + [node] * on
+
+    async def pause_agent(self, subscriber: str, *, on: bool) -> None:
+        """Agents work when somebody syncs, and at no other time: whoever plays leaves this one out."""
+
+    async def arm(self, fault: Fault) -> None:
+        """Real servers alone fail when they want to."""
+        raise NotPlayableError(("faults",), "faults are not performed on real servers")
+
+    async def fired(self) -> Sequence[tuple[str, str]]:
+        """None: nothing is ever armed."""
+        return ()
+
+    async def recover(self) -> None:
+        """One pass of the coordinator's recovery."""
+        await self._topology.recover()

@@ -69,6 +69,9 @@ def _subscriber(document: Document, at: Path, subscriber: Subscriber, scenario: 
                 document.mark((*at, "skip_errors", place)),
                 f"'{error}' is neither one of {listed(NUMBERS)} nor a SQLSTATE",
             )
+    for place, each in enumerate(subscriber.sql):
+        if not sqltext.statements(each):
+            document.error(document.mark((*at, "sql", place)), "there is no SQL in it")
     for table, condition in subscriber.filter.items():
         if table not in scenario.tables:
             near = suggestion(table, scenario.tables)
@@ -76,6 +79,14 @@ def _subscriber(document: Document, at: Path, subscriber: Subscriber, scenario: 
                 document.mark((*at, "filter", table), key=True), f"no table '{table}'{near}"
             )
         _condition(document, (*at, "filter", table), condition)
+
+
+def check_agent(document: Document, scenario: Scenario, at: Path, subscriber: str) -> None:
+    """Note an agent that there is not."""
+    if subscriber not in scenario.topology.subscribers:
+        near = suggestion(subscriber, scenario.topology.subscribers)
+        document.error(document.mark(at), f"no Subscriber '{subscriber}'{near}")
+    refuse_without(document, scenario, at)
 
 
 def check_sync(document: Document, scenario: Scenario, at: Path, item: OrderItem) -> None:

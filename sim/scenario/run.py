@@ -1,26 +1,45 @@
-"""Runs a scenario: each of its orders on a stage of its own, with a history and a verdict.
+"""Runs a scenario: whatever is selected of it, with a history, each case with a verdict of its own.
 
-Which servers the stages stand on, and what is shown of it, others decide.
+On what the stages stand, and what is shown of it, others decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import asyncio
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from sim.checkers import CHECKERS
+from sim.checkers import DEFAULTS
 from sim.report import verdict as report
-from sim.report.history import SCHEMA, History, Record
+from sim.report.history import SCHEMA, History, OrderHistory, Record
+from sim.scenario.cases import EVERYTHING, Group
+from sim.scenario.cases import groups as groups_of
 from sim.scenario.check import Loaded
-from sim.scenario.expect import Failure, OrderVerdict, judge
-from sim.scenario.model import Order, Scenario
+from sim.scenario.jobs import Jobs, Outcome, Series
+from sim.scenario.judging import Failure, OrderVerdict, judge
+from sim.scenario.refusals import refuse
 from sim.scenario.runner import Runner
-from sim.scenario.stage import SetUpError, Theatre
+from sim.scenario.stage import SetUpError, Stage, Theatre
+from sim.scenario.words import Case, Counts, Learned, Selection
 from twopc.errors import ScenarioError
 
-#: Told after each order, with its records.
-Listener = Callable[[Order, OrderVerdict, Sequence[Record]], None]
+__all__ = [
+    "GroupListener",
+    "Listener",
+    "RunVerdict",
+    "begin",
+    "header",
+    "refuse",
+    "reproduce",
+    "run",
+]
+
+#: Told after each case, with its records.
+Listener = Callable[[Case, OrderVerdict, Sequence[Record]], None]
+#: Told of each group, a listed order's too, once all its cases have been told.
+GroupListener = Callable[[str, Counts], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,46 +48,18 @@ class RunVerdict:
 
     loaded: Loaded
     orders: tuple[OrderVerdict, ...]
+    """Of every case that could be played, each time it was played."""
+    told: Mapping[str, Any] = field(repr=False)
+    """What the whole history says."""
 
     @property
     def kind(self) -> str:
-        """The worst kind of failure of any order; empty if all passed."""
-        return report.worst([order.kind for order in self.orders])
+        """The worst of what is wrong; empty if all passed. See `sim.report.judged.EXIT_CODES`."""
+        return str(self.told["kind"] or "")
 
     def as_json(self) -> dict[str, Any]:
         """What stands in ``verdict.json``."""
-        orders = [_order(self.loaded, order) for order in self.orders]
-        return report.assemble(_header(self.loaded), orders)
-
-
-def _order(loaded: Loaded, order: OrderVerdict) -> dict[str, Any]:
-    """What the history keeps of an order's verdict."""
-    return {
-        "name": order.name,
-        "verdict": report.word(order.kind),
-        "kind": order.kind or None,
-        "elapsed_ms": round(order.elapsed_us / 1000, 3),
-        "notes": list(order.notes),
-        "failures": [_failure(loaded, failure) for failure in order.failures],
-        "repro": reproduce(loaded, order.name),
-    }
-
-
-def _failure(loaded: Loaded, failure: Failure) -> dict[str, Any]:
-    mark = loaded.document.mark(failure.path)
-    return {
-        "message": failure.message,
-        "kind": failure.kind,
-        "line": mark.line,
-        "column": mark.column,
-        "excerpt": loaded.document.excerpt(mark),
-    }
-
-
-def reproduce(loaded: Loaded, order: str) -> str:
-    """The command that plays one order again."""
-    quoted = order.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
-    return f'twopc run {loaded.document.path} --order "{quoted}"'
+        return dict(self.told)
 
 
 async def run(
@@ -76,60 +67,250 @@ async def run(
     theatre: Theatre,
     history: History,
     *,
-    orders: Sequence[Order] | None = None,
-    step_timeout_ms: int | None = None,
+    selection: Selection = EVERYTHING,
     listener: Listener | None = None,
+    groups: GroupListener | None = None,
 ) -> RunVerdict:
-    """Play the orders (all of them) one after the other and judge each.
+    """Play what is selected and judge each case.
 
     Raises:
+        NotPlayableError: the scenario needs what the theatre cannot do.
         ScenarioError: a server does not take what the scenario sets up.
         ConfigurationError: there is no server to be used.
     """
-    scenario = loaded.scenario
-    history.write("header", data=_header(loaded))
-    verdicts: list[OrderVerdict] = []
-    for order in scenario.orders if orders is None else orders:
-        first = len(history.records)
-        history.order = order.name
-        history.write("order", message=order.about, data=_about(scenario, order))
+    refuse(loaded, theatre.able)
+    return await _Run(loaded, theatre, history, selection, listener, groups).play()
+
+
+class _Run:
+    def __init__(
+        self,
+        loaded: Loaded,
+        theatre: Theatre,
+        history: History,
+        selection: Selection,
+        listener: Listener | None,
+        groups_listener: GroupListener | None,
+    ) -> None:
+        self._loaded = loaded
+        self._theatre = theatre
+        self._history = history
+        self._selection = selection
+        self._listener = listener
+        self._groups_listener = groups_listener
+        self._verdicts: list[OrderVerdict] = []
+
+    async def play(self) -> RunVerdict:
+        selection = self._selection
+        seed = selection.seed if selection.seed is not None else self._loaded.scenario.seed or 0
+        clock = self._clock()
+        if clock is not None:
+            self._history.follow(clock)
+        self._history.write("header", data=header(self._loaded, self._theatre, selection))
+        jobs = Jobs(
+            self._case, tell=self._tell, over=self._group, at_once=selection.jobs, seed=seed
+        )
+        playable = [group for group in groups_of(self._loaded, selection) if self._can(group)]
+        for each in await jobs.run(
+            playable, repeat=selection.repeat, until_fail=selection.until_fail
+        ):
+            if len(each.outcomes) > 1:
+                self._repeated(each)
+        return RunVerdict(
+            loaded=self._loaded,
+            orders=tuple(self._verdicts),
+            told=report.verdict(self._history.records),
+        )
+
+    def _can(self, group: Group) -> bool:
+        """Whether a group is no twin without a protection that stays on here."""
+        missing = group.twin.off - self._theatre.able.protections if group.twin is not None else ()
+        if missing:
+            where = "the model" if self._theatre.able.is_virtual else "real servers"
+            what = " and ".join(sorted(missing))
+            self._history.write(
+                "twin_skipped",
+                message=f"{group.name}: {what} cannot be switched off on {where}",
+                data={"group": group.name, "missing": sorted(missing)},
+            )
+        return not missing
+
+    # -- one case ----------------------------------------------------------------------------------
+
+    async def _case(self, case: Case) -> Outcome:
+        own = self._history.of(case.name, clock=self._clock())
+        repeats = self._selection.repeat > 1 or self._selection.until_fail
+        begin(own, self._loaded, case, repeats=repeats)
         try:
-            async with theatre.stage(scenario, order) as stage:
-                history.write("info", message="stage", data=dict(stage.about))
-                await Runner(
-                    scenario, order, stage, history, step_timeout_ms=step_timeout_ms
-                ).play()
+            async with self._theatre.stage(case) as stage:
+                own.write("info", message="stage", data=dict(stage.about))
+                learned = await self._play(case, stage, own)
         except SetUpError as error:
-            loaded.document.error(loaded.document.mark(error.path), str(error))
-            raise ScenarioError(loaded.document.report(severity="error")) from error
-        history.write("end")
-        records = history.records[first:]
-        verdict = judge(scenario, order, records)
-        verdicts.append(verdict)
-        history.write("verdict", data=_order(loaded, verdict))
-        history.order = ""
-        if listener is not None:
-            listener(order, verdict, records)
-    return RunVerdict(loaded=loaded, orders=tuple(verdicts))
+            document = dataclasses.replace(self._loaded.document, problems=[])
+            document.error(document.mark(error.path), str(error))
+            raise ScenarioError(document.report(severity="error")) from error
+        own.write("end")
+        if learned.infeasible_at is not None:
+            return Outcome(case=case, learned=learned, verdict=None, records=own.records)
+        verdict = _judged(case, own.records)
+        own.write("verdict", data=self._order(verdict))
+        return Outcome(case=case, learned=learned, verdict=verdict, records=own.records)
+
+    async def _play(self, case: Case, stage: Stage, own: OrderHistory) -> Learned:
+        workload = case.scenario.workload
+        if workload is None:
+            limit_ms = self._selection.step_timeout_ms
+            return await Runner(case, stage, own, step_timeout_ms=limit_ms).play()
+        from sim.workload import playing  # most files are none
+
+        said = self._selection.seed
+        seed = said if said is not None else workload.seed
+        return await playing.play(case, stage, own, seed=case.seed if seed is None else seed)
+
+    def _clock(self) -> Callable[[], int] | None:
+        """Where time is not the world's, the loop tells it."""
+        if not self._theatre.able.is_virtual:
+            return None
+        loop = asyncio.get_running_loop()
+        time = getattr(loop, "virtual_time", loop.time)
+        return lambda: round(time() * 1_000_000_000)
+
+    def _tell(self, outcome: Outcome) -> None:
+        if outcome.verdict is not None:
+            self._verdicts.append(outcome.verdict)
+            if self._listener is not None:
+                self._listener(outcome.case, outcome.verdict, outcome.records)
+
+    # -- what the history keeps --------------------------------------------------------------------
+
+    def _group(self, group: Group, series: Sequence[Series]) -> None:
+        counts = group.courses.counts
+        if group.order.generate is not None:
+            behaviours: dict[str, str] = {}
+            for each in series:
+                for outcome in each.outcomes[:1]:
+                    if outcome.verdict is not None:
+                        behaviours.setdefault(outcome.verdict.behaviour, outcome.case.name)
+            self._history.write(
+                "group",
+                data={
+                    "group": group.name,
+                    **dataclasses.asdict(counts),
+                    "behaviours": behaviours,
+                },
+            )
+        if self._groups_listener is not None:
+            self._groups_listener(group.name, counts)
+
+    def _repeated(self, series: Series) -> None:
+        self._history.write(
+            "repeat",
+            message=series.case.name,
+            data={
+                "group": series.group.name,
+                "runs": len(series.outcomes),
+                "failed": series.failed,
+                "behaviours": series.behaviours,
+            },
+        )
+
+    def _order(self, verdict: OrderVerdict) -> dict[str, Any]:
+        """What the history keeps of a case's verdict."""
+        told: dict[str, Any] = {
+            "name": verdict.name,
+            "group": verdict.group,
+            "verdict": report.word(verdict.kind),
+            "kind": verdict.kind or None,
+            "elapsed_ms": round(verdict.elapsed_us / 1000, 3),
+            "notes": list(verdict.notes),
+            "failures": [self._failure(failure) for failure in verdict.failures],
+            "behaviour": verdict.behaviour,
+            "repro": reproduce(
+                self._loaded, verdict.name, seed=self._selection.seed, on=self._theatre.able.name
+            ),
+        }
+        if verdict.twin:
+            told["failed_checks"] = sorted(verdict.failed)
+        return told
+
+    def _failure(self, failure: Failure) -> dict[str, Any]:
+        document = self._loaded.document
+        mark = document.mark(failure.path)
+        told: dict[str, Any] = {
+            "message": failure.message,
+            "kind": failure.kind,
+            "line": mark.line,
+            "column": mark.column,
+            "excerpt": document.excerpt(mark),
+            "check": failure.check,
+            "expected": failure.expected_text,
+            "actual": failure.actual_text,
+        }
+        if mark.path:
+            told["file"] = mark.path
+        return told
 
 
-def _header(loaded: Loaded) -> dict[str, Any]:
+def _judged(case: Case, records: Sequence[Record]) -> OrderVerdict:
+    if case.scenario.workload is None:
+        return judge(case, records)
+    from sim.scenario.judging.load import judge_load
+
+    return judge_load(case, records)
+
+
+def reproduce(loaded: Loaded, order: str, *, seed: int | None = None, on: str = "postgres") -> str:
+    """The command that plays one order again."""
+    quoted = order.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
+    command = f'twopc run {loaded.document.path} --order "{quoted}"'
+    if on != "postgres":
+        command += f" --on {on}"
+    return command if seed is None else f"{command} --seed {seed}"
+
+
+def begin(history: OrderHistory, loaded: Loaded, case: Case, *, repeats: bool = False) -> None:
+    """Write the first record of a case: whose sessions are where, and what is played.
+
+    Args:
+        repeats: it is played more than once.
+    """
+    scenario = case.scenario
+    told: dict[str, Any] = {
+        "sessions": {name: session.node for name, session in scenario.sessions.items()},
+        "isolation": {node: scenario.level(case.order, node) for node in scenario.topology.nodes},
+        "group": case.group,
+        "line": loaded.document.mark(case.at).line,
+    }
+    if case.number:
+        told["number"] = case.number
+    if case.cell.values:
+        told["cell"] = dict(case.cell.values)
+    if case.twin is not None:
+        told["twin"] = {"protections": sorted(case.off), "must_fail": case.twin.must_fail}
+    if case.repeat > 1 or repeats:
+        told["repeat"] = case.repeat
+    history.write("order", message=case.order.about, data=told)
+
+
+def header(loaded: Loaded, theatre: Theatre, selection: Selection) -> dict[str, Any]:
+    """What the first record of a run says of it."""
     scenario = loaded.scenario
-    return {
+    told: dict[str, Any] = {
         "schema": SCHEMA,
         "scenario": scenario.name,
         "file": loaded.document.path,
         "about": " ".join(scenario.about.split()),
-        "invariants": list(CHECKERS),
+        "tags": list(scenario.tags),
+        "invariants": list(DEFAULTS),
         "publisher": scenario.topology.publisher,
         "subscribers": list(scenario.topology.subscribers),
         "shipping": scenario.topology.shipping,
         "commit": scenario.topology.commit,
+        "on": theatre.able.name,
     }
-
-
-def _about(scenario: Scenario, order: Order) -> dict[str, Any]:
-    return {
-        "sessions": {name: session.node for name, session in scenario.sessions.items()},
-        "isolation": {node: scenario.level(order, node) for node in scenario.topology.nodes},
-    }
+    if scenario.topology.settings:
+        told["settings"] = dict(scenario.topology.settings)
+    seed = selection.seed if selection.seed is not None else scenario.seed
+    if seed is not None or theatre.able.is_virtual:
+        told["seed"] = seed or 0
+    return told

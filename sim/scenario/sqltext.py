@@ -1,4 +1,4 @@
-"""SQL as a scenario needs to see it: parameters, and statements that cannot be prepared.
+"""SQL as a scenario needs to see it: parameters, statements, verbs and tables.
 
 A tokenizer for PostgreSQL's lexical rules (strings, dollar quotes, nested comments, quoted names)
 and nothing more: no grammar, no server. `:name` is a parameter; `::type`, `a[1:2]` and `:=` are not.
@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-
-from twopc import forbidden
-from twopc.forbidden import Forbidden
 
 _TOKEN = re.compile(
     r"""
@@ -90,6 +87,14 @@ def placeholders(text: str) -> str:
     )
 
 
+def numbered(text: str, names: list[str]) -> str:
+    """`text` as PREPARE wants it: ``$1`` for the first of the `names`."""
+    return "".join(
+        f"${names.index(token.text[1:]) + 1}" if token.kind == "parameter" else token.text
+        for token in tokens(text)
+    )
+
+
 def statements(text: str) -> list[list[Token]]:
     """The statements of `text` as lists of tokens without spaces; empty ones are left out.
 
@@ -154,60 +159,229 @@ def copies(text: str) -> bool:
     return words[:1] == ["copy"] and not {"stdin", "stdout"}.isdisjoint(words)
 
 
-_FIRST_WORDS = {
-    "listen": forbidden.LISTEN,
-    "unlisten": forbidden.UNLISTEN,
-    "notify": forbidden.NOTIFY,
-}
-_CALLS = {"pg_notify": forbidden.NOTIFY, "pg_export_snapshot": forbidden.SNAPSHOT}
-_TEMPORARY = ("temp", "temporary")
-
-
-def forbidden_before_prepare(text: str) -> Forbidden | None:
-    """Why a transaction with `text` in it cannot be prepared, and the remedy; else None."""
-    return next(filter(None, map(_forbidden, statements(text))), None)
-
-
-def _forbidden(statement: list[Token]) -> Forbidden | None:
-    words = [token.word for token in statement]
-    first = words[0]
-    if first in _FIRST_WORDS:
-        return _FIRST_WORDS[first]
-    if first == "create" and _creates_temporary(statement):
-        return forbidden.TEMPORARY
-    if first in ("select", "with") and any(_has(words, "into", each) for each in _TEMPORARY):
-        return forbidden.TEMPORARY
-    if first == "declare" and _has(words, "cursor", "with", "hold"):
-        return forbidden.HOLD
-    return _forbidden_call(statement)
-
-
 def has(text: str, *phrase: str) -> bool:
     """Whether these words follow each other in `text`."""
-    return _has([token.word for token in tokens(text) if token.kind != "space"], *phrase)
+    return follows([token.word for token in tokens(text) if token.kind != "space"], *phrase)
 
 
-def _has(words: list[str], *phrase: str) -> bool:
+def follows(words: list[str], *phrase: str) -> bool:
+    """Whether the words of `phrase` follow each other in `words`."""
     spans = zip(*(words[at:] for at in range(len(phrase))), strict=False)
     return phrase in spans
 
 
-def _creates_temporary(statement: list[Token]) -> bool:
-    """CREATE [OR REPLACE] [GLOBAL | LOCAL] TEMP …, or CREATE … pg_temp.name."""
-    words = [token.word for token in statement]
-    at = 1
-    while words[at : at + 1] and words[at] in ("or", "replace", "global", "local"):
-        at += 1
-    if words[at : at + 1] and words[at] in _TEMPORARY:
-        return True
-    return any(
-        token.text.strip('"').lower() == "pg_temp" and after.text == "."
-        for token, after in itertools.pairwise(statement)
-    )
+_MODIFYING = frozenset({"insert", "update", "delete", "merge"})
 
 
-def _forbidden_call(statement: list[Token]) -> Forbidden | None:
-    for token, after in itertools.pairwise(statement):
-        if after.text == "(" and token.word in _CALLS:
-            return _CALLS[token.word]
-    return None
+def verbs(text: str) -> frozenset[str]:
+    """What the statements of `text` are: their first words; of a WITH, what is in it.
+
+    ``select into``, which makes a table, is a verb of its own.
+    """
+    found: set[str] = set()
+    for statement in statements(text):
+        words = [token.word for token in statement]
+        first = words[0]
+        inside = {
+            word for at, word in enumerate(words) if word in _MODIFYING and _commands(words, at)
+        }
+        if first == "with":
+            found |= inside or {"select"}
+        else:
+            found.add(first)
+        if "select" in words and "into" in words and not inside:
+            found.add("select into")
+    return frozenset(found)
+
+
+def _commands(words: list[str], at: int) -> bool:
+    """Whether the word at `at` begins a statement, and is no part of FOR UPDATE or DO UPDATE."""
+    return at == 0 or words[at - 1] not in {
+        "for",
+        "key",
+        "do",
+        "then",
+        "before",
+        "after",
+        "or",
+        "on",
+    }
+
+
+def _set_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+#: Functions that see nothing but their arguments, or at most the clock.
+_PLAIN_FUNCTIONS = _set_of(
+    "abs array_agg avg bool_and bool_or ceil ceiling char_length clock_timestamp coalesce concat "
+    "concat_ws count date_part date_trunc dense_rank every extract first_value floor format "
+    "generate_series greatest initcap json_agg json_build_object jsonb_agg jsonb_build_object lag "
+    "last_value lead least left length lower lpad ltrim max md5 min mod now ntile nullif "
+    "octet_length overlay percent_rank position power rank repeat replace reverse right round "
+    "row_number rpad rtrim sign split_part sqrt string_agg strpos substr substring sum to_char "
+    "to_date to_number to_timestamp translate trim trunc upper"
+)
+#: What else stands before a bracket.
+_BEFORE_BRACKET = _set_of(
+    "all and any array as between bigint bit by case cast char character check conflict cross cube "
+    "decimal distinct else exists filter float from grouping group having ilike in int integer intersect "
+    "interval into is join key lateral like limit materialized nchar not numeric offset on only or "
+    "over partition recursive returning rollup row select set sets similar some then time timestamp "
+    "timestamptz union update using values varchar varying when where with within except"
+)
+_ENDS_SOURCES = _set_of(
+    "where group order having limit offset fetch for union intersect except returning window set "
+    "when values"
+)
+_ROW_LOCKS = (("for", "update"), ("for", "share"), ("for", "no"), ("for", "key"))
+_PLAIN = frozenset({"select", "insert", "update", "delete", "merge", "values", "table"})
+
+
+def tables(text: str, known: Collection[str]) -> tuple[frozenset[str], frozenset[str]] | None:
+    """Which of the `known` tables `text` may read and may write or lock; None: it cannot be said.
+
+    On the safe side: a column that is called like a table counts as the table, and whatever is not
+    plain reading and writing of known tables (other relations, functions of somebody's) gives None.
+    """
+    reads: set[str] = set()
+    writes: set[str] = set()
+    if not verbs(text) <= _PLAIN:
+        return None
+    for statement in statements(text):
+        view = _View(statement, known)
+        if not view.is_plain():
+            return None
+        seen = view.mentioned()
+        reads |= seen
+        writes |= seen if view.locks_rows() else view.written()
+    return frozenset(reads), frozenset(writes)
+
+
+class _View:
+    """One statement, looked at for the relations and functions in it."""
+
+    def __init__(self, statement: list[Token], known: Collection[str]) -> None:
+        self._tokens = statement
+        self._known = frozenset(known)
+        self._words = [token.word for token in statement]
+        self._names = [identifier(token) for token in statement]
+        self._ctes = self._common_tables()
+
+    def _text(self, at: int) -> str:
+        return self._tokens[at].text if 0 <= at < len(self._tokens) else ""
+
+    def _common_tables(self) -> frozenset[str]:
+        if self._words[0] != "with":
+            return frozenset()
+        found = set()
+        for at, name in enumerate(self._names):
+            after = self._closing(at + 1) + 1 if self._text(at + 1) == "(" else at + 1
+            if name and self._words[after : after + 1] == ["as"]:
+                body = after + 1
+                while self._words[body : body + 1] and self._words[body] in ("not", "materialized"):
+                    body += 1
+                if self._text(body) == "(":
+                    found.add(name)
+        return frozenset(found)
+
+    def mentioned(self) -> set[str]:
+        """Known tables by whose name anything here is called."""
+        return {name for name in self._names if name in self._known}
+
+    def locks_rows(self) -> bool:
+        """It selects FOR UPDATE or weaker."""
+        return any(pair in _ROW_LOCKS for pair in itertools.pairwise(self._words))
+
+    def written(self) -> set[str]:
+        """The targets of its INSERT, UPDATE, DELETE and MERGE."""
+        return {name for at in self._targets() if (name := self._relation(at)[0])}
+
+    def _targets(self) -> Iterator[int]:
+        for at, word in enumerate(self._words):
+            if word in _MODIFYING and _commands(self._words, at):
+                following = self._words[at + 1 : at + 2]
+                yield at + (2 if following and following[0] in ("into", "from") else 1)
+
+    def is_plain(self) -> bool:
+        """Every relation is known and every function plain; no name means two things."""
+        if self._ctes & self._known:
+            return False
+        relations = [*self._targets(), *self._sources()]
+        return all(self._fits(at) for at in relations) and all(map(self._calls_plainly, range(len(self._tokens))))  # fmt: skip
+
+    def _relation(self, at: int) -> tuple[str, int]:
+        """The relation named at `at` without its schema, and the place after it; empty: not ours."""
+        while self._words[at : at + 1] and self._words[at] in ("only", "lateral"):
+            at += 1
+        name = self._names[at] if at < len(self._names) else ""
+        if self._text(at + 1) == ".":
+            schema, at = name, at + 2
+            name = self._names[at] if schema == "public" and at < len(self._names) else ""
+        return name, at + 1
+
+    def _fits(self, at: int) -> bool:
+        if self._text(at) == "(":
+            inner = self._words[at + 1 : at + 2]
+            begins_query = inner and inner[0] in (*_PLAIN, "with")
+            return bool(begins_query) or self._fits(at + 1)
+        name, after = self._relation(at)
+        if self._text(after) == "(" and name in _PLAIN_FUNCTIONS:
+            return True
+        return name in self._known or name in self._ctes
+
+    def _sources(self) -> Iterator[int]:
+        """Where what is read is named: after FROM, JOIN and USING, and after the commas that follow."""
+        for at, word in enumerate(self._words):
+            before = self._words[at - 1] if at else ""
+            names_one = (
+                word == "join"
+                or (word == "from" and before not in ("delete", "distinct"))
+                or (word == "table" and before in ("", "as"))
+                or (word == "using" and not self._lists_columns(at + 1))
+            )
+            if names_one:
+                yield at + 1
+            if word in ("from", "using", "join"):
+                yield from self._after_commas(at + 1)
+
+    def _lists_columns(self, at: int) -> bool:
+        """A bracket stands there that holds no query: the columns of a join's USING."""
+        return self._text(at) == "(" and self._words[at + 1 : at + 2] not in (["select"], ["with"])
+
+    def _after_commas(self, at: int) -> Iterator[int]:
+        depth = 0
+        for here in range(at, len(self._tokens)):
+            mark = self._text(here)
+            depth += (mark == "(") - (mark == ")")
+            if depth < 0 or (depth == 0 and self._words[here] in _ENDS_SOURCES):
+                return
+            if depth == 0 and mark == ",":
+                yield here + 1
+
+    def _calls_plainly(self, at: int) -> bool:
+        name = self._names[at]
+        if not name or self._text(at + 1) != "(":
+            return True
+        if self._text(at - 1) == ".":
+            return self._text(at - 2) in ("public", "pg_catalog") and name in (
+                self._known if self._text(at - 2) == "public" else _PLAIN_FUNCTIONS
+            )
+        harmless = _PLAIN_FUNCTIONS | _BEFORE_BRACKET | self._known | self._ctes
+        return name in harmless or self._names[at - 1 : at] == ["as"]
+
+    def _closing(self, at: int) -> int:
+        """Where the bracket that opens at `at` is closed."""
+        depth = 0
+        for here in range(at, len(self._tokens)):
+            depth += (self._text(here) == "(") - (self._text(here) == ")")
+            if depth == 0:
+                return here
+        return len(self._tokens)
+
+
+def identifier(token: Token) -> str:
+    """The name that a token is, as PostgreSQL folds it; empty if it is none."""
+    if token.kind == "quoted" and token.text.startswith('"'):
+        return token.text[1:-1].replace('""', '"')
+    return token.word

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
 
-from sim.scenario.model import Order, Scenario
+from sim.scenario.faults import Fault
+from sim.scenario.words import Capabilities, Case
 from twopc.errors import ScenarioError
 
 #: The session in which an order's own syncs are played.
@@ -43,6 +44,8 @@ class Wait:
     """The holder's gid, if it is a prepared branch."""
     lock: str = ""
     """The lock in words: its mode, kind and table, as far as known."""
+    since_us: int = field(default=0, compare=False)
+    """For so long it has waited already, by the clock of the node where the lock is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +90,10 @@ class SyncError(Exception):
         self.number = number
 
 
+class AwayError(Exception):
+    """A node cannot be looked at: a fault has taken its server away."""
+
+
 class SetUpError(ScenarioError):
     """The server does not take what the scenario sets up."""
 
@@ -104,12 +111,29 @@ class StageSession(Protocol):
         """The global transaction that is open or was last; empty at the Publisher."""
         ...
 
-    async def begin(self, level: str) -> None:
-        """Begin a transaction of an isolation level."""
+    @property
+    def notices(self) -> int:
+        """So many notices and notifications have arrived."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """A transaction is open. A plain session's script may have begun or ended it."""
+        ...
+
+    async def begin(self, level: str, role: str = "") -> None:
+        """Begin a transaction of an isolation level, in a role other than the application's own."""
         ...
 
     async def execute(self, sql: str, params: Mapping[str, Any]) -> Result:
         """One statement; ``:name`` stands for a parameter."""
+        ...
+
+    async def script(self, text: str) -> Result:
+        """Several statements as they stand, transaction control among them: plain sessions only.
+
+        The result is the last statement's.
+        """
         ...
 
     async def commit(self) -> None:
@@ -165,7 +189,10 @@ class Stage(Protocol):
         ...
 
     async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """A table's rows by key, every value as text."""
+        """A table's rows by key, every value as text.
+
+        Raises AwayError while a fault has taken the node away.
+        """
         ...
 
     async def part(
@@ -182,13 +209,58 @@ class Stage(Protocol):
         """The branch markers at a node: gid, participants, fence."""
         ...
 
+    async def query(self, node: str, text: str) -> list[dict[str, Any]]:
+        """The rows of a query that changes nothing, every value as text."""
+        ...
+
+    async def outage(self, node: str, *, on: bool) -> None:
+        """Have a node refuse everybody and end its sessions, or let them in again."""
+        ...
+
+    async def pause_agent(self, subscriber: str, *, on: bool) -> None:
+        """Have a Subscriber's agent rest, or go on."""
+        ...
+
+    async def arm(self, fault: Fault) -> None:
+        """Have a fault happen at its point.
+
+        Raises NotPlayableError where faults are not performed.
+        """
+        ...
+
+    async def fired(self) -> Sequence[tuple[str, str]]:
+        """The faults that have happened since this was asked last: each one's id and point."""
+        ...
+
+    async def recover(self) -> None:
+        """One pass of recovery."""
+        ...
+
 
 class Theatre(Protocol):
-    """Makes a fresh stage for each order."""
+    """Makes a stage for each case; an async context manager."""
 
-    def stage(self, scenario: Scenario, order: Order) -> AbstractAsyncContextManager[Stage]:
-        """A stage of its own for one order; everything of it is gone afterwards.
+    @property
+    def able(self) -> Capabilities:
+        """What it can do."""
+        ...
+
+    @property
+    def kept(self) -> Sequence[tuple[str, str, str]]:
+        """Case, node and connection string of what is left for a look until the theatre is left."""
+        ...
+
+    def stage(self, case: Case) -> AbstractAsyncContextManager[Stage]:
+        """A stage of its own for one case; everything of it is gone afterwards.
 
         Entering it raises SetUpError or, if the servers are at fault, ConfigurationError.
         """
+        ...
+
+    async def __aenter__(self) -> Self:
+        """Nothing is started before it is needed."""
+        ...
+
+    async def __aexit__(self, *_: object) -> None:
+        """End whatever was started."""
         ...

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from sim.scenario import sqltext
-from sim.scenario.parts import Part, Row, Texts, kind_of, refuse
+from sim.scenario.parts import Part, Row, Texts, Whole, kind_of, refuse
 from twopc.errors import ArticleError
 from twopc.propagation import parse_method
 
@@ -45,8 +45,11 @@ class Propagate(Part):
     what = "a table's propagation"
     blank = {}
     ins: _Ins | None = None
+    """Of inserts: CALL, SQL or NONE, with a procedure of one's own behind CALL."""
     upd: _Upd | None = None
+    """Of updates: SCALL, CALL, MCALL, XCALL, SQL or NONE."""
     dele: _Del | None = Field(default=None, alias="del")
+    """Of deletes: CALL, XCALL, SQL or NONE."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
@@ -67,7 +70,9 @@ class Table(Part):
 
     what = "a table"
     blank = {"columns": {}}
-    later = {"count": "it needs generated rows; list them under 'rows'"}
+    refused = {
+        "count": "rows are listed; many are made under 'sql': insert … select … from generate_series(1, 1000)"
+    }
     columns: dict[str, str]
     """Each column's type and constraints, as SQL."""
     key: tuple[str, ...] = ()
@@ -75,6 +80,7 @@ class Table(Part):
     sql: Texts = ()
     """More SQL for the Publisher after its tables are made: indexes, foreign keys, triggers."""
     rows: tuple[Row, ...] = ()
+    """Its first rows."""
     published: tuple[str, ...] = ()
     """The columns that are published, the key among them; empty: all."""
     filter: str | None = None
@@ -102,9 +108,9 @@ class Subscriber(Part):
     refused = {"publishes": REPUBLISHING}
     sync: Literal["automatic", "replication support only", "none"] = "automatic"
     """Who brings the first rows; where nobody does, the tables are there already."""
-    streams: int = 1
+    streams: Whole = 1
     """Connections over which its agent spreads commands."""
-    batch: int = 100
+    batch: Whole = 100
     """Transactions that its agent commits at once."""
     skip_errors: Texts = ()
     """Errors for which its agent leaves a transaction out and goes on."""

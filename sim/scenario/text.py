@@ -7,6 +7,7 @@ mistake later can point at it; duplicate keys are mistakes. Knows YAML and nothi
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,9 +25,11 @@ class Mark:
 
     line: int
     column: int
+    path: str = ""
+    """The file, if it is not the document's own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One mistake, at one place."""
 
@@ -35,11 +38,19 @@ class Problem:
     severity: str = "error"
     """"error", or "warning" for what is only untidy."""
 
+    @property
+    def rank(self) -> tuple[str, int, int, str]:
+        """Where it stands in a report: those of the document's own file first, each file by line."""
+        return (self.mark.path, self.mark.line, self.mark.column, self.message)
+
+
+Span = tuple[int, int]
+
 
 class Map(dict[str, Any]):
     """A mapping that knows where its keys and values stand."""
 
-    __slots__ = ("flow", "keys_at", "mark", "values_at")
+    __slots__ = ("flow", "key_spans", "keys_at", "mark", "value_spans", "values_at")
 
     def __init__(self, mark: Mark, *, flow: bool = False) -> None:
         super().__init__()
@@ -48,17 +59,34 @@ class Map(dict[str, Any]):
         """True if written in braces."""
         self.keys_at: dict[str, Mark] = {}
         self.values_at: dict[str, Mark] = {}
+        self.key_spans: dict[str, Span] = {}
+        """From where to where in the text, in characters; of an alias there is none."""
+        self.value_spans: dict[str, Span] = {}
+
+    def take(self, key: str, value: Any, source: Map) -> None:
+        """Put in `value` under `key` as it stands in `source`, places included."""
+        self[key] = value
+        self.keys_at[key] = source.keys_at[key]
+        self.values_at[key] = source.values_at[key]
+        for mine, theirs in (
+            (self.key_spans, source.key_spans),
+            (self.value_spans, source.value_spans),
+        ):
+            mine.pop(key, None)
+            if key in theirs:
+                mine[key] = theirs[key]
 
 
 class Sequence(list[Any]):
     """A list that knows where its items stand."""
 
-    __slots__ = ("items_at", "mark")
+    __slots__ = ("items_at", "mark", "spans")
 
     def __init__(self, mark: Mark) -> None:
         super().__init__()
         self.mark = mark
         self.items_at: list[Mark] = []
+        self.spans: list[Span | None] = []
 
 
 class Number(str):
@@ -76,16 +104,23 @@ class Document:
     lines: list[str]
     root: Map | None = None
     problems: list[Problem] = field(default_factory=list)
+    text: str = ""
+    """The whole file, as it was read."""
+    partial: bool = False
+    """A file that it takes something from cannot be read: what is missing may be there."""
+    sources: dict[str, list[str]] = field(default_factory=dict)
+    """The lines of other files that it takes something from."""
 
     def error(self, mark: Mark, message: str) -> None:
-        """Note a mistake; the same one at the same place is noted once."""
-        self._note(Problem(mark=mark, message=message))
+        """Note a mistake."""
+        self.note(Problem(mark=mark, message=message))
 
     def warn(self, mark: Mark, message: str) -> None:
         """Note something untidy, which never stops a run."""
-        self._note(Problem(mark=mark, message=message, severity="warning"))
+        self.note(Problem(mark=mark, message=message, severity="warning"))
 
-    def _note(self, problem: Problem) -> None:
+    def note(self, problem: Problem) -> None:
+        """Note a problem; the same one at the same place is noted once."""
         if problem not in self.problems:
             self.problems.append(problem)
 
@@ -110,6 +145,39 @@ class Document:
                 here = here[part]
         return mark
 
+    def span(self, path: Iterable[str | int], *, key: bool = False) -> Span | None:
+        """From where to where in `text` the value at `path` stands, or its key, in characters.
+
+        None if the document's own file does not hold it: it is missing, comes from another file, or
+        stands there by an alias only.
+        """
+        here: Any = self.root
+        span: Span | None = None
+        for part in path:
+            if isinstance(here, Map) and part in here:
+                name = str(part)
+                spans = here.key_spans if key else here.value_spans
+                mark, span, here = here.values_at[name], spans.get(name), here[name]
+            elif isinstance(here, Sequence) and isinstance(part, int) and part < len(here):
+                mark = here.items_at[part]
+                span, here = here.spans[part] if part < len(here.spans) else None, here[part]
+            elif part == 0 and not isinstance(here, Sequence):
+                continue  # the one that stands without a list
+            else:
+                return None
+            if mark.path:
+                return None
+        return span
+
+    def missing(self, path: tuple[str | int, ...], key: str) -> None:
+        """Note that the mapping at `path` has no `key`, unless another problem there says why."""
+        if self.partial:
+            return
+        said = [problem.message for problem in self.inside(path)]
+        explained = ("is refused", f"did you mean '{key}'?")
+        if not any(words in message for words in explained for message in said):
+            self.error(self.mark(path, key=True), f"key '{key}' is missing")
+
     def inside(self, path: Iterable[str | int]) -> list[Problem]:
         """The problems with keys of the mapping at `path`."""
         here: Any = self.root
@@ -121,19 +189,42 @@ class Document:
         marks = here.keys_at.values() if isinstance(here, Map) else ()
         return [problem for problem in self.problems if problem.mark in marks]
 
+    def unknown(
+        self,
+        at: Iterable[str | int],
+        what: str,
+        name: str,
+        known: Iterable[str],
+        *,
+        key: bool = False,
+    ) -> None:
+        """Note that nothing of this kind is called `name`, and what is nearly called so."""
+        self.error(self.mark(at, key=key), f"no {what} '{name}'{suggestion(name, known)}")
+
+    def where(self, mark: Mark, *, beside: bool = False) -> str:
+        """``file:line:column`` of a place.
+
+        Args:
+            beside: it is told beside another place: without the column, and of this file only the line.
+        """
+        if beside:
+            return f"{mark.path}:{mark.line}" if mark.path else f"line {mark.line}"
+        return f"{mark.path or self.path}:{mark.line}:{mark.column}"
+
     def excerpt(self, mark: Mark, note: str = "") -> list[str]:
         """The source line under `mark` and a caret, as two lines of text."""
-        source = self.lines[mark.line - 1] if mark.line <= len(self.lines) else ""
+        lines = self.sources.get(mark.path, []) if mark.path else self.lines
+        source = lines[mark.line - 1] if mark.line <= len(lines) else ""
         caret = " " * (mark.column - 1) + "^" + (f" {note}" if note else "")
         return [f"{mark.line:>6} | {source}".rstrip(), f"{'':>6} | {caret}"]
 
     def report(self, *, severity: str | None = None) -> str:
-        """Every problem, by line, with its source line and a caret."""
+        """Every problem, by file and line, with its source line and a caret."""
         lines: list[str] = []
-        for problem in sorted(self.problems):
+        for problem in sorted(self.problems, key=lambda each: each.rank):
             if severity is not None and problem.severity != severity:
                 continue
-            where = f"{self.path}:{problem.mark.line}:{problem.mark.column}"
+            where = self.where(problem.mark)
             lines.append(f"{where}: {problem.severity}: {problem.message}")
             lines += self.excerpt(problem.mark)
         return "\n".join(lines)
@@ -156,75 +247,92 @@ def listed(words: Iterable[str]) -> str:
     return each[0] if len(each) == 1 else f"{', '.join(each[:-1])} and {each[-1]}"
 
 
-def read(path: str | Path) -> Document:
-    """Read a file; what is wrong with it as YAML is in the document's `problems`.
+def read(path: str | Path, *, foreign: bool = False) -> Document:
+    """Read a file, or standard input if it is called ``-``; what is wrong with it as YAML is in its `problems`.
+
+    Args:
+        foreign: its values will be part of another document, so that all its marks name it.
 
     Raises:
         ScenarioError: it cannot be read at all.
     """
+    source = content(path)
+    return parse(source, str(path), foreign=foreign)
+
+
+def content(path: str | Path) -> str:
+    """The text of a file, or of standard input if it is called ``-``.
+
+    Raises:
+        ScenarioError: it cannot be read, is too long or is not UTF-8.
+    """
     try:
-        raw = Path(path).read_bytes()
+        raw = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
     except OSError as error:
         raise ScenarioError(f"{path}: cannot read it: {error.strerror}") from error
     if len(raw) > _BYTES_MAX:
         raise ScenarioError(f"{path}: over {_BYTES_MAX} bytes is too long for a scenario")
     try:
-        text = raw.decode("utf-8-sig")
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise ScenarioError(f"{path}:{line}: error: it is not UTF-8") from error
-    return parse(text, str(path))
 
 
-def parse(text: str, path: str) -> Document:
+def parse(text: str, path: str, *, foreign: bool = False) -> Document:
     """As `read`, of text; `path` is what messages call it."""
     from ruamel.yaml import YAML  # the one place that needs it; not paid for at start-up
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-    document = Document(path=path, lines=text.splitlines())
+    document = Document(path=path, lines=text.splitlines(), text=text)
+    named = path if foreign else ""
     try:
         node = YAML(typ="rt", pure=True).compose(text)
     except MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
-        mark = Mark(at.line + 1, at.column + 1) if at is not None else Mark(1, 1)
+        mark = Mark(at.line + 1, at.column + 1, named) if at is not None else Mark(1, 1, named)
         message = " ".join(str(error.problem or error.context or error).split())
         document.error(mark, f"not YAML: {message}")
         return document
     except YAMLError as error:
-        document.error(Mark(1, 1), f"not YAML: {' '.join(str(error).split())}")
+        document.error(Mark(1, 1, named), f"not YAML: {' '.join(str(error).split())}")
         return document
     if node is None:
-        document.error(Mark(1, 1), "the file is empty; a scenario begins with 'twopc: 1'")
+        document.error(Mark(1, 1, named), "the file is empty; a scenario begins with 'twopc: 1'")
         return document
-    builder = _Builder(document)
+    builder = _Builder(document, named)
     root = builder.build(node)
     if builder.endless:
         return document
     if isinstance(root, Map):
         document.root = root
     else:
-        document.error(_mark(node), "a scenario is a mapping that begins with 'twopc: 1'")
+        document.error(builder.mark(node), "a scenario is a mapping that begins with 'twopc: 1'")
     return document
-
-
-def _mark(node: Any) -> Mark:
-    return Mark(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 class _Builder:
     """Turns YAML nodes into values, noting what a scenario may not hold."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, path: str) -> None:
         self._document = document
+        self._path = path
         self._open: set[int] = set()
+        self._ends: dict[int, int] = {}
+        """Where the nodes that are built end: a second time it is an alias."""
         self.endless = False
         """An alias contains itself, so that there is no value to speak of."""
 
+    def mark(self, node: Any) -> Mark:
+        """Where a node begins."""
+        return Mark(node.start_mark.line + 1, node.start_mark.column + 1, self._path)
+
     def build(self, node: Any) -> Any:
+        """The value of a node."""
         kind = type(node).__name__
         if id(node) in self._open:
             self.endless = True
-            self._document.error(_mark(node), "this alias contains itself")
+            self._document.error(self.mark(node), "this alias contains itself")
             return None
         self._open.add(id(node))
         try:
@@ -236,33 +344,62 @@ class _Builder:
         finally:
             self._open.discard(id(node))
 
+    def _build(self, node: Any) -> tuple[Any, Span | None]:
+        """The value and where it stands; nowhere if this is an alias of what stands before."""
+        known = id(node) in self._ends
+        value = self.build(node)
+        if known or id(node) in self._open:
+            return value, None
+        self._ends[id(node)] = end = self._end(node)
+        return value, (node.start_mark.index, end)
+
+    def _end(self, node: Any) -> int:
+        """Where a node's own text ends: of a block ruamel tells where the next thing begins."""
+        kind, begin, end = type(node).__name__, node.start_mark.index, int(node.end_mark.index)
+        if kind == "ScalarNode" and node.style in ("|", ">"):
+            return int(begin) + len(self._document.text[begin:end].rstrip())
+        if kind == "ScalarNode" or node.flow_style:
+            return end
+        is_map = kind == "MappingNode"
+        inside = [part for pair in node.value for part in pair] if is_map else node.value
+        ends = (self._ends.get(id(each)) or int(each.end_mark.index) for each in inside)
+        return max([int(begin), *ends])
+
     def _map(self, node: Any) -> Map:
-        found = Map(_mark(node), flow=bool(node.flow_style))
+        found = Map(self.mark(node), flow=bool(node.flow_style))
         for key, value in self._pairs(node):
             name = str(key.value)
             if name in found:
                 first = found.keys_at[name].line
-                self._document.error(_mark(key), f"key '{name}' is already at line {first}")
+                self._document.error(self.mark(key), f"key '{name}' is already at line {first}")
                 continue
-            found.keys_at[name] = _mark(key)
-            found.values_at[name] = _mark(value)
-            found[name] = self.build(value)
+            found.keys_at[name] = self.mark(key)
+            found.values_at[name] = self.mark(value)
+            found.key_spans[name] = (key.start_mark.index, key.end_mark.index)
+            found[name], span = self._build(value)
+            if span is not None and span[0] == span[1]:  # nothing is written there
+                at = self._document.text.find(":", key.end_mark.index) + 1
+                span, self._ends[id(value)] = (at, at), at
+            if span is not None:
+                found.value_spans[name] = span
         return found
 
     def _pairs(self, node: Any) -> Iterator[tuple[Any, Any]]:
         for key, value in node.value:
             if type(key).__name__ != "ScalarNode":
-                self._document.error(_mark(key), "a key is a word, not a list or a mapping")
+                self._document.error(self.mark(key), "a key is a word, not a list or a mapping")
             elif str(key.tag) == f"{_TAG}merge":
-                self._document.error(_mark(key), "merge keys ('<<') are not used in scenarios")
+                self._document.error(self.mark(key), "merge keys ('<<') are not used in scenarios")
             else:
                 yield key, value
 
     def _sequence(self, node: Any) -> Sequence:
-        found = Sequence(_mark(node))
+        found = Sequence(self.mark(node))
         for item in node.value:
-            found.items_at.append(_mark(item))
-            found.append(self.build(item))
+            found.items_at.append(self.mark(item))
+            value, span = self._build(item)
+            found.append(value)
+            found.spans.append(span)
         return found
 
     def _scalar(self, node: Any) -> Any:
@@ -278,5 +415,7 @@ class _Builder:
             return Number(text)
         if tag in ("str", "timestamp"):  # a date is text here: PostgreSQL reads it
             return text
-        self._document.error(_mark(node), f"tag '{tag}' is not used in scenarios; write plain text")
+        self._document.error(
+            self.mark(node), f"tag '{tag}' is not used in scenarios; write plain text"
+        )
         return None

@@ -6,7 +6,6 @@ scenario. `told` is pure; `Observer` holds the connections that look.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,7 +14,21 @@ import psycopg
 
 from sim.scenario.stage import Wait, Waits
 from twopc.names import GlobalId
+from twopc.together import together
 from twopc.waits import WAITS_SQL, Edge, Graph, Party, Session, Transactions, build, session
+
+#: Sessions without a transaction that others may wait for all the same; columns as in `WAITS_SQL`.
+_HOLDERS_SQL = """
+select current_setting('port') || '@' || extract(epoch from pg_postmaster_start_time()),
+       a.pid, a.application_name, extract(epoch from a.backend_start)::float8, 0::float8,
+       false, 0::float8, '', '', '{}'::int[], '{}'::text[]
+from pg_stat_activity a
+where a.datname = current_database() and a.xact_start is null and a.pid <> pg_backend_pid()
+  and a.pid in (select l.pid from pg_locks l where l.locktype = 'advisory' and l.granted)
+"""
+#: Both, with the node's own time, in which the beginnings of waits are told.
+_ALL_SQL = f"{WAITS_SQL} union all {_HOLDERS_SQL}"
+_LOOK = f"select w.*, extract(epoch from clock_timestamp())::float8 from ({_ALL_SQL}) w"  # noqa: S608 -- two constants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +47,11 @@ class Observer:
     """One connection to every node's database, for looking only."""
 
     def __init__(self, connections: Mapping[str, psycopg.AsyncConnection[Any]]) -> None:
-        self._connections = connections
+        self._connections = dict(connections)
+        self.cut: list[str] = []
+        """The nodes that let nobody in at present; those who look were in before."""
+        self.is_disturbed = False
+        """Something was cut off, cancelled, or could not be delivered."""
 
     @classmethod
     async def connect(cls, dsns: Mapping[str, str]) -> Self:
@@ -48,6 +65,17 @@ class Observer:
             }
         )
 
+    async def leave(self, node: str) -> None:
+        """Look no more at a node whose server is about to go away."""
+        connection = self._connections.pop(node, None)
+        if connection is not None:
+            await connection.close()
+
+    async def return_to(self, node: str, dsn: str) -> None:
+        """Look at a node again."""
+        await self.leave(node)
+        self._connections |= (await self.connect({node: dsn}))._connections
+
     @property
     def versions(self) -> dict[str, int]:
         """The server's version number by node, as 180006."""
@@ -55,17 +83,23 @@ class Observer:
 
     async def look(self, clients: Iterable[Client]) -> Waits:
         """Who waits at this moment; the nodes are looked at as closely together as can be."""
-        looked = await asyncio.gather(
+        looked = await together(
             *(self._sessions(node, connection) for node, connection in self._connections.items())
         )
-        return told([one for sessions in looked for one in sessions], clients)
+        sessions = [one for found, _ in looked for one in found]
+        clocks = {one.node: now_s for found, now_s in looked for one in found}
+        return told(sessions, clients, clocks)
 
-    async def _sessions(self, node: str, connection: psycopg.AsyncConnection[Any]) -> list[Session]:
-        cursor = await connection.execute(WAITS_SQL, prepare=True)
-        return [session(node, row) for row in await cursor.fetchall()]
+    async def _sessions(
+        self, node: str, connection: psycopg.AsyncConnection[Any]
+    ) -> tuple[list[Session], float]:
+        cursor = await connection.execute(_LOOK, prepare=True)
+        rows = await cursor.fetchall()
+        return [session(node, row[:-1]) for row in rows], rows[-1][-1] if rows else 0.0
 
     async def cancel(self, node: str, pid: int) -> None:
         """Cancel what a process of `node` is running."""
+        self.is_disturbed = True
         await self._connections[node].execute("select pg_cancel_backend(%s)", (pid,))
 
     async def close(self) -> None:
@@ -74,8 +108,10 @@ class Observer:
             await connection.close()
 
 
-def told(sessions: list[Session], clients: Iterable[Client]) -> Waits:
-    """What the rows of all nodes mean for these clients."""
+def told(
+    sessions: list[Session], clients: Iterable[Client], clocks: Mapping[str, float] | None = None
+) -> Waits:
+    """What the rows of all nodes mean for these clients; `clocks`: each node's time in seconds."""
     clients = tuple(clients)
     server_of = {one.node: one.server for one in sessions}
     graph = build(sessions, _transactions(clients))
@@ -86,7 +122,7 @@ def told(sessions: list[Session], clients: Iterable[Client]) -> Waits:
         if client.gid:
             names[Party("", 0, client.gid)] = client.name
     waits = {
-        name: _wait(name, graph.edges[party], names)
+        name: _wait(name, graph.edges[party], names, clocks or {})
         for party, name in names.items()
         if graph.edges.get(party)
     }
@@ -109,16 +145,25 @@ def _transactions(clients: tuple[Client, ...]) -> Transactions:
     return found
 
 
-def _wait(name: str, edges: tuple[Edge, ...], names: Mapping[Party, str]) -> Wait:
+def _wait(
+    name: str,
+    edges: tuple[Edge, ...],
+    names: Mapping[Party, str],
+    clocks: Mapping[str, float],
+) -> Wait:
     """The wait to speak of: for one of ours rather than for a stranger."""
     edge = next((edge for edge in edges if edge.holder in names), edges[0])
+    waiter = edge.waiter
+    now_s = clocks.get(waiter.node, 0.0)
+    since_s = now_s - waiter.wait_start if now_s and waiter.wait_start else 0.0
     return Wait(
         session=name,
         on=names.get(edge.holder, ""),
-        node=edge.waiter.node,
+        node=waiter.node,
         pid=edge.holder_pid,
         gid=edge.holder_gid,
-        lock=_lock_words(edge.waiter),
+        lock=_lock_words(waiter),
+        since_us=max(0, round(since_s * 1_000_000)),
     )
 
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from twopc.distributed import DistributedArticle
+from twopc.distributed import DistributedArticle, command_words
 from twopc.names import BranchId
-from twopc.propagation import CommandType, Format, parameters, record_values
 
 Connection = AsyncConnection[Any]
 
@@ -21,26 +20,20 @@ _COMMANDS = """
 select t.xact_seqno::text, t.xact_id::text, coalesce(o.srvname, ''),
        bool_and(s.loopback_detection and s.originator_id = coalesce(c.originator_id, t.originator_id)) is true,
        coalesce((select max(h.error) from msrepl.msdistribution_history h
-                 where h.publisher_database_id = t.publisher_database_id and h.subscriber = s.subscriber
+                 where h.publisher_database_id = s.publisher_database_id and h.subscriber = s.subscriber
                    and h.event = 'skipped' and h.xact_seqno = t.xact_seqno), ''),
        array_agg(c.article_id order by c.command_id), array_agg(c.type order by c.command_id),
        array_agg(c.command order by c.command_id)
-from msrepl.msrepl_transactions t
-join msrepl.msrepl_commands c using (publisher_database_id, xact_seqno)
-join msrepl.mssubscriptions s using (publisher_database_id, article_id)
+from msrepl.transactions_between(%(publisher)s, %(after)s, %(upto)s) t
+join msrepl.commands_between(%(publisher)s, %(after)s, %(upto)s) c using (xact_seqno)
+join msrepl.mssubscriptions s on s.publisher_database_id = %(publisher)s and s.article_id = c.article_id
 left join msrepl.msrepl_originators o on o.id = coalesce(c.originator_id, t.originator_id)
-where t.publisher_database_id = %(publisher)s and s.subscriber = %(subscriber)s
-  and t.xact_seqno > %(after)s::pg_lsn and t.xact_seqno <= %(upto)s::pg_lsn
+where s.subscriber = %(subscriber)s
   and t.xact_seqno > s.subscription_seqno
   and (t.xact_seqno > s.copy_seqno or not pg_visible_in_snapshot(t.xact_id, s.copy_snapshot))
-group by t.publisher_database_id, t.xact_seqno, t.xact_id, o.srvname, s.subscriber
+group by s.publisher_database_id, t.xact_seqno, t.xact_id, o.srvname, s.subscriber
 order by t.xact_seqno
 """
-_OPERATIONS = {
-    CommandType.INSERT: ("ins", "insert"),
-    CommandType.UPDATE: ("upd", "update"),
-    CommandType.DELETE: ("del", "delete"),
-}
 #: Commands that are told of one transaction.
 _TOLD = 5
 
@@ -120,23 +113,3 @@ def _words(
     if len(told) > _TOLD:
         told[_TOLD:] = [f"{len(told) - _TOLD} more"]
     return tuple(told)
-
-
-def command_words(article: DistributedArticle | None, kind: int, command: str) -> str:
-    """A command in a few words: what is done to which row."""
-    operation, verb = _OPERATIONS.get(kind, ("", ""))
-    if article is None or not operation:
-        return command
-    form = article.propagation.method(operation).format
-    if form in (Format.SQL, Format.NONE):
-        return command
-    wanted = parameters(article.article, operation, form)
-    values = dict(zip((each.name for each in wanted), record_values(command.encode()), strict=True))
-    shown = []
-    for place, name in enumerate(article.article.key, 1):
-        at = [column.name for column in article.article.value_columns].index(name) + 1
-        value = next(
-            values[each] for each in (f"pkc{place}", f"old_c{at}", f"c{at}") if each in values
-        )
-        shown.append(f"{name}={'null' if value is None else value.decode()}")
-    return f"{verb} {article.article.name} {', '.join(shown)}"

@@ -7,9 +7,9 @@ agents work until they have come to it. Knows nothing of what they do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from publisher.log_reader import LogReader
 from publisher.posting import post_message, stored_message
@@ -17,7 +17,8 @@ from sim.topology.registration import Registration
 from subscriber.distribution_agent import AheadError, Delivered, DistributionAgent, Profile
 from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
 from twopc.log import get_logger
-from twopc.lsn import lsn_value
+from twopc.lsn import lsn_text, lsn_value
+from twopc.together import together
 
 _log = get_logger(__name__)
 
@@ -30,12 +31,33 @@ where d.publisher = %s
 group by a.subscriber
 order by a.subscriber
 """
+#: The log reader's mark moves on, and what nobody has got yet is gone; whether there was any.
+_PASS_OVER = """
+with moved as (
+    update msrepl.mspublisher_databases set read_to = greatest(read_to, %(upto)s) where id = %(id)s),
+gone as (
+    delete from msrepl.msrepl_blocks
+    where publisher_database_id = %(id)s and last_seqno > %(delivered)s returning true)
+select exists (select from gone)
+"""
 #: How often positions are looked at while agents are running by themselves.
 _LOOK_EVERY_S = 0.002
 #: How long whoever is told to end may take over what it has begun.
 _END_S = 3.0
 #: Further attempts of a driven agent that has met what may be a change that the log reader has not read yet.
 _ATTEMPTS = 5
+
+
+class Driven(Protocol):
+    """An agent that works when it is told to."""
+
+    async def run_once(self, *, final: bool = True) -> Delivered:
+        """Deliver everything that is in the distribution database now."""
+        ...
+
+    async def close(self) -> None:
+        """Disconnect; harmless twice."""
+        ...
 
 
 class Distribution(Registration):
@@ -48,7 +70,9 @@ class Distribution(Registration):
         self.subscribed: list[str] = []
         """The Subscribers that this object has subscribed."""
         self._reader: LogReader | None = None
-        self._agents: dict[str, DistributionAgent] = {}
+        self.make_driven: Callable[[str], Driven] = self.make_agent
+        """Makes the agents that work when somebody syncs."""
+        self._agents: dict[str, Driven] = {}
         self._driving = asyncio.Lock()
         self._stop = asyncio.Event()
         self._running: dict[str, asyncio.Task[Any]] = {}
@@ -57,6 +81,11 @@ class Distribution(Registration):
         """End everything that was started; harmless twice."""
         await self.stop_agents()
         await super().close()
+
+    @property
+    def agents_run(self) -> bool:
+        """The log reader and agents are running by themselves in this process."""
+        return bool(self._running)
 
     async def distributes_already(self) -> bool:
         """Somebody subscribes, so that the distribution database knows the Publisher."""
@@ -149,7 +178,7 @@ class Distribution(Registration):
     async def _drive(self, subscriber: str) -> Delivered:
         agent = self._agents.get(subscriber)
         if agent is None:
-            agent = self._agents[subscriber] = self.make_agent(subscriber)
+            agent = self._agents[subscriber] = self.make_driven(subscriber)
         for _ in range(_ATTEMPTS):
             try:
                 return await agent.run_once(final=False)
@@ -157,6 +186,35 @@ class Distribution(Registration):
                 # what it clashes with came from the Subscriber itself, after the log was read
                 await self._read()
         return await agent.run_once()
+
+    async def pass_over(self, upto: int) -> dict[str, str]:
+        """Deliver nothing of what was committed at the Publisher up to a position and is not delivered yet.
+
+        What the copies then lack they lack for good: for whoever has put all nodes back to one state.
+
+        Returns:
+            How far each Subscriber is, as `position`.
+
+        Raises:
+            ConfigurationError: agents are running by themselves.
+        """
+        if self.agents_run:
+            raise ConfigurationError("agents run by themselves: `stop_agents` first")
+        async with self._driving:
+            number = await self.publisher_number()
+            names = await self.distribution_subscribers()
+            found = await together(*(self.position(name) for name in names))
+            positions = dict(zip(names, found, strict=True))
+            gone = await self.execute(
+                self.distribution,
+                _PASS_OVER,
+                {"id": number, "upto": lsn_text(upto), "delivered": min(found, key=lsn_value)},
+            )
+            if gone[0][0]:
+                await self._close_driven()  # they may have planned for what is gone
+            if self._reader is not None:
+                await self._reader.pass_over(upto)
+            return positions
 
     def make_reader(self) -> LogReader:
         """The Publisher's log reader, not opened yet."""
@@ -206,7 +264,7 @@ class Distribution(Registration):
         """End the log reader and the agents of this process, between two transactions; harmless twice.
 
         One that does not come to an end, because it waits for a row that somebody holds, is interrupted:
-        what it had not committed is delivered another time.
+        what was sent already is done or not; if not, it is delivered another time.
         """
         self._stop.set()
         running, self._running = self._running, {}

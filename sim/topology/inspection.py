@@ -5,7 +5,7 @@ Changes nothing but what a validation is asked to repair.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +100,10 @@ class Inspection(Replication):
                 upto=upto,
             )
         return found
+
+    def leave_untold(self, positions: Mapping[str, str]) -> None:
+        """Have `take_deliveries` tell of what comes after these positions of Subscribers."""
+        self._told.update(positions)
 
     async def distribution_status(self) -> DistributionStatus:
         """How far the log reader and the agents are, and how the slot is."""

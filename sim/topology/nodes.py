@@ -23,6 +23,8 @@ from twopc.doctor.checks import version_finding
 from twopc.errors import ConfigurationError, ServerError
 from twopc.server import ExternalServer, Server
 from twopc.sql.passwords import verifier
+from twopc.sql.render import compose
+from twopc.together import together
 
 AnyServer = Server | ExternalServer
 
@@ -118,7 +120,7 @@ class Nodes:
         kinds: Mapping[str, str],
         dsns: Mapping[str, str],
         servers: str,
-        server: Server | None,
+        server: AnyServer | None,
         durable: bool,
         distribute: bool,
     ) -> None:
@@ -139,6 +141,11 @@ class Nodes:
         self._distribute = distribute
         self._own: list[Server] = []
         self.nodes: dict[str, Node] = {}
+
+    @property
+    def has_servers(self) -> bool:
+        """It has started servers, which nobody else will stop."""
+        return bool(self._own)
 
     async def create(self) -> dict[str, Node]:
         """Start servers, create databases and roles.
@@ -166,7 +173,7 @@ class Nodes:
                 **_credentials(roles, passwords),
             )
         by_server = {id(node.server): node.server for node in self.nodes.values()}
-        await asyncio.gather(
+        await together(
             *(self._prepare_server(server, roles, passwords) for server in by_server.values())
         )
         return self.nodes
@@ -213,10 +220,7 @@ class Nodes:
                 [n for n in fresh if self._kinds[n] != "distribution"] if self._each else fresh[:1]
             )
             wanted = wanted or fresh[:1]
-            started = await asyncio.gather(
-                *(in_thread(Server.start, durable=self._durable) for _ in wanted)
-            )
-            self._own.extend(started)
+            started = await together(*(self._start() for _ in wanted))
             by_name = dict(zip(wanted, started, strict=True))
             shared = started[0]
         else:
@@ -231,6 +235,11 @@ class Nodes:
                 assert shared is not None
                 found[node] = (by_name.get(node, shared), True)
         return found
+
+    async def _start(self) -> Server:
+        server: Server = await in_thread(Server.start, durable=self._durable)
+        self._own.append(server)  # also if another cannot be started
+        return server
 
     async def _prepare_server(
         self, server: AnyServer, roles: Mapping[str, str], passwords: Mapping[str, str]
@@ -261,9 +270,7 @@ class Nodes:
                 )
             if self._distribute and "subscriber" in kinds:
                 await admin.execute(
-                    sql.SQL("grant set on parameter session_replication_role to {}").format(
-                        sql.Identifier(roles["agent"])
-                    )
+                    compose("twopc", "grant_replica", role=sql.Identifier(roles["agent"]))
                 )
         for node in mine:
             if node.embedded:
@@ -272,7 +279,7 @@ class Nodes:
     async def drop(self, may_roll_back: Any) -> None:
         """Take databases, roles and servers away again; existing databases are left."""
         if self._own:
-            await asyncio.gather(*(in_thread(server.stop) for server in self._own))
+            await together(*(in_thread(server.stop) for server in self._own))
             return
         for node in self.nodes.values():
             if node.embedded and node.server.is_running():
@@ -310,7 +317,7 @@ class Nodes:
                             await here.execute(sql.SQL("drop owned by {} cascade").format(role))
             for role in left:
                 # rights that belong to no database, such as SET ON PARAMETER
-                await admin.execute(sql.SQL("drop owned by {} cascade").format(role))
+                await admin.execute(compose("twopc", "drop_rights", role=role))
                 await admin.execute(sql.SQL("drop role {}").format(role))
 
 

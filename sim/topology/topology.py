@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, TypedDict
 
 from sim.topology.blocking import blocking
-from sim.topology.inspection import Inspection
+from sim.topology.clients import Clients
+from sim.topology.nodes import AnyServer
 from twopc.drivers.coordinator import PostgresCoordinator
 from twopc.drivers.in_doubt import InDoubtBranch
 from twopc.drivers.oneshot import Done
@@ -19,7 +20,6 @@ from twopc.drivers.transaction import Transaction
 from twopc.errors import ConfigurationError, InDoubtError
 from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
-from twopc.server import Server
 
 
 class _Options(TypedDict):
@@ -31,7 +31,7 @@ class _Options(TypedDict):
     role: str | None
 
 
-class Topology(Inspection):
+class Topology(Clients):
     """One Publisher and its Subscribers, as real PostgreSQL databases; an async context manager.
 
     Args:
@@ -40,7 +40,7 @@ class Topology(Inspection):
         servers: ``one`` embedded server for all nodes, or one for ``each``.
         dsns: an administrator's connection string per node, for servers that run already; nodes
             without one are embedded.
-        server: an embedded server to put the databases on, instead of starting one.
+        server: to make the databases on, and drop them, instead of starting one.
         durable: embedded servers flush to disk.
         shipping: ``eager`` sends each statement's call at once, ``lazy`` sends them at commit.
         commit: ``presumed_abort``, ``presumed_commit``, ``presumed_nothing`` or ``last_agent``.
@@ -53,6 +53,7 @@ class Topology(Inspection):
             Subscriber.
         points: protocol points of the coordinator; None: those that the environment arms.
         observe: sees every effect and event of the coordinator's machines.
+        markers_kept_s: how long branch markers are kept after their transaction was settled everywhere.
 
     Raises:
         ConfigurationError: something is missing; nothing is left half-installed.
@@ -65,7 +66,7 @@ class Topology(Inspection):
         subscribers: Sequence[str] = ("sub1", "sub2"),
         servers: str = "one",
         dsns: Mapping[str, str] | None = None,
-        server: Server | None = None,
+        server: AnyServer | None = None,
         durable: bool = False,
         shipping: str = "eager",
         commit: str = "presumed_abort",
@@ -77,6 +78,7 @@ class Topology(Inspection):
         distribute: bool = True,
         points: Points | None = None,
         observe: Callable[[str, Effect | Event], None] | None = None,
+        markers_kept_s: float = 60.0,
     ) -> None:
         super().__init__(
             publisher=publisher,
@@ -96,6 +98,7 @@ class Topology(Inspection):
         self.commit = commit
         self.points = points
         self.observe = observe
+        self._markers_kept_s = markers_kept_s
         self._coordinator: PostgresCoordinator | None = None
         self._opening = asyncio.Lock()
 
@@ -115,6 +118,12 @@ class Topology(Inspection):
             await coordinator.close()
         await super().close()
 
+    def watch(self, observe: Callable[[str, Effect | Event], None] | None) -> None:
+        """From here on somebody else sees every effect and event of the coordinator's machines, or nobody."""
+        self.observe = observe
+        if self._coordinator is not None:
+            self._coordinator.watch(observe)
+
     # -- transactions ------------------------------------------------------------------------------
 
     async def coordinator(self) -> PostgresCoordinator:
@@ -133,6 +142,7 @@ class Topology(Inspection):
                     lock_timeout_ms=self.lock_timeout_ms,
                     points=self.points,
                     observe=self.observe,
+                    markers_kept_s=self._markers_kept_s,
                 )
                 await made.open()
                 self._coordinator = made
@@ -249,6 +259,7 @@ class Topology(Inspection):
             DeliveryError: a change cannot be applied at a Subscriber.
         """
         until = asyncio.get_running_loop().time() + timeout_ms / 1000
+        await self.resolve(until)
         while branches := [each for each in await self.in_doubt() if each.ours]:
             if asyncio.get_running_loop().time() > until:
                 raise InDoubtError(

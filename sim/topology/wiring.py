@@ -14,13 +14,12 @@ from psycopg import AsyncConnection
 
 from publisher import publication
 from publisher.distribution import install as install_distribution
-from sim.topology.nodes import Node, Nodes, fresh_name
+from sim.topology.nodes import AnyServer, Node, Nodes, fresh_name
 from twopc import names
 from twopc.drivers.install import install_decision_log, install_participant
 from twopc.errors import ConfigurationError
 from twopc.log import get_logger
 from twopc.names import BranchId
-from twopc.server import Server
 
 _log = get_logger(__name__)
 
@@ -35,7 +34,7 @@ class Wiring:
         subscribers: Sequence[str] = ("sub1", "sub2"),
         servers: str = "one",
         dsns: Mapping[str, str] | None = None,
-        server: Server | None = None,
+        server: AnyServer | None = None,
         durable: bool = False,
         lock_timeout_ms: int = 5000,
         name: str | None = None,
@@ -142,6 +141,14 @@ class Wiring:
         if not self._keep:
             await self._nodes.drop(self._is_ours)
 
+    def keep(self) -> None:
+        """Leave databases and roles behind at the end after all."""
+        self._keep = True
+
+    def leave(self) -> None:
+        """Have `close` drop nothing: the server is stopped and removed next; servers of its own are its own."""
+        self._keep = not self._nodes.has_servers
+
     async def _disconnect(self) -> None:
         for connection in self._connections.values():
             await connection.close()
@@ -162,7 +169,12 @@ class Wiring:
 
     def _is_ours(self, gid: str) -> bool:
         branch = BranchId.parse(gid)
-        return branch is not None and branch.global_id.coordinator == self.name
+        return branch is not None and branch.global_id.coordinator in self.coordinators
+
+    @property
+    def coordinators(self) -> frozenset[str]:
+        """In whose names branches of this topology's are prepared: its own, and those of any client."""
+        return frozenset((self.name, *(f"{self.name}.{each}" for each in self.subscribers)))
 
     def node(self, name: str) -> Node:
         """The node of that name.
@@ -180,7 +192,10 @@ class Wiring:
     async def admin(self, name: str) -> AsyncConnection[Any]:
         """The administrator's connection to a node, kept for the topology's life."""
         connection = self._connections.get(name)
-        if connection is None or connection.closed or connection.broken:
+        if connection is not None and connection.closed:
+            await connection.close()  # broken: it is closed without having been told to
+            connection = None
+        if connection is None:
             connection = await self.node(name).connect()
             self._connections[name] = connection
         return connection

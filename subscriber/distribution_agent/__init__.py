@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from subscriber.distribution_agent.agent import Delivered, DistributionAgent
 from subscriber.distribution_agent.main import Config, main
-from subscriber.distribution_agent.mending import AheadError
+from subscriber.distribution_agent.mending_plan import AheadError
 from subscriber.distribution_agent.profile import Profile
 
 __all__ = ["AheadError", "Config", "Delivered", "DistributionAgent", "Profile", "main"]

@@ -20,7 +20,8 @@ import psycopg
 from subscriber.distribution_agent.delivery import Counts, Delivery
 from subscriber.distribution_agent.failures import may_pass
 from subscriber.distribution_agent.grouping import keep_apart
-from subscriber.distribution_agent.mending import AheadError, Mending, PassingError
+from subscriber.distribution_agent.mending import Mending
+from subscriber.distribution_agent.mending_plan import AheadError, PassingError
 from subscriber.distribution_agent.patience import Patience
 from subscriber.distribution_agent.pipe import LostError, Pipe
 from subscriber.distribution_agent.profile import Profile
@@ -37,6 +38,8 @@ logger = get_logger(__name__)
 
 #: How often the distribution database is told the position, at most.
 _REPORT_EVERY_MS = 1000
+#: How long an agent that is told to stop may take: it may wait for a row that somebody holds.
+END_S = 3.0
 #: How often `run_once` tries what may pass by itself, a deadlock for one.
 _ATTEMPTS = 4
 _PASSING = (PassingError, LostError, RefusedError, psycopg.OperationalError, OSError)
@@ -203,6 +206,7 @@ class DistributionAgent:
         before = replace(self._total)
         try:
             for attempt in range(_ATTEMPTS):
+                was_open = self._delivery is not None
                 try:
                     await self._open()
                     while await self._window(final=final):
@@ -212,7 +216,9 @@ class DistributionAgent:
                 except _PASSING as error:
                     await self._say("retry", error)
                     await self._disconnect()
-                    if attempt == _ATTEMPTS - 1 or not isinstance(error, PassingError):
+                    # sessions of an earlier call may have ended since, with their server for one
+                    may_pass = isinstance(error, PassingError) or was_open
+                    if attempt == _ATTEMPTS - 1 or not may_pass:
                         raise DeliveryError(
                             f"{self.subscriber}: {error}; try again", node=self.subscriber
                         ) from error
@@ -266,6 +272,11 @@ class DistributionAgent:
         finally:
             waker.cancel()
             await self.close()
+        return self.delivered
+
+    @property
+    def delivered(self) -> Delivered:
+        """Since this object was made, up to the position that was reported."""
         total = self._total
         return Delivered(
             transactions=total.transactions,

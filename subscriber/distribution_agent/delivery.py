@@ -29,6 +29,7 @@ from subscriber.distribution_agent.target import (
     ask,
 )
 from twopc.drivers.points import Points
+from twopc.together import together
 
 #: How many groups are on their way at a time: one is worked on while the next one travels.
 _DEPTH = 2
@@ -138,7 +139,7 @@ class Delivery:
             while flight and failure is None:
                 failure = await self._confirm(*flight.popleft())
         if failure is not None:
-            await asyncio.gather(*(future for _, _, future in flight))
+            await together(*(future for _, _, future in flight))
             await self.target.first.run((ROLLBACK, ()))
             self.seen = self.target.position
         return failure

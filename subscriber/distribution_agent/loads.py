@@ -6,13 +6,14 @@ Pure.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psycopg import pq
 
-from subscriber.distribution_agent.arrays import texts
-from subscriber.distribution_agent.planner import Batch, Snapshot, Terms
+from subscriber.distribution_agent.arrays import numbers, texts
+from subscriber.distribution_agent.planner import Batch, Snapshot, Terms, Window
 from twopc.lsn import lsn_value
 from twopc.propagation import Propagation
 
@@ -94,6 +95,23 @@ def subscription_of(rows: Sequence[tuple[str | None, ...]]) -> Subscription:
         )
         propagation.append((int(str(article_id)), Propagation.from_json(json.loads(str(how)))))
     return Subscription(terms=tuple(terms), propagation=tuple(propagation))
+
+
+def window_of(result: pq.abc.PGresult, position: int) -> Window:
+    """The transactions after a position, from the rows of `queries.WINDOW`."""
+    columns: list[list[int]] = [[], [], [], [], []]
+    for row in range(result.ntuples):
+        for at, (column, code) in enumerate(zip(columns, "QQiqi", strict=True)):
+            column += numbers(result.get_value(row, at), code)
+    seqnos, xids, commands, lengths, originators = columns
+    passed = bisect_right(seqnos, position)
+    return Window(
+        seqnos=seqnos[passed:],
+        xids=xids[passed:],
+        commands=commands[passed:],
+        bytes=lengths[passed:],
+        originators=originators[passed:],
+    )
 
 
 def split_rows(batches: Sequence[Batch], result: pq.abc.PGresult) -> list[Load]:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from subscriber.distribution_agent.agent import Delivered, DistributionAgent
+from subscriber.distribution_agent.agent import END_S, Delivered, DistributionAgent
 from subscriber.distribution_agent.profile import Profile
 
 
@@ -26,17 +28,20 @@ class Config:
     """Deliver what there is now, and end."""
 
 
-def main(config: Config) -> Delivered:
+def main(config: Config, *, running: Callable[[], None] | None = None) -> Delivered:
     """Run the agent; what it has delivered.
+
+    Args:
+        running: called as soon as a signal ends it in order, unless it delivers but once.
 
     Raises:
         DeliveryError: it cannot go on.
         ConfigurationError: there is no such subscription.
     """
-    return asyncio.run(_run(config))
+    return asyncio.run(_run(config, running))
 
 
-async def _run(config: Config) -> Delivered:
+async def _run(config: Config, announce: Callable[[], None] | None) -> Delivered:
     agent = DistributionAgent(
         subscriber=config.subscriber,
         publisher=config.publisher,
@@ -48,9 +53,18 @@ async def _run(config: Config) -> Delivered:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    if not config.once:
-        return await agent.run(stop)
+    if announce is not None and not config.once:
+        announce()
+    running = asyncio.ensure_future(agent.run_once() if config.once else agent.run(stop))
+    stopped = asyncio.ensure_future(stop.wait())
     try:
-        return await agent.run_once()
+        await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((running,), timeout=END_S)
+        # what was sent already is done or not; if not, it is delivered another time
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            return await running
+        return agent.delivered
     finally:
+        stopped.cancel()
         await agent.close()

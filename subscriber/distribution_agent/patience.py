@@ -1,10 +1,11 @@
-"""How long an agent goes on trying. Knows the clock, and no database."""
+"""How long an agent goes on trying. Knows a clock, and no database."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
-from subscriber.distribution_agent.mending import AheadError
+from subscriber.distribution_agent.mending_plan import AheadError
 from subscriber.distribution_agent.profile import Profile
 from twopc.errors import DeliveryError
 
@@ -12,10 +13,15 @@ _FIRST_RETRY_MS = 100
 
 
 class Patience:
-    """How long what went wrong may go on."""
+    """How long what went wrong may go on.
 
-    def __init__(self, profile: Profile) -> None:
+    Args:
+        clock: seconds, from wherever.
+    """
+
+    def __init__(self, profile: Profile, clock: Callable[[], float] = time.monotonic) -> None:
         self._profile = profile
+        self._clock = clock
         self._failures = 0
         self._clash = ""
         self._since = 0.0
@@ -43,13 +49,13 @@ class Patience:
         """Note a clash with what may be the Subscriber's own change; whether it is a new one."""
         if self._clash == error.seqno:
             return False
-        self._clash, self._since = error.seqno, time.monotonic()
+        self._clash, self._since = error.seqno, self._clock()
         return True
 
     @property
     def clash_wait_ms(self) -> float:
         """How much longer the Subscriber's own change is waited for."""
-        waited = (time.monotonic() - self._since) * 1000
+        waited = (self._clock() - self._since) * 1000
         return max(0.0, self._profile.barrier_timeout_ms - waited)
 
     @property

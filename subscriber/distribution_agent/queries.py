@@ -17,25 +17,31 @@ SUBSCRIPTIONS = Statement(
     order by s.article_id
     """
 )
+#: The transactions in as many blocks as hold so many, a row for each block, in their order. The first block may
+#: hold some that are not wanted any more.
 WINDOW = Statement(
     """
-    select array_agg(xact_seqno), array_agg(xact_id), array_agg(commands), array_agg(bytes),
-        array_agg(coalesce(originator_id, 0))
+    select b.seqnos, b.xids, b.counts, b.lengths, b.originators
     from (
-        select xact_seqno, xact_id, commands, bytes, originator_id
-        from msrepl.msrepl_transactions
-        where publisher_database_id = $1::int and xact_seqno > $2::pg_lsn
-        order by xact_seqno
-        limit $3::int
-    ) t
+        select last_seqno, part, sum(transactions) over (order by last_seqno, part) - transactions as before
+        from (
+            select last_seqno, part, transactions from msrepl.msrepl_blocks
+            where publisher_database_id = $1::int and last_seqno > $2::pg_lsn and transactions > 0
+            order by last_seqno, part
+            limit $3::int
+        ) n
+    ) n
+    join msrepl.msrepl_blocks b on b.publisher_database_id = $1::int and b.last_seqno = n.last_seqno
+        and b.part = n.part
+    where n.before < $3::int
+    order by b.last_seqno, b.part
     """,
     binary=True,
 )
 #: Several small batches: a row for each batch, stream, and article that is kept apart. Commands of article 0
 #: are posted for everybody.
 #: The order stands in the aggregates: grouping sorts, and rows of one group may change places in that.
-BATCHES = Statement(
-    """
+_TAKEN_OUT = """
     select batch, stream, array_agg(code order by xact_seqno, command_id) filter (where article_id > 0),
         array_agg(command order by xact_seqno, command_id) filter (where article_id > 0),
         coalesce(min(code) filter (where article_id > 0), 0), coalesce(max(code), 0),
@@ -47,52 +53,139 @@ BATCHES = Statement(
             hashkey % $5::int as stream,
             case when article_id = any ($6::int[]) then article_id else 0 end as apart,
             case when article_id = 0 then xact_seqno || ' ' || type || ' ' || command end as posted
-        from msrepl.msrepl_commands
-        where publisher_database_id = $1::int
-            and (article_id = any ($2::int[]) or article_id = 0)
+        from msrepl.commands_between($1::int, $8::pg_lsn, $9::pg_lsn)
+        where (article_id = any ($2::int[]) or article_id = 0)
             and (originator_id is distinct from $3::int or article_id = any ($4::int[]))
-            and xact_seqno > $8::pg_lsn and xact_seqno <= $9::pg_lsn
     ) c
     group by batch, stream, apart
     order by batch, stream, apart
-    """,
+"""
+BATCHES = Statement(_TAKEN_OUT, binary=True)
+#: The same for one stream. Where blocks hold nothing but what is for this Subscriber, and nothing is to be kept
+#: apart, each batch is cut out of their arrays, a row for each block that it touches.
+CUT_OUT = Statement(
+    """
+    with ranges as (
+        select n - 1 as batch,
+            case when n = 1 then $8::pg_lsn else ($7::pg_lsn[])[n - 1] - 1::numeric end as after,
+            case when n > cardinality($7::pg_lsn[]) then $9::pg_lsn else ($7::pg_lsn[])[n] - 1::numeric end as upto
+        from generate_series(1, cardinality($7::pg_lsn[]) + 1) as n
+    ), cuts as materialized (
+        select r.batch, b.last_seqno, b.part, c.codes, c.texts, k.low, k.high,
+            $5::int = 1 and k.wanted and (k.low = k.high or cardinality($6::int[]) = 0)
+                and ($3::int = 0 or $3::int <> all (b.command_originators)) as whole
+        from msrepl.msrepl_blocks b
+        join ranges r on b.last_seqno > r.after and b.first_seqno <= r.upto
+        cross join lateral (
+            -- as a rule the block has nothing before and nothing after; else so many are not after a position
+            select case when b.first_seqno > r.after then 1 else width_bucket(r.after, b.command_seqnos) + 1 end as first,
+                case when b.last_seqno <= r.upto then b.commands else width_bucket(r.upto, b.command_seqnos) end as last
+        ) p
+        cross join lateral (
+            select case when p.first = 1 and p.last = b.commands then b.codes else b.codes[p.first:p.last] end as codes,
+                case when p.first = 1 and p.last = b.commands then b.texts else b.texts[p.first:p.last] end as texts
+        ) c
+        cross join lateral (
+            select min(code) as low, max(code) as high, bool_and(code / 100 = any ($2::int[])) as wanted
+            from unnest(c.codes) as code
+        ) k
+        where b.publisher_database_id = $1::int and b.last_seqno > $8::pg_lsn and b.first_seqno <= $9::pg_lsn
+            and b.last_seqno <= coalesce(
+                (select min(n.last_seqno) from msrepl.msrepl_blocks n
+                 where n.publisher_database_id = $1::int and n.last_seqno >= $9::pg_lsn),
+                $9::pg_lsn)
+            and p.first <= p.last
+    ), known as materialized (select coalesce(bool_and(whole), true) as whole from cuts)
+    (select batch, 0, codes, texts, low, high, cardinality(codes)::bigint, null::text[]
+    from cuts
+    where (select known.whole from known)
+    order by batch, last_seqno, part)
+    union all
+    select taken.* from (/* taken out */) as taken where not (select known.whole from known)
+    """.replace("/* taken out */", _TAKEN_OUT),
     binary=True,
 )
-#: A block of one large transaction, bounded by number and length of commands: rows as above.
+#: A part of one large transaction, bounded by number and length of commands: rows as above, the first value
+#: is the command that it ends with. No row: there is nothing after command $8. Stored blocks that are wholly for
+#: this Subscriber and of one code go as they are, a row for each; else their commands are taken out one by one.
 BLOCK = Statement(
     """
-    select max(command_id), stream, array_agg(code order by command_id) filter (where article_id > 0),
+    with chosen as materialized (
+        select last_seqno, part, case when last_seqno = $7::pg_lsn then last_command else 2147483647 end as upto,
+            total <= $9::int and size <= $10::int as fits
+        from (
+            select last_seqno, part, last_command, row_number() over w as number,
+                sum(commands) over w as total, sum(pg_column_size(texts)) over w as size
+            from msrepl.msrepl_blocks
+            where publisher_database_id = $1::int and last_seqno >= $7::pg_lsn and first_seqno <= $7::pg_lsn
+                and last_seqno <= (
+                    select min(last_seqno) from msrepl.msrepl_blocks
+                    where publisher_database_id = $1::int and last_seqno >= $7::pg_lsn)
+                and (last_seqno > $7::pg_lsn or last_command > $8::int) and $8::int < 2147483647
+            window w as (order by last_seqno, part)
+        ) n
+        where number = 1 or total <= $9::int and size <= $10::int
+    ), whole as materialized (
+        select chosen.upto, b.part, b.codes, b.texts, b.commands, k.code
+        from chosen
+        join msrepl.msrepl_blocks b on b.publisher_database_id = $1::int
+            and b.last_seqno = chosen.last_seqno and b.part = chosen.part
+        cross join lateral (select min(code) as code, max(code) as high from unnest(b.codes) as c (code)) k
+        where $5::int = 1 and chosen.fits and b.first_seqno = b.last_seqno
+            and b.last_command - b.commands >= $8::int
+            and k.code = k.high and k.code / 100 = any ($2::int[])
+            and (b.command_originators[1] <> coalesce($3::int, -1) or k.code / 100 = any ($4::int[]))
+    ), known as materialized (
+        select count(*) > 0 and count(*) = (select count(*) from chosen) as whole from whole
+    ), matching as materialized (
+        select c.command_id, c.code / 100 as article_id, c.code, c.command, c.seqno as xact_seqno, c.hashkey,
+            sum(octet_length(c.command)) over (order by c.command_id rows unbounded preceding)
+                - octet_length(c.command) as before
+        from chosen
+        join msrepl.msrepl_blocks b on b.publisher_database_id = $1::int
+            and b.last_seqno = chosen.last_seqno and b.part = chosen.part
+        cross join lateral unnest(
+            b.command_seqnos, b.command_ids, b.codes, b.command_originators, b.hashkeys, b.texts)
+            as c (seqno, command_id, code, originator, hashkey, command)
+        where c.seqno = $7::pg_lsn and c.command_id > $8::int and not (select known.whole from known)
+            and (c.code / 100 = any ($2::int[]) or c.code / 100 = 0)
+            and (c.originator <> coalesce($3::int, -1) or c.code / 100 = any ($4::int[]))
+        order by c.command_id
+        limit $9::int
+    ), taken as (
+        select *, hashkey % $5::int as stream,
+            case when article_id = any ($6::int[]) then article_id else 0 end as apart,
+            case when article_id = 0 then xact_seqno || ' ' || code % 100 || ' ' || command end as posted
+        from matching
+        where before < $10::int
+    ), bound as (
+        select case when greatest((select count(*) from matching), 1) = (select count(*) from taken)
+                and (select count(*) from matching) < $9::int
+            then max(upto) else coalesce((select max(command_id) from taken), max(upto)) end as upto
+        from chosen
+        having count(*) > 0 and not (select known.whole from known)
+    )
+    select upto, 0, codes, texts, code, code, commands::bigint, null::text[]
+    from (select * from whole where (select known.whole from known) order by part) w
+    union all
+    (select bound.upto, stream, array_agg(code order by command_id) filter (where article_id > 0),
         array_agg(command order by command_id) filter (where article_id > 0),
         coalesce(min(code) filter (where article_id > 0), 0), coalesce(max(code), 0),
         count(*) filter (where article_id > 0),
         array_agg(posted order by command_id) filter (where posted is not null)
-    from (
-        select command_id, article_id, article_id * 100 + type as code, command,
-            hashkey % $5::int as stream,
-            case when article_id = any ($6::int[]) then article_id else 0 end as apart,
-            case when article_id = 0 then xact_seqno || ' ' || type || ' ' || command end as posted,
-            sum(octet_length(command)) over (order by command_id rows unbounded preceding)
-                - octet_length(command) as before
-        from msrepl.msrepl_commands
-        where publisher_database_id = $1::int
-            and (article_id = any ($2::int[]) or article_id = 0)
-            and (originator_id is distinct from $3::int or article_id = any ($4::int[]))
-            and xact_seqno = $7::pg_lsn and command_id > $8::int
-        order by command_id
-        limit $9::int
-    ) c
-    where before < $10::int
-    group by stream, apart
-    order by stream, apart
+    from bound
+    left join taken on true
+    group by bound.upto, stream, apart
+    order by stream, apart)
     """,
     binary=True,
 )
 #: Articles all of whose commands in a range are of one kind, and how many those are.
 UNIFORM = Statement(
     """
-    select article_id, count(*) from msrepl.msrepl_commands
-    where publisher_database_id = $1::int and xact_seqno > $2::pg_lsn and xact_seqno <= $3::pg_lsn
-        and article_id = any ($4::int[]) and command_id <= $5::int
+    select article_id, count(*)
+    from msrepl.commands_between($1::int, $2::pg_lsn, $3::pg_lsn)
+    where article_id = any ($4::int[]) and command_id <= $5::int
     group by article_id
     having min(type) = max(type)
     """,
@@ -100,24 +193,48 @@ UNIFORM = Statement(
 )
 OWN = Statement(
     """
-    select xact_seqno from msrepl.msrepl_transactions
-    where publisher_database_id = $1::int and xact_seqno > $2::pg_lsn and originator_id = $3::int
+    select xact_seqno
+    from msrepl.transactions_between($1::int, $2::pg_lsn, 'FFFFFFFF/FFFFFFFF')
+    where originator_id = $3::int
     order by xact_seqno
     """
 )
-#: Commands as they are, for who must look into them.
+#: Commands as they are after a command of a transaction, for who must look into them; of a few blocks.
 COMMANDS = Statement(
     """
-    select c.xact_seqno, t.xact_id, c.command_id, c.article_id, c.type, c.originator_id, c.command
-    from msrepl.msrepl_commands c
-    join msrepl.msrepl_transactions t using (publisher_database_id, xact_seqno)
-    where c.publisher_database_id = $1::int and (c.xact_seqno, c.command_id) > ($2::pg_lsn, $3::int)
-        and c.xact_seqno <= $4::pg_lsn
-    order by c.xact_seqno, c.command_id
-    limit 1000
+    with chosen as materialized (
+        select last_seqno, part
+        from (
+            select last_seqno, part, sum(commands) over (order by last_seqno, part) - commands as before
+            from (
+                select last_seqno, part, commands from msrepl.msrepl_blocks
+                where publisher_database_id = $1::int and last_seqno >= $2::pg_lsn
+                    and (last_seqno > $2::pg_lsn or last_command > $3::int)
+                    and last_seqno <= coalesce(
+                        (select min(last_seqno) from msrepl.msrepl_blocks
+                         where publisher_database_id = $1::int and last_seqno >= $4::pg_lsn),
+                        $4::pg_lsn)
+                order by last_seqno, part
+                limit 1000
+            ) n
+        ) n
+        where before < 1000
+    )
+    select c.seqno, t.xact_id, c.command_id, c.code / 100, c.code % 100, nullif(c.originator, 0), c.command
+    from chosen
+    join msrepl.msrepl_blocks b on b.publisher_database_id = $1::int
+        and b.last_seqno = chosen.last_seqno and b.part = chosen.part
+    cross join lateral unnest(b.command_seqnos, b.command_ids, b.codes, b.command_originators, b.texts)
+        as c (seqno, command_id, code, originator, command)
+    join (
+        select xact_seqno, xact_id from msrepl.transactions_between(
+            $1::int, greatest($2::pg_lsn, '0/1') - 1::numeric,
+            (select max(last_seqno) from chosen))
+    ) t on t.xact_seqno = c.seqno
+    where (c.seqno, c.command_id) > ($2::pg_lsn, $3::int) and c.seqno <= $4::pg_lsn
+    order by c.seqno, c.command_id
     """
 )
-PAGE = 1000
 ARTICLES = Statement(
     "select to_jsonb(a) from msrepl.msarticles a where publisher_database_id = $1::int"
 )

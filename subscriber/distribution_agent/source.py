@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from subscriber.distribution_agent import queries
-from subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s, numbers
+from subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s
 from subscriber.distribution_agent.failures import may_pass
 from subscriber.distribution_agent.loads import (
     Command,
@@ -19,6 +19,7 @@ from subscriber.distribution_agent.loads import (
     block_of,
     split_rows,
     subscription_of,
+    window_of,
 )
 from subscriber.distribution_agent.pipe import Answer, LostError, Pipe, Statement
 from subscriber.distribution_agent.planner import Batch, Window
@@ -32,6 +33,8 @@ CHANNEL = "msrepl_distribution"
 WINDOW = 10_000
 #: Small batches are read together until they hold so many commands.
 _READ_COMMANDS = 2_000
+#: From so many commands on it is worth asking whether they need not be taken out one by one.
+_CUT_OUT_MIN = 100
 
 
 class Source:
@@ -122,15 +125,7 @@ class Source:
         if changed:
             self._rows = rows
             self.subscription = subscription_of(rows)
-        result = answer.results[1]
-        columns = (
-            numbers(result.get_value(0, column), code)
-            for column, code in enumerate(("Q", "Q", "i", "q", "i"))
-        )
-        seqnos, xids, commands, lengths, originators = columns
-        return changed, Window(
-            seqnos=seqnos, xids=xids, commands=commands, bytes=lengths, originators=originators
-        )
+        return changed, window_of(answer.results[1], position)
 
     async def loads(
         self,
@@ -219,9 +214,10 @@ class Source:
             )
         # the first position of every batch but the first; positions count by bytes
         bounds = lsn8s([batch.after + 1 for batch in read[1:]])
-        return self.pipe.send(
-            (queries.BATCHES, (*params, bounds, lsn8(first.after), lsn8(last.upto)))
-        )
+        commands, one_stream = sum([batch.commands for batch in read]), terms[2] == int4(1)
+        whole = one_stream and commands >= _CUT_OUT_MIN
+        query = queries.CUT_OUT if whole else queries.BATCHES
+        return self.pipe.send((query, (*params, bounds, lsn8(first.after), lsn8(last.upto))))
 
     async def uniform(
         self, after: int, upto: int, articles: Sequence[int], commands: int
@@ -266,7 +262,7 @@ class Source:
                     originator=int(originator) if originator else None,
                     command=str(command),
                 )
-            if len(rows) < queries.PAGE:
+            if not rows:
                 return
 
     async def articles(self) -> dict[int, DistributedArticle]:

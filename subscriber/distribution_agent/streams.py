@@ -21,6 +21,7 @@ from subscriber.distribution_agent.target import (
     finishing,
 )
 from twopc.drivers.points import Points
+from twopc.together import together
 
 #: How often it is looked whether streams wait for each other, while any of them has not answered.
 _LOOK_EVERY_S = 0.05
@@ -162,7 +163,7 @@ class Streams:
             step = finishing("rollback", self._target.gid(upto, stream)) if prepared else _ROLLBACK
             endings.append(self._target.lines[stream].send(step))
         self._begun = set()
-        for answer in await asyncio.gather(*endings):
+        for answer in await together(*endings):
             if answer.failure is not None:
                 raise LostError(f"a stream cannot be rolled back: {answer.failure}")
 
@@ -178,7 +179,7 @@ class Streams:
                     await points.reach(f"agent.before_finish({stream})")
                 step = finishing("commit", target.gid(upto, stream))
                 sent.append(target.lines[stream].send(step))
-            for answer in await asyncio.gather(*sent):
+            for answer in await together(*sent):
                 if answer.failure is not None:
                     raise LostError(f"a stream cannot be committed: {answer.failure}")
             if streams == [0]:

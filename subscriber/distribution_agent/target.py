@@ -5,7 +5,6 @@ It must not know the distribution database, nor which commands come next.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from subscriber.distribution_agent.dispatch import Takers, dispatch_text, run_text
@@ -15,6 +14,7 @@ from subscriber.distribution_agent.profile import Profile
 from twopc.errors import DeliveryError, ServerError
 from twopc.lsn import lsn_text, lsn_value
 from twopc.names import StreamId
+from twopc.together import together
 
 BEGIN = Statement("begin")
 COMMIT = Statement("commit")
@@ -165,7 +165,7 @@ class Target:
                 await ask(line, (_BE_A_STREAM, (name,)))
             return cls(publisher, lines, position, database)
         except BaseException:
-            await asyncio.gather(*(line.close() for line in lines))
+            await together(*(line.close() for line in lines))
             raise
 
     @property
@@ -193,7 +193,7 @@ class Target:
 
     async def close(self) -> None:
         """Close the sessions."""
-        await asyncio.gather(*(line.close() for line in self.lines))
+        await together(*(line.close() for line in self.lines))
 
 
 async def ask(pipe: Pipe, *steps: Step) -> Answer:

@@ -147,7 +147,8 @@ class PropagationTexts(Calls):
             "subscriber",
             "set_updates",
             table_text=sql.Literal(bodies.table.as_string(None)),
-            key=f.COMMA.join(bodies.same_update(_OF_SET)),
+            key=f.COMMA.join(bodies.original_key(_OF_SET)),
+            same=f.COMMA.join(bodies.same_update(_OF_SET)),
             key_stays=bodies.key_stays(_OF_SET),
             **holes,
         )
@@ -171,8 +172,8 @@ class PropagationTexts(Calls):
         keys_only = len(self.article.value_columns) == len(self.article.key)
         if bodies.always or keys_only:
             return None
-        update = bodies.update(_OF_SET, key=False, tail=sql.SQL("\n        from last as c"))
-        return sql.SQL("{} and {}").format(update, bodies.key_stays(_OF_SET))
+        update = bodies.update(_OF_SET, key=False, tail=sql.SQL("\n        from due as c"))
+        return sql.SQL("{} and c.place = turn and {}").format(update, bodies.key_stays(_OF_SET))
 
     def net(self) -> str | None:
         """``msrepl.net_<article>``: updates that are in each other's way; None if there is none."""

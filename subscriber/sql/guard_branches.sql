@@ -13,7 +13,7 @@ begin
     ) then
         set local role {owner};
         create constraint trigger trg_mssync_guard_branches
-            after insert on msrepl.branch_marker deferrable initially deferred
+            after insert or update of turn on msrepl.branch_marker deferrable initially deferred
             for each row when (new.calls > 0 or new.pending is not null)
             execute function msrepl.refuse_unprepared();
         comment on trigger trg_mssync_guard_branches on msrepl.branch_marker is 'No commit without the Publisher''s branch';

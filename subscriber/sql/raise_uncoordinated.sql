@@ -1,5 +1,5 @@
 -- msrepl.raise_uncoordinated: a change that belongs to no global transaction, or no longer, is refused.
--- called by: capture triggers
+-- called by: capture triggers, begin_any_client
 -- tables:    msrepl.branch_marker
 -- holes:     owner
 create or replace function msrepl.raise_uncoordinated(table_name text) returns void
@@ -18,7 +18,7 @@ begin
     raise exception 'table % has an immediate-updating subscription: it is changed in a global transaction only', $1
         using errcode = 'invalid_transaction_state',
               detail = facts,
-              hint = 'Use topology.transaction(...) or a session of a scenario, which begin one.';
+              hint = 'Use topology.transaction(...) or a session of a scenario, which begin one; or let any client write here: `twopc any-client on`.';
 end
 $msrepl$;
 alter function msrepl.raise_uncoordinated(text) owner to {owner};

@@ -19,7 +19,7 @@ set enable_nestloop = off
 as $msrepl$
 declare
     marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
-    transaction constant text := current_setting('msrepl.gid', true);
+    transaction text := current_setting('msrepl.gid', true);
     sites constant text[] := nullif(current_setting('msrepl.participants', true), '');
     held constant tid[] :=
         string_to_array(coalesce(current_setting('msrepl.held_rows', true), ''), ' ')::tid[];
@@ -39,7 +39,7 @@ begin
     perform set_config('msrepl.held_rows', '', true);
     if marker is null then
         if coalesce(transaction, '') = '' then
-            perform msrepl.raise_uncoordinated(
+            transaction := msrepl.begin_any_client(
                 (select min(h.relid)::regclass::text from msrepl.held_row as h where h.ctid = any (held)));
         end if;
         first := quote_literal(transaction || coalesce(':' || sites[1], {publisher_branch}))

@@ -1,35 +1,50 @@
 -- msrepl.set_<article>_upd: a run of calls for one article's UPDATE, as one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures; catalogs
--- holes:     function, article_id, table_text, call_type, key, key_stays, statement, computed, owner, agent,
---            comment
+-- holes:     function, article_id, table_text, call_type, key, same, key_stays, statement, computed, owner,
+--            agent, comment
 --
 -- As msrepl.set_<article>_<operation> for INSERT and DELETE. Of several calls that set the same columns of one
 -- row only the last is made: nobody sees what comes in between, except a trigger or a rule that fires for
--- agents; where there is one, a key that comes twice is a reason for -1. So is a call that changes the key:
--- others for the same key may be meant for another row. In the order of the key: the table's pages are met once.
+-- agents; where there is one, a call that is left out is a reason for -1. So is a call that changes the key:
+-- others for the same key may be meant for another row. Those left of one row, which set different columns,
+-- have their turns one after the other. In the order of the key: the table's pages are met once.
 create function {function}(commands text[]) returns bigint
 language plpgsql
 as $msrepl$
 #variable_conflict use_variable
 declare
     rows {call_type}[];
+    turn bigint := 0;
+    turns bigint;
     wanted bigint;
-    done bigint;
+    changed bigint;
+    done bigint := 0;
 begin
     if not msrepl.is_default_procedure({article_id}, 'upd') then
         return -1;
     end if;
     begin
         rows := commands::{call_type}[];
-        with last as materialized (
-            select distinct on ({key}) c.* from unnest(rows) with ordinality as c
-            order by {key}, c.ordinality desc
-        ), changed as (
-        {statement}
-        returning 1)
-        select (select count(*) from last), (select count(*) from changed) into wanted, done;
-        if done <> wanted or done < cardinality(rows) and (
+        loop
+            turn := turn + 1;
+            with last as (
+                select distinct on ({same}) c.* from unnest(rows) with ordinality as c
+                order by {same}, c.ordinality desc
+            ), due as materialized (
+                select c.*, row_number() over (partition by {key} order by c.ordinality) as place from last as c
+            ), updated as (
+            {statement}
+            returning 1)
+            select max(c.place), count(*) filter (where c.place = turn), (select count(*) from updated)
+            into turns, wanted, changed from due as c;
+            if changed <> wanted then
+                raise exception using errcode = 'no_data_found';
+            end if;
+            done := done + changed;
+            exit when turn >= turns;
+        end loop;
+        if done < cardinality(rows) and (
             msrepl.fires_for_agents({table_text}) or exists (select from unnest(rows) as c where not ({key_stays}))
         ) then
             raise exception using errcode = 'no_data_found';

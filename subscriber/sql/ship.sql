@@ -34,7 +34,7 @@
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated({table_name});
+            sync.transaction := msrepl.begin_any_client({table_name});
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := {call} || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], {publisher_branch}))

@@ -11,17 +11,16 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import psycopg
 import pytest
 
-from sim.cli import exits, main
-from sim.cli.files import scenario_files, selector
+from sim.cli import exits
+from sim.cli.files import scenario_files
 from sim.report.history import read
-from tests.fix_log import loggers_restored
+from sim.scenario.selecting import selector
 from twopc.errors import (
     ConflictError,
     InDoubtError,
@@ -31,32 +30,6 @@ from twopc.errors import (
 
 ROOT = Path(__file__).parents[2]
 LOST_UPDATE = ROOT / "scenarios/immediate/lost_update.twopc.yaml"
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What a command line came to."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def twopc(tmp_path, monkeypatch, capsys):
-    """Run a command line in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def run(*arguments) -> Done:
-        monkeypatch.setattr(sys, "argv", ["twopc", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capsys.readouterr()
-        return Done(int(left.value.code or 0), out, err)
-
-    with loggers_restored():
-        yield run
 
 
 def test_as_a_process(tmp_path):
@@ -75,7 +48,9 @@ def test_as_a_process(tmp_path):
 
 
 def test_help_is_short(twopc):
-    for command in ([], ["run"], ["check"]):
+    commands = re.findall(r"^  ([a-z]+)  +[A-Z]", twopc("--help").stdout, re.MULTILINE)
+    assert {"run", "check", "init", "completion"} <= set(commands)
+    for command in ([], *([each] for each in commands)):
         done = twopc(*command, "--help")
         assert done.returncode == 0
         assert len(done.stdout.splitlines()) < 60
@@ -127,9 +102,11 @@ def test_check(twopc):
 
 def test_a_bad_file_is_not_run(twopc, tmp_path):
     bad = ROOT / "tests/scenario/bad/unknown_key.twopc.yaml"
-    done = twopc("run", LOST_UPDATE, bad)
+    other = ROOT / "tests/scenario/bad/step_word.twopc.yaml"
+    done = twopc("run", other, LOST_UPDATE, bad)
     assert done.returncode == exits.USAGE
     assert "unknown key 'row'" in done.stderr
+    assert f"{other}:" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -159,7 +136,7 @@ def test_a_run_that_passes(twopc, tmp_path, monkeypatch):
     assert any(line.startswith("  ✓ alice first ") for line in lines)
     assert any("⧗ waits for alice (a_write) at pub" in line for line in lines)
     assert any("✗ refused: version_mismatch" in line for line in lines)
-    assert "2 orders passed in" in lines[-1]
+    assert "4 orders passed in" in lines[-1]
     assert "\x1b" not in done.stdout
     run = tmp_path / ".twopc/runs/lost-update/latest"
     assert json.loads((run / "verdict.json").read_text())["verdict"] == "pass"
@@ -171,19 +148,19 @@ def test_a_run_that_fails(twopc, tmp_path):
     wrong.write_text(
         LOST_UPDATE.read_text().replace("{id: 1, balance: 90}", "{id: 1, balance: 80}")
     )
-    done = twopc("run", wrong, "--order", "alice has finished", "--no-timeline")
+    done = twopc("run", wrong, "--order", "alice first", "--no-timeline")
     assert done.returncode == exits.SAFETY
     assert (
         "account at pub, sub1, sub2: expected {id: 1, balance: 80}, got {id: 1, balance: 90}"
         in done.stdout
     )
-    assert f"{wrong}:53:38" in done.stdout
-    assert f'again:  twopc run {wrong} --order "alice has finished"' in done.stdout
+    assert f"{wrong}:45:38" in done.stdout
+    assert f'again:  twopc run {wrong} --order "alice first"' in done.stdout
     assert "b_write: update account" in done.stdout  # the timeline is part of the explanation
     run = tmp_path / ".twopc/runs/lost-update/latest"
     verdict = json.loads((run / "verdict.json").read_text())
     assert (verdict["verdict"], verdict["kind"], verdict["exit_code"]) == ("fail", "safety", 1)
-    assert verdict["first_failure"]["line"] == 53
+    assert verdict["first_failure"]["line"] == 45
 
 
 def test_json_and_several_files(twopc):
@@ -208,7 +185,17 @@ orders: [{name: one, steps: [sleep]}]
 """
     (tmp_path / "endless.twopc.yaml").write_text(source)
     process = subprocess.Popen(
-        [sys.executable, "-m", "sim", "--log-level", "debug", "run", "endless.twopc.yaml"],
+        [
+            sys.executable,
+            "-m",
+            "sim",
+            "--log-level",
+            "debug",
+            "run",
+            "endless.twopc.yaml",
+            "--junit",
+            "all.xml",
+        ],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
@@ -227,6 +214,7 @@ orders: [{name: one, steps: [sleep]}]
     assert "interrupted" in err
     assert "Traceback" not in err
     assert json.loads((history.parent / "verdict.json").read_text())["kind"] == "interrupted"
+    assert "the history ends before its verdict" in (tmp_path / "all.xml").read_text()
     postmaster = re.search(r"server started.*pid=(\d+)", ANSI.sub("", err))
     assert postmaster is not None
     assert not psutil.pid_exists(int(postmaster[1]))
@@ -363,3 +351,19 @@ def test_the_worst_is_reported():
     assert exits.worst([0, 6, 3]) == 6
     assert exits.worst([0, 4, 1]) == 4
     assert exits.worst([]) == exits.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("arguments", "level"),
+    [
+        (["check", "nowhere"], "warning"),
+        (["run", "nowhere"], "error"),
+        (["--log-level", "info", "run", "nowhere"], "info"),
+    ],
+)
+def test_what_is_logged(twopc, monkeypatch, arguments, level):
+    """Where scenarios are played, what servers complain of is often meant."""
+    configured = []
+    monkeypatch.setattr("twopc.log.configure", lambda **said: configured.append(said["level"]))
+    twopc(*arguments)
+    assert configured == [level]

@@ -91,6 +91,8 @@ def test_agents_run_by_themselves_and_end_when_asked(
         ),
     ]
 
+    # until then a signal ends a process that has begun nothing, as it ends any other
+    said = [process.stderr.readline() for process in processes if process.stderr is not None]
     wait_for(
         lambda: shop.rows("there", BALANCES) == [(1, 90), (2, 100)],
         what="the change to arrive",
@@ -101,6 +103,10 @@ def test_agents_run_by_themselves_and_end_when_asked(
     ended = [process.communicate(timeout=30) for process in processes]
 
     assert [process.returncode for process in processes] == [0, 0, 0], ended
+    assert said == [
+        f"{who}: runs until Ctrl-C or SIGTERM\n"
+        for who in ("log reader", "agent of here", "agent of there")
+    ]
     assert "1 transactions, 1 commands" in ended[2][0]
     assert "0 transactions, 0 commands" in ended[1][0]  # its own is not sent back
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.crash.rig import Rig
+from sim.crash.rig import Rig
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,9 @@ from typing import Any
 
 from psycopg import conninfo
 
-from tests.crash.cells import Kind, Result, Seen, recovered
-from tests.crash.program import Answered, Begun, Note, Task, Traced, transact
-from tests.crash.rig import Rig
+from sim.crash.cells import Kind, Result, Seen, recovered
+from sim.crash.rig import Rig
+from sim.faults.program import Answered, Begun, Note, Task, Traced, transact
 from tests.fix_link import Wire
 from twopc.drivers import ParticipantAddress, PostgresCoordinator
 

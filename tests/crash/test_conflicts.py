@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from sim.crash.cells import Kind
+from sim.crash.rig import PUBLISHER, SITES, SUBSCRIBER, Rig
 from sim.topology import Topology
-from tests.crash.cells import Kind
 from tests.crash.here import Here, wires_to
-from tests.crash.rig import PUBLISHER, SITES, SUBSCRIBER, Rig
 from tests.fix_link import Wire
 from twopc.drivers import Transaction
 from twopc.errors import ConflictError, RejectedError

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.crash.invariants import INVARIANTS, Evidence, broken
-from tests.crash.program import Answered, Traced
-from tests.crash.rig import PUBLISHER, SITES, SUBSCRIBER, SiteState, State
+from sim.crash.invariants import INVARIANTS, Evidence, broken
+from sim.crash.rig import PUBLISHER, SITES, SUBSCRIBER, SiteState, State
+from sim.faults.program import Answered, Traced
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import Message, RecordKind

@@ -13,11 +13,11 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from tests.crash.cells import Kind, Seen, recovered
+from sim.crash.cells import Kind, Seen, recovered
+from sim.crash.rig import PUBLISHER, SUBSCRIBER, Rig
+from sim.faults.process import CoordinatorProcess
+from sim.faults.program import GATED_HERE, GATED_THERE, GATED_UNSEEN
 from tests.crash.here import Here, wires_to
-from tests.crash.process import CoordinatorProcess
-from tests.crash.program import GATED_HERE, GATED_THERE, GATED_UNSEEN
-from tests.crash.rig import PUBLISHER, SUBSCRIBER, Rig
 from twopc.drivers.participant import Participant
 from twopc.names import GlobalId
 from twopc.protocol.effects import Outcome

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.crash.cells import Kind
+from sim.crash.cells import Kind
+from sim.crash.rig import LOG, PUBLISHER, SUBSCRIBER, Rig
+from sim.faults.program import NO_PUBLISHER, NO_SUBSCRIBER
 from tests.crash.here import Here, wires_to
-from tests.crash.program import NO_PUBLISHER, NO_SUBSCRIBER
-from tests.crash.rig import LOG, PUBLISHER, SUBSCRIBER, Rig
 
 ABORT = Kind(ending=NO_SUBSCRIBER)
 COMMIT = Kind()

@@ -11,10 +11,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.crash.cells import KINDS, Cell, Kind, Place, Seen, play
-from tests.crash.faults import KILLED
-from tests.crash.process import CoordinatorProcess
-from tests.crash.rig import LOG, PUBLISHER, SITES, SUBSCRIBER, Rig
+from sim.crash.cells import KINDS, Cell, Kind, Place, Seen, play
+from sim.crash.faults import KILLED
+from sim.crash.rig import LOG, PUBLISHER, SITES, SUBSCRIBER, Rig
+from sim.faults.process import CoordinatorProcess
 from twopc.names import PREFIX
 
 ALL_PREPARED = """

@@ -11,9 +11,9 @@ from collections import Counter
 
 import pytest
 
-from tests.crash.process import CoordinatorProcess
-from tests.crash.program import Done
-from tests.crash.rig import NODES, PUBLISHER, SITES, SUBSCRIBER, Rig
+from sim.crash.rig import NODES, PUBLISHER, SITES, SUBSCRIBER, Rig
+from sim.faults.process import CoordinatorProcess
+from sim.faults.program import Done
 from twopc.names import PREFIX
 
 WORKERS = 12

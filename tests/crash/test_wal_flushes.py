@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.crash.program import NO_PUBLISHER, NO_SUBSCRIBER
-from tests.crash.rig import LOG, NODES, PUBLISHER, SUBSCRIBER, Rig
+from sim.crash.rig import LOG, NODES, PUBLISHER, SUBSCRIBER, Rig
+from sim.faults.program import NO_PUBLISHER, NO_SUBSCRIBER
 from twopc.drivers import PostgresCoordinator
 from twopc.errors import RejectedError
 from twopc.server.waiting import wait_for

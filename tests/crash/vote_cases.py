@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tests.crash.rig import PUBLISHER, SUBSCRIBER
+from sim.crash.rig import PUBLISHER, SUBSCRIBER
 from tests.crash.vote_doings import (
     at_the_gate,
     both,

@@ -11,7 +11,7 @@ from contextlib import suppress
 import psycopg
 from psycopg import sql
 
-from tests.crash.rig import GATE, PUBLISHER, SUBSCRIBER
+from sim.crash.rig import GATE, PUBLISHER, SUBSCRIBER
 from tests.crash.voting import ApplicationError, Do, Player
 
 

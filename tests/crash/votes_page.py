@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from psycopg import conninfo, sql
 
-from tests.crash.rig import (
+from sim.crash.rig import (
     AT_PUBLISHER,
     AT_SUBSCRIBER,
     GATED,

@@ -7,7 +7,10 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from publisher import distribution
+from publisher.log_reader.rows import Transaction
+from tests.distribution.blocks import moment_us, write_blocks
 from twopc.distributed import DistributedArticle
+from twopc.lsn import lsn_value
 
 Connection = AsyncConnection[Any]
 
@@ -28,51 +31,24 @@ async def store(
     connection: Connection, publisher: int, seqno: str, commands: int, age: str = "0"
 ) -> None:
     """A transaction as the log reader stores it."""
-    await connection.execute(
-        """
-        insert into msrepl.msrepl_transactions
-            (publisher_database_id, xact_seqno, xact_id, entry_time, commands)
-        values (%s, %s, '1', clock_timestamp() - %s::interval, %s)
-        """,
-        (publisher, seqno, age, commands),
+    cursor = await connection.execute(
+        "select extract(epoch from clock_timestamp() - %s::interval)::float8", (age,)
     )
-    await connection.execute(
-        """
-        insert into msrepl.msrepl_commands
-            (publisher_database_id, xact_seqno, command_id, article_id, type, hashkey, command)
-        select %s, %s, n, 7, 1, 1, '("1","2","00000000-0000-0000-0000-000000000001")'
-        from generate_series(1, %s) as n
-        """,
-        (publisher, seqno, commands),
-    )
+    row = await cursor.fetchone()
+    assert row is not None
+    text = '("1","2","00000000-0000-0000-0000-000000000001")'
+    whole = Transaction(lsn_value(seqno), 1, moment_us(row[0]), 0, 0, 0, 0)
+    await write_blocks(connection, publisher, [(whole, [(1, 7, 1, text)] * commands)])
 
 
-async def store_command(
+async def store_commands(
     connection: Connection,
     publisher: int,
     seqno: str,
-    command_id: int,
-    command: str,
-    *,
-    kind: int,
-    article: int = 7,
+    *commands: tuple[int, int, str],
     originator: int | None = None,
 ) -> None:
-    """One command of a transaction that is there or not."""
-    await connection.execute(
-        """
-        insert into msrepl.msrepl_transactions
-            (publisher_database_id, xact_seqno, xact_id, entry_time, originator_id, commands)
-        values (%s, %s, '1', '2024-01-01 00:00+00', %s, 1)
-        on conflict (publisher_database_id, xact_seqno) do update set commands = msrepl_transactions.commands + 1
-        """,
-        (publisher, seqno, originator),
-    )
-    await connection.execute(
-        """
-        insert into msrepl.msrepl_commands
-            (publisher_database_id, xact_seqno, command_id, article_id, type, originator_id, command)
-        values (%s, %s, %s, %s, %s, %s, %s)
-        """,
-        (publisher, seqno, command_id, article, kind, originator, command),
-    )
+    """A transaction committed when 2024 began, of these commands: type, article and text."""
+    whole = Transaction(lsn_value(seqno), 1, moment_us(1_704_067_200), originator or 0, 0, 0, 0)
+    made = [(kind, article, 0, text) for kind, article, text in commands]
+    await write_blocks(connection, publisher, [(whole, made)])

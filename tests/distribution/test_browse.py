@@ -20,7 +20,7 @@ from tests.distribution.made import (
     relation,
     update,
 )
-from tests.distribution.stored import register, store, store_command
+from tests.distribution.stored import register, store, store_commands
 from twopc.articles import Column
 from twopc.distributed import read_command
 from twopc.errors import ConfigurationError
@@ -93,12 +93,10 @@ async def fill(connection: Connection) -> int:
     number = await register(connection, ITEM, part)
     sub = await distribution.add_originator(connection, number, "sub1", database="d", link_role="l")
     item = f'("1","a","2.50",,"{V}")'
-    await store_command(connection, number, "0/10", 1, item, kind=1)
-    await store_command(connection, number, "0/10", 2, item, kind=1, article=8)
-    await store_command(
-        connection, number, "0/20", 1, f'(,,,,"{V}","1","\\\\x10")', kind=2, originator=sub
-    )
-    await store_command(connection, number, "0/30", 1, '{"id": 5}', kind=20, article=0)
+    await store_commands(connection, number, "0/10", (1, 7, item), (1, 8, item))
+    update = f'(,,,,"{V}","1","\\\\x10")'
+    await store_commands(connection, number, "0/20", (2, 7, update), originator=sub)
+    await store_commands(connection, number, "0/30", (20, 0, '{"id": 5}'))
     return number
 
 
@@ -204,7 +202,9 @@ async def test_published_and_browsed(stored: Connection, logged: Any) -> None:
     await publication.publish(logged.connection, "sales", "orders")
     number = await register(stored, *(await publication.distributed_articles(logged.connection)))
     await logged.execute(f"insert into sales.orders values (1, 'a', '{V}')")
-    for article_id, kind, _, text in await logged.commands():
-        await store_command(stored, number, "0/10", 1, text.decode(), kind=kind, article=article_id)
+    made = [
+        (kind, article_id, text.decode()) for article_id, kind, _, text in await logged.commands()
+    ]
+    await store_commands(stored, number, "0/10", *made)
     [shown] = await distribution.browse(stored, "pub", article="sales.orders")
     assert shown.text == f"{{CALL sp_msins_salesorders (1,'a','{V}')}}"

@@ -132,16 +132,20 @@ async def test_forgetting_a_publisher(stored: Connection) -> None:
     assert await rows(stored, "select from msrepl.msarticles") == []
 
 
+BLOCK = (
+    "(1, '0/1', '0/1', 0, 1, 1, 1, '{0/1}', '{1}', '{now}', '{0}', '{0}', '{1}', '{1}', "
+    "'{0/1}', '{1}', '{701}', '{0}', '{0}', '{x}')"
+)
 ALLOWED = {
     LOGREADER: (
-        "insert into msrepl.msrepl_transactions values (1, '0/1', '1', now(), null, 0, 1, 1)",
-        "insert into msrepl.msrepl_commands values (1, '0/1', 1, 7, 1, null, 0, 'x')",
+        f"insert into msrepl.msrepl_blocks values {BLOCK}",
         "update msrepl.mspublisher_databases set read_to = '0/1', last_commit = now()",
         "insert into msrepl.msdistribution_history (publisher_database_id, event) values (1, 'x')",
         "select from msrepl.msarticles, msrepl.msrepl_originators",
     ),
     AGENT: (
         "select from msrepl.msrepl_commands join msrepl.msrepl_transactions using (xact_seqno)",
+        "select from msrepl.commands_between(1, '0/0', '0/1'), msrepl.transactions_between(1, '0/0', '0/1')",
         "select from msrepl.mssubscriptions, msrepl.msarticles, msrepl.mspublisher_databases",
         "update msrepl.msdistribution_agents set delivered = '0/1', runstatus = 'running'",
         "insert into msrepl.msdistribution_history (publisher_database_id, subscriber, event) values (1, 's', 'x')",
@@ -150,17 +154,18 @@ ALLOWED = {
 }
 REFUSED = {
     LOGREADER: (
-        "delete from msrepl.msrepl_commands",
-        "update msrepl.msrepl_commands set command = ''",
+        "delete from msrepl.msrepl_blocks",
+        "update msrepl.msrepl_blocks set texts = '{}'",
+        "select texts from msrepl.msrepl_blocks",
         "update msrepl.mspublisher_databases set slot = ''",
         "update msrepl.msarticles set filter_clause = ''",
         "insert into msrepl.mssubscriptions (publisher_database_id, article_id, subscriber) values (1, 7, 's')",
         "create table msrepl.x ()",
-        "truncate msrepl.msrepl_transactions",
+        "truncate msrepl.msrepl_blocks",
     ),
     AGENT: (
-        "insert into msrepl.msrepl_commands values (1, '0/1', 1, 7, 1, null, 0, 'x')",
-        "delete from msrepl.msrepl_transactions",
+        f"insert into msrepl.msrepl_blocks values {BLOCK}",
+        "delete from msrepl.msrepl_blocks",
         "update msrepl.mspublisher_databases set read_to = '0/1'",
         "update msrepl.mssubscriptions set loopback_detection = false",
         "update msrepl.msdistribution_agents set subscriber = 'other'",

@@ -157,18 +157,13 @@ async def test_in_blocks(stored: Connection) -> None:
     publisher = await register(stored, *ARTICLES)
     await stored.execute(
         """
-        insert into msrepl.msrepl_transactions
-            (publisher_database_id, xact_seqno, xact_id, entry_time, commands)
-        select %(p)s, '0/0'::pg_lsn + n, '1', now(), 1 from generate_series(1, 12000) n;
+        insert into msrepl.msrepl_blocks
+        select %(p)s, s, s, 0, 1, 1, 1,
+            array[s], array[xid8 '1'], array[now()], array[0], array[0], array[1], array[1::bigint],
+            array[s], array[1], array[701], array[0], array[0], array['x']
+        from (select '0/0'::pg_lsn + n as s from generate_series(1, 12000) n) t
         """,
         {"p": publisher},
-    )
-    await stored.execute(
-        """
-        insert into msrepl.msrepl_commands
-            (publisher_database_id, xact_seqno, command_id, article_id, type, command)
-        select publisher_database_id, xact_seqno, 1, 7, 1, 'x' from msrepl.msrepl_transactions
-        """
     )
     await stored.execute("update msrepl.mspublisher_databases set read_to = '0/0'::pg_lsn + 11000")
     done = await distribution.clean_up(stored)

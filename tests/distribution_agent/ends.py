@@ -13,8 +13,10 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from publisher import distribution
+from publisher.log_reader.rows import Transaction
 from subscriber import propagation as procedures
 from subscriber.distribution_agent import Config, DistributionAgent, Profile
+from tests.distribution.blocks import moment_us, write_blocks
 from tests.fix_server import Database
 from tests.propagation.here import call, propagation
 from twopc.articles import Article
@@ -184,66 +186,28 @@ class Ends:
     ) -> list[Stored]:
         """As `store`, for several transactions at once."""
         who = self.originator_id if own else originator
-        made, headers, rows = [], [], []
+        made, whole = [], []
         for commands in transactions:
             self.at += _STEP
             self.xid += 1
-            seqno = lsn_text(self.at)
-            texts = [(each.article_id, _type(each), each.hashkey, _text(each)) for each in commands]
-            texts += [(0, kind, 0, json.dumps(body)) for kind, body in posted]
-            length = sum(len(text) for *_, text in texts)
-            headers.append((self.publisher_id, seqno, self.xid, who, len(texts), length))
-            rows += [
-                (
-                    self.publisher_id,
-                    seqno,
-                    number,
-                    article,
-                    kind,
-                    who if article else None,
-                    key,
-                    text,
-                )
-                for number, (article, kind, key, text) in enumerate(texts, 1)
-            ]
-            made.append(Stored(seqno=seqno, xid=self.xid))
-        async with self.admin.transaction(), self.admin.cursor() as cursor:
-            await cursor.executemany(
-                """
-                insert into msrepl.msrepl_transactions
-                    (publisher_database_id, xact_seqno, xact_id, entry_time, originator_id, commands, bytes)
-                values (%s, %s, %s::text::xid8, now(), %s, %s, %s)
-                """,
-                headers,
-            )
-            async with cursor.copy("copy msrepl.msrepl_commands from stdin") as copy:
-                for article in rows:
-                    number = article
-                    await copy.write_row((*number[:5], number[5], number[6], number[7]))
+            texts = [(_type(each), each.article_id, each.hashkey, _text(each)) for each in commands]
+            texts += [(kind, 0, 0, json.dumps(body)) for kind, body in posted]
+            whole.append((self._transaction(self.xid, who), texts))
+            made.append(Stored(seqno=lsn_text(self.at), xid=self.xid))
+        async with self.admin.transaction():
+            await write_blocks(self.admin, self.publisher_id, whole)
             if notify:
-                await cursor.execute("notify msrepl_distribution")
+                await self.admin.execute("notify msrepl_distribution")
         return made
 
     async def store_many(self, count: int, text: str) -> None:
         """One transaction that inserts so many rows."""
         self.at += _STEP
-        async with self.admin.transaction():
-            await self.admin.execute(
-                """
-                insert into msrepl.msrepl_commands
-                select %s, %s::pg_lsn, n, 7, 1, null, n %% 63 + 1, format('("%%s","%%s","0")', n, %s::text)
-                from generate_series(1, %s) n
-                """,
-                (self.publisher_id, lsn_text(self.at), text, count),
-            )
-            await self.admin.execute(
-                """
-                insert into msrepl.msrepl_transactions
-                    (publisher_database_id, xact_seqno, xact_id, entry_time, commands, bytes)
-                values (%s, %s, '5', now(), %s, %s)
-                """,
-                (self.publisher_id, lsn_text(self.at), count, count * len(text)),
-            )
+        made = [(1, 7, n % 63 + 1, f'("{n}","{text}","0")') for n in range(1, count + 1)]
+        await write_blocks(self.admin, self.publisher_id, [(self._transaction(5), made)])
+
+    def _transaction(self, xid: int, originator: int | None = None) -> Transaction:
+        return Transaction(self.at, xid, moment_us(time.time()), originator or 0, 0, 0, 0)
 
     def agent(self, *, points: Any = None, **profile: Any) -> DistributionAgent:
         """An agent under the agents' role; it is closed in the end."""

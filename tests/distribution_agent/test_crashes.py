@@ -82,3 +82,17 @@ async def test_killed_server(ends: Ends, fragile: Server, streams: int, nth: int
     assert sorted(number for _, number in done) == [*range(9), *range(base, base + 80)]
     assert lsn_value((await ends.status())["delivered"]) == ends.at
     assert await ends.prepared() == []
+
+
+async def test_a_server_that_was_restarted_in_between(ends: Ends, fragile: Server) -> None:
+    """An agent that is driven finds its sessions gone, and opens others."""
+    await ends.subscribe(TABLE)
+    agent = ends.agent()
+    await ends.store(ins(1, "", 1))
+    await agent.run_once()
+    fragile.kill()
+    fragile.restart()
+    await ends.reconnect()
+    await ends.store(ins(2, "", 2))
+    assert (await agent.run_once()).transactions >= 1
+    assert await ends.rows("t", "id") == [(1,), (2,)]

@@ -221,7 +221,7 @@ async def test_a_database_that_is_not_ready(ends: Ends) -> None:
 
 async def test_a_distribution_database_that_refuses(ends: Ends) -> None:
     await ends.subscribe(TABLE)
-    await ends.admin.execute(f"revoke select on msrepl.msrepl_transactions from {AGENT}".encode())
+    await ends.admin.execute(f"revoke select on msrepl.msrepl_blocks from {AGENT}".encode())
     with pytest.raises(DeliveryError, match="refuses the agent: permission denied"):
         await ends.agent().run_once()
     assert [row["event"] for row in await ends.history()] == ["started", "failed"]

@@ -180,6 +180,23 @@ async def test_in_a_process_of_its_own(ends: Ends) -> None:
     assert [row["event"] for row in await ends.history()] == ["started", "succeeded"]
 
 
+async def test_a_process_that_waits_for_a_row_ends_too(ends: Ends) -> None:
+    """What its server was asked to do is done or not, and by the next one if not."""
+    await ends.subscribe(TABLE)
+    await ends.sub.execute("insert into t (id) values (1)")
+    program = await Program.start(ends.config(), polling_interval_ms=NEVER_MS)
+    await ends.until_event("started", 1)
+    async with ends.sub.transaction():
+        await ends.sub.execute("update t set n = 1 where id = 1")
+        await ends.store(dele(1))
+        await ends.until_waiting(1)
+        program.process.send_signal(signal.SIGTERM)
+        assert await program.end() == (0, "")
+    await ends.agent().run_once()
+    assert await ends.rows("t", "id") == []
+    assert await ends.position() == ends.at
+
+
 async def test_a_process_that_cannot_go_on(ends: Ends) -> None:
     await ends.subscribe(TABLE)
     await ends.store(dele(5))

@@ -15,6 +15,7 @@ from tests.fix_link import until
 from tests.fix_server import Database, MakeDatabase
 from twopc.drivers import heuristics
 from twopc.drivers.database import Database as Connection
+from twopc.drivers.decided import Decided
 from twopc.drivers.install import install_decision_log, install_participant
 from twopc.drivers.participant import Participant, ParticipantAddress
 from twopc.drivers.points import POINTS, Points
@@ -106,7 +107,9 @@ class Place:
             "c",
             publisher="pub",
             participants={one.name: Participant(one, "c") for one in addresses},
-            database=Connection("distribution", self.databases["log"].dsn, "twopc recovery c"),
+            decisions=Decided(
+                Connection("distribution", self.databases["log"].dsn, "twopc recovery c")
+            ),
             points=self.points,
             retention_s=retention_s,
         )

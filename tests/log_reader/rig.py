@@ -106,7 +106,7 @@ class Rig:
             from msrepl.msrepl_transactions t
             join msrepl.msrepl_commands c using (publisher_database_id, xact_seqno)
             left join msrepl.msrepl_originators o on o.id = t.originator_id
-            group by t.publisher_database_id, t.xact_seqno, o.srvname
+            group by t.xact_seqno, t.xact_id, t.marks, t.commands, t.bytes, o.srvname
             order by t.xact_seqno
             """,
         )

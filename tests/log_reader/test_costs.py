@@ -137,7 +137,7 @@ async def test_a_huge_transaction_needs_little_memory(
     assert max(grown_mb, traced_mb) < MEMORY_MB
     commits = await value(
         both.dist,
-        "select count(distinct xmin::text) from msrepl.msrepl_commands",
+        "select count(distinct xmin::text) from msrepl.msrepl_blocks",
     )
     assert commits == 1
     assert await value(both.dist, "select max(command_id) from msrepl.msrepl_commands") == count

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from struct import unpack_from
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -11,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from publisher.commands import CommandBuilder
+from publisher.log_reader import rows
 from publisher.log_reader.planner import Planner, full_xid
 from publisher.pgoutput import Begin, Change, Commit, Decoded, Relation, RelationColumn
 from tests.log_reader.packets import encode
+from tests.log_reader.unpacked import checked, unpacked
 from twopc.articles import Article, Column
 from twopc.distributed import DistributedArticle, default_procedures
 from twopc.names import VERSION_COLUMN
@@ -73,33 +74,9 @@ def feed(one: Planner, messages: list[Decoded]) -> None:
     one.feed(one.decoded([encode(message) for message in messages]))
 
 
-def fields(data: bytes, rows_of: int) -> Iterator[tuple[bytes | None, ...]]:
-    """The rows of COPY data without header and trailer."""
-    at = 0
-    while at < len(data):
-        (count,) = unpack_from("!h", data, at)
-        assert count == rows_of
-        at += 2
-        found: list[bytes | None] = []
-        for _ in range(count):
-            (length,) = unpack_from("!i", data, at)
-            at += 4
-            found.append(None if length < 0 else data[at : at + length])
-            at += max(length, 0)
-        yield tuple(found)
-
-
-def number(field: bytes | None) -> int | None:
-    """An integer field of any width."""
-    return None if field is None else int.from_bytes(field, "big", signed=True)
-
-
-def commands_of(data: bytes) -> list[tuple[Any, ...]]:
-    """Position, number, originator and text of each command."""
-    return [
-        (number(seqno), number(place), number(originator), text)
-        for _, seqno, place, _, _, originator, _, text in fields(data, 8)
-    ]
+def rows_of(rows: Iterable[bytes]) -> tuple[list[tuple[int, ...]], list[tuple[Any, ...]]]:
+    """Transactions and commands in blocks, which are looked at themselves."""
+    return checked(unpacked(b"".join(rows)))
 
 
 CHANGES = st.integers(0, 99).map(insert) | st.sampled_from(
@@ -121,9 +98,8 @@ def test_the_cut_into_blocks_does_not_matter(log: list[Decoded], data: Any) -> N
         feed(one, [TABLE, MARKER])
     feed(whole, log)
     expected = whole.take()
-    commands: list[bytes] = []
-    transactions: list[bytes] = []
-    remarked: list[tuple[int, int | None]] = []
+    rows: list[bytes] = []
+    remarked: dict[int, int] = {}
     at = 0
     while at < len(log):
         size = data.draw(st.integers(1, 5))
@@ -131,16 +107,18 @@ def test_the_cut_into_blocks_does_not_matter(log: list[Decoded], data: Any) -> N
         at += size
         if data.draw(st.booleans()):
             taken = cut.take()
-            commands += taken.commands
-            transactions += taken.transactions
-            remarked += taken.remarked
+            rows += taken.blocks
+            remarked |= dict(taken.remarked)
             if cut.open and data.draw(st.booleans()):
-                commands += cut.take_part()
+                rows += cut.take_part()
     taken = cut.take()
     assert not cut.open
-    assert b"".join(commands + taken.commands) == b"".join(expected.commands)
-    assert transactions + taken.transactions == expected.transactions
-    assert remarked + taken.remarked == expected.remarked
+    assert not expected.remarked
+    transactions, commands = rows_of(expected.blocks)
+    found, parts = rows_of([*rows, *taken.blocks])
+    remarked |= dict(taken.remarked)
+    assert found == transactions
+    assert [(*c[:3], remarked.get(c[0], c[3]), *c[4:]) for c in parts] == commands
     assert (cut.size, whole.size) == (0, 0)
     assert cut.read_to == whole.read_to
 
@@ -150,14 +128,13 @@ def test_every_transaction_tells_its_last_originator(log: list[Decoded]) -> None
     one = planner()
     feed(one, [TABLE, MARKER, *log])
     batch = one.take()
-    remarked = dict(batch.remarked)
+    transactions, commands = rows_of(batch.blocks)
     by_seqno: dict[int, list[Any]] = {}
-    for seqno, place, originator, text in commands_of(b"".join(batch.commands)):
-        by_seqno.setdefault(seqno, []).append((place, remarked.get(seqno, originator), text))
-    assert len(by_seqno) == len(batch.transactions)
-    for row in fields(b"".join(batch.transactions), 8):
-        _, seqno, xid, time, originator, marks, count, length = map(number, row)
-        assert seqno is not None
+    for seqno, place, _, originator, _, text in commands:
+        by_seqno.setdefault(seqno, []).append((place, originator, text))
+    assert len(by_seqno) == len(transactions) == batch.transactions
+    assert len(commands) == batch.commands
+    for seqno, xid, time, originator, marks, count, length in transactions:
         changes = [
             message
             for message in log[log.index(Begin(seqno, seqno * 10, 900)) :]
@@ -172,9 +149,9 @@ def test_every_transaction_tells_its_last_originator(log: list[Decoded]) -> None
         ]  # fmt: skip
         found = by_seqno[seqno]
         assert (xid, time) == (900, seqno * 10)
-        assert originator == (ORIGINATORS.get(roles[-1]) if roles else None)
+        assert originator == (ORIGINATORS.get(roles[-1], 0) if roles else 0)
         assert marks == len(set(roles))
-        assert [place for place, _, _ in found] == list(range(1, (count or 0) + 1))
+        assert [place for place, _, _ in found] == list(range(1, count + 1))
         assert length == sum(len(text) for *_, text in found)
         assert {each for _, each, _ in found} == {originator}
 
@@ -186,7 +163,7 @@ def test_what_was_stored_before_is_dropped() -> None:
     assert one.transactions == 0
     assert (one.read_to, one.end_lsn) == (200, 208)
     feed(one, log[2])
-    assert [text for *_, text in commands_of(b"".join(one.take().commands))] == [b'("3","v")']
+    assert [text for *_, text in rows_of(one.take().blocks)[1]] == [b'("3","v")']
     assert (one.read_to, one.end_lsn) == (300, 308)
 
 
@@ -218,7 +195,7 @@ def test_size_tells_how_much_is_kept() -> None:
     assert one.size == half
     feed(one, [Commit(100, 108, 1000)])
     assert one.size == half
-    assert one.take().command_count == 2
+    assert one.take().commands == 2
     assert one.size == 0
 
 
@@ -238,6 +215,36 @@ def test_ids_are_followed_over_the_end_of_an_epoch() -> None:
         for message in transaction(place * 100, insert(1), xid=xid)
     ]
     feed(one, [TABLE, *log])
-    found = [number(row[2]) for row in fields(b"".join(one.take().transactions), 8)]
+    found = [xid for _, xid, *_ in rows_of(one.take().blocks)[0]]
     full = [2**32 - 1, 2**32 + 3, 2**32 + 2**31, 2**33 - 5, 2**33 + 4]
     assert found == full
+
+
+@pytest.mark.parametrize("limit", ["BLOCK_COMMANDS", "BLOCK_BYTES"])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_blocks_are_of_a_bounded_size(
+    limit: str, streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small transactions share one, a large one has several; no transaction shares its parts."""
+    monkeypatch.setattr(rows, limit, 4 if limit == "BLOCK_COMMANDS" else 40)
+    one = planner()
+    feed(one, [TABLE])
+    counts = [1, 2, 1, 3, 13, 1, 4, 5, 1]
+    taken: list[bytes] = []
+    for place, count in enumerate(counts, 1):
+        log = transaction(place * 100, *[insert(10 + n) for n in range(count)])
+        feed(one, log[:-2])
+        if streamed and count == 13:
+            taken += one.take().blocks
+            taken += one.take_part()
+        feed(one, log[-2:])
+    taken += one.take().blocks
+    transactions, commands = rows_of(taken)
+    assert [count for *_, count, _ in transactions] == counts
+    assert [
+        (seqno // 100, place) for seqno, place, *_ in commands
+    ] == [(at, n) for at, count in enumerate(counts, 1) for n in range(1, count + 1)]  # fmt: skip
+    blocks = list(unpacked(b"".join(taken)))
+    assert max(len(block.commands) for block in blocks) == 4
+    assert [len(block.commands) for block in blocks if block.last == 500] == [4, 4, 4, 1]
+    assert any(len(block.transactions) > 1 for block in blocks)

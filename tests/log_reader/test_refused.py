@@ -8,6 +8,7 @@ import pytest
 from psycopg import errors
 
 from publisher import publication, slot
+from publisher.commands import CommandBuilder, CommandReader
 from publisher.log_reader import LogReader, Reading
 from publisher.pgoutput import Decoded, Decoder
 from tests.log_reader.rig import SLOT, Rig, rows, value
@@ -166,7 +167,7 @@ async def test_after_an_error_in_decoding_it_begins_anew(both: Rig, peek: bool) 
             def decode(self, data: bytes) -> Decoded:
                 raise RemoteProtocolError("pgoutput: made up")
 
-        reader._planner._decoder = Refusing()
+        reader._planner._reader = CommandReader(Refusing(), CommandBuilder([]))
         with pytest.raises(RemoteProtocolError, match="made up"):
             await reader.run_once()
         assert (await history(both))[-1] == ("failed", "pgoutput: made up")
@@ -225,8 +226,8 @@ async def test_it_may_do_no_more_than_it_must(both: Rig) -> None:
                 reader._control.connection,
                 "insert into msrepl.log_message (kind, body) values ('validation', '{}')",
             ),
-            (reader._store.connection, "delete from msrepl.msrepl_transactions"),
-            (reader._store.connection, "update msrepl.msrepl_commands set command = ''"),
+            (reader._store.connection, "delete from msrepl.msrepl_blocks"),
+            (reader._store.connection, "update msrepl.msrepl_blocks set texts = '{}'"),
             (reader._store.connection, "update msrepl.mspublisher_databases set slot = ''"),
             (reader._store.connection, "delete from msrepl.msarticles"),
         ):

@@ -80,11 +80,18 @@ async def test_a_key_several_times(here: Here, form: str) -> None:
 
 @pytest.mark.parametrize("form", ["SCALL", "MCALL"])
 async def test_a_key_several_times_with_other_columns(here: Here, form: str) -> None:
+    """What is left of a row's calls has its turns in the order of the calls."""
     await here.subscribe(TABLE, methods={"upd": form})
     await here.apply_set("ins", (1, "a", 1), (2, "b", 2))
-    steps = [((1, "a", 1), (1, "b", 1)), ((1, "b", 1), (1, "b", 5))]
-    assert await here.apply_set("upd", *(update(form, old, new) for old, new in steps)) == -1
-    assert await here.rows() == [(1, "a", 1), (2, "b", 2)]
+    steps = [
+        ((1, "a", 1), (1, "b", 1)),
+        ((2, "b", 2), (2, "c", 2)),
+        ((1, "b", 1), (1, "c", 5)),
+        ((1, "c", 5), (1, "c", 6)),
+        ((1, "c", 6), (1, "d", 6)),
+    ]
+    assert await here.apply_set("upd", *(update(form, old, new) for old, new in steps)) == 5
+    assert await here.rows() == [(1, "d", 6), (2, "c", 2)]
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -210,6 +217,8 @@ _values = st.tuples(st.sampled_from(["a", "b", None]), st.none() | st.integers(1
 #: Mostly rows that are there, and keys that stay.
 _old_keys = st.sampled_from([1, 2, 3, 1, 2, 3, 1, 2, 3, 4])
 _moves = st.sampled_from([0] * 9 + [1])
+#: Which column an update leaves alone.
+_stays = st.sampled_from([0, 0, 1, 2])
 _runs = st.one_of(
     st.tuples(
         st.just("ins"),
@@ -219,9 +228,11 @@ _runs = st.one_of(
     st.tuples(
         st.just("upd"),
         st.lists(
-            st.tuples(_old_keys, _moves, _values).map(lambda d: (d[0], (d[0] + d[1], *d[2]))),
+            st.tuples(_old_keys, _moves, _values, _stays).map(
+                lambda d: (d[0], (d[0] + d[1], *d[2]), d[3])
+            ),
             min_size=1,
-            max_size=3,
+            max_size=4,
         ),
     ),
 )  # fmt: skip
@@ -244,8 +255,10 @@ async def test_drawn_runs(here: Here, form: str) -> None:
     for operation, values in drawn:
         calls = values
         if operation == "upd":
-            old = [(key, object(), object()) for key, _ in values]
-            calls = [update(form, a, b) for a, (_, b) in zip(old, values, strict=True)]
+            calls = []
+            for key, new, stays in values:
+                old = (key, *(new[n] if n == stays else object() for n in (1, 2)))
+                calls.append(update(form, old, new))
         await here.admin.execute(
             "truncate t; insert into t values (1, 'a', 1), (2, 'b', 2), (3, 'c', null)"
         )

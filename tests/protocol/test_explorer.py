@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings as profile
 
+from sim.model.explore.breadth import Search, TooManyStatesError, explore
 from tests.protocol import tla
-from tests.protocol.explore import Search, TooManyStatesError, explore
 from tests.protocol.values import ANY, Config, Faults, State
 from tests.protocol.walk import successors
 from tests.protocol.world import World

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from tests.protocol.explore import explore
+from sim.model.explore.breadth import explore
 from tests.protocol.frozen import Registry, Way, clone, fingerprint, place, visited
 from tests.protocol.values import Config, Faults, State
 from tests.protocol.walk import successors

@@ -1,26 +1,30 @@
 """Recorded runs: histories of real runs on PostgreSQL, and what was said of them when they were played.
 
 ``twopc run`` wrote each ``<name>.jsonl`` as ``history.jsonl`` and ``<name>.verdict.json`` as ``verdict.json``.
-``failing`` is lost_update with one wrong expectation; ``stuck`` cannot go on; the others are shipped scenarios.
+``failing`` is lost_update with one wrong expectation, ``wrong_counts`` another with wrong ones of a generated
+order and of a twin; ``stuck`` cannot go on; the others are shipped scenarios. Some are older than groups.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from sim.report.history import Record, read
+from sim.report.history import Record, by_order, read
 from sim.report.played import Played, played
 
 HISTORIES = Path(__file__).parent / "histories"
 NAMES = sorted(path.stem for path in HISTORIES.glob("*.jsonl"))
+#: With one that is put together of others.
+ALL_NAMES = (*NAMES, "several")
 
 
 @functools.cache
 def records(name: str) -> tuple[Record, ...]:
     """The records of one history."""
-    return tuple(read(HISTORIES / f"{name}.jsonl"))
+    return tuple(several() if name == "several" else read(HISTORIES / f"{name}.jsonl"))
 
 
 def first(name: str) -> Played:
@@ -69,6 +73,78 @@ def ended(
 ) -> Record:
     """And ends."""
     return Record(seq=0, t_us=0, kind=kind, session=session, node=node, step=step, **fields)  # type: ignore[arg-type] # each test gives the fields that its kind has
+
+
+def several() -> list[Record]:
+    """A run with a listed order, a generated one, a twin that failed as it must and one that was repeated.
+
+    Made of the orders of ``lost_update`` and ``winner_rolls_back``, under other names.
+    """
+    header, *_ = records("lost_update")
+    (_, first), (_, later) = by_order(records("lost_update"))
+    (_, winner), *_ = by_order(records("winner_rolls_back"))
+    twin = {"protections": ["version_check"], "must_fail": "no_lost_update"}
+    fails = {"notes": ["without version_check no_lost_update fails, as it must"]}
+    cell = {"isolation.pub": "serializable"}
+    more = {"data": {**(header.data or {}), "seed": 7}}
+    counts = {"orders": 36, "run": 4, "infeasible": 12, "behaviours": 3, "left_out": 0, "limit": ""}
+    happened = [
+        dataclasses.replace(header, **more),
+        *_renamed(first, "alice first"),
+        *_renamed(first, "every order #1", group="every order", number=1),
+        *_renamed(later, "every order #4", group="every order", number=4),
+        *_renamed(first[:1], "every order #5", group="every order", number=5),
+        Record(seq=0, t_us=0, kind="infeasible", order="every order #5", message="b_end"),
+        *_renamed(winner, "every order #9", group="every order", number=9),
+        *_renamed(first, "every order #17", group="every order", number=17),
+        Record(
+            seq=0,
+            t_us=0,
+            kind="group",
+            data={"group": "every order", **counts},
+        ),
+        *_renamed(winner, "winner [serializable]", group="winner [serializable]", cell=cell),
+        *_renamed(winner, "again", group="again", repeat=1),
+        *_renamed(winner, "again (2)", group="again", repeat=2),
+        *_renamed(first, "twin of alice first", fails, group="twin of alice first", twin=twin),
+        Record(
+            seq=0,
+            t_us=0,
+            kind="twin_skipped",
+            message="twin of alice first: fence off: not on these servers",
+            data={"group": "twin of alice first: fence off"},
+        ),
+    ]
+    return [
+        dataclasses.replace(record, seq=at, t_us=at * 1000) for at, record in enumerate(happened)
+    ]
+
+
+def played_again(name: str, times: int) -> list[Record]:
+    """The first order of a history as a generated one, each time with another behaviour."""
+    header, *rest = records(name)
+    (_, of), *_ = by_order(rest)
+    found = [header]
+    for number in range(1, times + 1):
+        for record in _renamed(of, f"every order #{number}", group="every order", number=number):
+            another = record.kind == "outcome" and record.session == "bob"
+            found.append(
+                dataclasses.replace(record, message=f"way {number}") if another else record
+            )
+    return [dataclasses.replace(record, seq=at) for at, record in enumerate(found)]
+
+
+def _renamed(
+    of: Sequence[Record], name: str, verdict: Mapping[str, object] | None = None, **order: object
+) -> Iterator[Record]:
+    """An order under another name, with more said of it and of its verdict."""
+    for record in of:
+        data: Mapping[str, object] | None = record.data
+        if record.kind == "order":
+            data = {**(data or {}), **order}
+        elif record.kind == "verdict":
+            data = {**(data or {}), "name": name, **(verdict or {})}
+        yield dataclasses.replace(record, order=name, data=data)
 
 
 #: Text that would be something else if it were not quoted.

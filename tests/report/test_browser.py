@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sim.report.html import page
-from tests.report.browser.checks import CHECKS, Check, perform
+from tests.report.browser.checks import EVERY, Check, perform
 from tests.report.browser.chromium import Browser, find
 from tests.report.recorded import records
 
@@ -25,14 +25,10 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
-@pytest.fixture
-def failing(tmp_path: Path) -> Path:
-    """The page of a run that failed."""
-    path = tmp_path / "failing.html"
-    path.write_text(page(records("failing")), encoding="utf-8")
-    return path
-
-
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_in_a_browser(check: Check, browser: Browser, failing: Path) -> None:
-    perform(check, browser, failing)
+@pytest.mark.parametrize(
+    ("name", "check"), EVERY, ids=[f"{name}-{check.__name__}" for name, check in EVERY]
+)
+def test_in_a_browser(name: str, check: Check, browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.html"
+    path.write_text(page(records(name)), encoding="utf-8")
+    perform(check, browser, path)

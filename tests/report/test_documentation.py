@@ -10,8 +10,14 @@ from pathlib import Path
 import pytest
 
 from sim.report.diagram import diagram, text
+from sim.report.diff import first_difference
+from sim.report.history import by_order
+from sim.report.kinds import KINDS_TABLE, markdown
 from sim.report.mermaid import mermaid
-from tests.report.recorded import first
+from sim.report.story import because_of, story
+from sim.report.verdict import EXIT_CODES
+from tests.report.recorded import first, records
+from twopc.errors import KINDS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
@@ -22,6 +28,30 @@ def test_the_diagrams_are_those_of_the_program() -> None:
     order = first("lost_update")
     assert ("text", text(diagram(order, 100))) in BLOCKS
     assert ("mermaid", mermaid(order)) in BLOCKS
+
+
+def test_the_story_the_reason_and_the_difference_are_those_of_the_program() -> None:
+    order, failing = first("lost_update"), first("failing")
+    assert ("text", "\n".join(story(order.records)) + "\n") in BLOCKS
+    (failure,) = failing.verdict["failures"]
+    because, however = because_of(failing.records, failure)
+    told = f"{failure['message']}\n  because  {because}\n  however  {however}\n"
+    assert ("text", told) in BLOCKS
+    (_, one), (_, other) = by_order(records("lost_update"))
+    difference = first_difference(one, other)
+    assert difference is not None
+    assert ("text", difference.text() + "\n") in BLOCKS
+
+
+def test_the_kinds_are_those_of_the_program() -> None:
+    assert f"<!-- kinds -->\n{markdown()}<!-- /kinds -->" in PAGE
+    assert list(KINDS_TABLE) == list(KINDS)
+
+
+def test_every_kind_of_verdict_is_told() -> None:
+    for kind, code in EXIT_CODES.items():
+        if kind:
+            assert re.search(rf"^\| .*`{kind}`.* \| {code} \|", PAGE, re.MULTILINE), kind
 
 
 def test_the_example_prints_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from sim.report.history import KINDS, SCHEMA, History, Record, by_order, plain, read
 from sim.report.run_files import RunFiles
+from tests.report.recorded import records
 from twopc.errors import ConfigurationError
 
 FULL = Record(
@@ -68,8 +69,7 @@ def test_each_line_is_flushed():
     file = Flushed()
     history = History(file, clock_ns=itertools.count(0, 1_500_000).__next__)
     history.write("header", data={"schema": SCHEMA})
-    history.order = "one"
-    history.write("invoke", step="a")
+    history.of("one").write("invoke", step="a")
     assert file.flushes == 2
     assert [json.loads(line)["t_us"] for line in file.getvalue().splitlines()] == [1500, 3000]
     assert history.records[1] == Record(seq=1, t_us=3000, kind="invoke", step="a", order="one")
@@ -120,3 +120,45 @@ def test_run_files(tmp_path):
     assert latest.resolve() == two.directory.resolve()
     assert json.loads((latest / "verdict.json").read_text()) == {"verdict": "pass"}
     assert (one.directory / "history.jsonl").read_text() == "x"
+
+
+def test_everything_that_follows_from_a_history(tmp_path):
+    with RunFiles.create("name", tmp_path, seed=7) as files:
+        files.write_environment({"version": "1", "seed": 7})
+        told = files.finish(records("failing"))
+    assert files.directory.name.endswith("-7")
+    assert json.loads((files.directory / "verdict.json").read_text()) == told
+    assert json.loads((files.directory / "env.json").read_text()) == {"version": "1", "seed": 7}
+    assert (files.directory / "sequence.mmd").read_text().startswith("sequenceDiagram")
+    assert (files.directory / "report.html").read_text().startswith("<!DOCTYPE html>")
+    states = {path.name: json.loads(path.read_text()) for path in files.directory.glob("state/*")}
+    assert set(states) == {"pub.json", "sub1.json", "sub2.json"}
+    assert states["pub.json"]["alice first"]["account"][0]["balance"] == "90"
+
+
+@pytest.mark.parametrize(("html", "there"), [(False, False), (True, True)])
+def test_a_run_that_passed_has_a_page_if_it_is_wanted(tmp_path, html, there):
+    with RunFiles.create("name", tmp_path) as files:
+        files.finish(records("lost_update"), html=html)
+    assert (files.directory / "report.html").exists() == there
+
+
+def test_orders_that_are_played_at_a_time():
+    file = io.StringIO()
+    history = History(file, clock_ns=itertools.count(0, 1_000_000).__next__)
+    history.write("header", data={"schema": SCHEMA})
+    one, two = history.of("one"), history.of("two")
+    for order in (one, two, one):
+        order.write("invoke", step="a")
+    history.write("group", data={"group": "one"})
+    assert [record.order for record in history.records] == ["", "one", "two", "one", ""]
+    assert [record.seq for record in one.records] == [1, 3]
+    assert [(name, len(of)) for name, of in by_order(history.records)] == [("one", 2), ("two", 1)]
+    assert file.getvalue().count("\n") == 5
+
+
+def test_an_order_may_have_a_clock_of_its_own():
+    """It goes on from when the order began, by the run's clock."""
+    history = History(clock_ns=iter([0, 5_000_000]).__next__)
+    of = history.of("one", clock=iter([7_000, 9_000, 1_007_000]).__next__)
+    assert [of.write("invoke").t_us, of.write("ok").t_us] == [5002, 6000]

@@ -12,7 +12,7 @@ from sim.report.history import Record
 from sim.report.html import page
 from sim.report.html.markup import Markup, join, signs, tag
 from tests.fix_golden import Golden
-from tests.report.recorded import HOSTILE, NAMES, ended, made, records, sent
+from tests.report.recorded import ALL_NAMES, HOSTILE, ended, made, played_again, records, sent
 
 #: One page must stay small enough to be sent by mail.
 BYTES_MAX = 500_000
@@ -56,7 +56,7 @@ def test_golden(name: str, golden: Golden) -> None:
     golden(f"report/{name}.html", page(records(name)))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_it_is_well_formed(name: str) -> None:
     found = Page(page(records(name)))
     ids = Counter(each["id"] for each in found.having("id"))
@@ -66,7 +66,7 @@ def test_it_is_well_formed(name: str) -> None:
     assert pointed <= ids.keys()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_it_asks_for_nothing(name: str) -> None:
     text = page(records(name))
     found = Page(text)
@@ -79,7 +79,7 @@ def test_it_asks_for_nothing(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_of_every_part_one_state_is_seen_at_each_moment(name: str) -> None:
     """Without the script it is the last."""
     found = Page(page(records(name)))
@@ -150,6 +150,48 @@ def test_a_long_run_stays_small() -> None:
     assert len(text.encode()) < BYTES_MAX
     assert "and 800 more steps in history.jsonl" in text
     assert "600 later rows are in history.jsonl and not drawn here." in text
+
+
+def test_many_orders_stay_small() -> None:
+    """Of more ways to go than a page can hold some are drawn, those that went wrong first."""
+    many = played_again("failing", 100)
+    found = Page(text := page(many))
+    assert len(text.encode()) < BYTES_MAX
+    drawn = found.having("data-order")
+    assert len(many) > 2000
+    assert "open" in drawn[0]
+    left = f"{100 - len(drawn)} more orders are in history.jsonl and not drawn here."
+    assert left in found.texts
+    ids = {each["id"] for each in found.having("id")}
+    assert {str(each["href"]).removeprefix("#") for each in found.having("href")} <= ids
+
+
+def test_orders_of_one_name_are_told_together() -> None:
+    texts = "\n".join(Page(page(records("several"))).texts)
+    for said in (
+        "24 of 36 feasible, 3 behaviours (run: 4)",
+        "every order #1, and 1 like it",
+        "1 more order that was played went as one of those below.",
+        "twin: version check off, no lost update must fail",
+        "isolation.pub = serializable",
+        "2 times alike; b_write waited for a_write",
+        "1 more order that was played went the same way.",
+        "seed 7",
+        "– twin of alice first: fence off: not on these servers",
+        "update_origin_differs",
+    ):
+        assert said in texts, said
+    assert "every order #5" not in texts  # it was infeasible
+
+
+def test_a_failure_says_why() -> None:
+    texts = Page(page(records("failing"))).texts
+    place = texts.index("because")
+    assert texts[place + 1].startswith("account id=1 is v2 at the Publisher")
+    assert texts[place + 2 : place + 4] == [
+        "however",
+        "bob's b_write was refused, and changed nothing",
+    ]
 
 
 def test_markup() -> None:

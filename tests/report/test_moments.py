@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from sim.report.diagram import diagram, text
 from sim.report.history import Record
+from sim.report.html import page
 from sim.report.moments import Moment, NodeState, moments, states
 from sim.report.played import Played, played, steps
 from tests.report.recorded import NAMES, ended, first, made, records, sent
@@ -119,5 +121,40 @@ def test_a_step_that_was_given_up_ends_where_it_was_cancelled() -> None:
 def test_nothing_was_played() -> None:
     (order,) = played(made())
     assert moments(order) == []
-    assert states(order, [])["pub"] == [NodeState(sessions=(), waits=(), prepared=None, tables=())]
+    assert states(order, [])["pub"] == [
+        NodeState(sessions=(), waits=(), prepared=None, troubles=(), tables=())
+    ]
     assert isinstance(moments(first("aba"))[0], Moment)
+
+
+def test_an_outage_and_an_agent_that_rests_are_seen_everywhere() -> None:
+    """In the timeline, in the diagram, and beside the node for as long as it lasts."""
+
+    def happens(kind: str, node: str, on: bool) -> Record:
+        return Record(seq=0, t_us=0, kind=kind, node=node, data={"on": on})
+
+    order = next(
+        played(
+            made(
+                sent("select 1"),
+                ended(rows=(), rowcount=0),
+                happens("outage", "pub", True),
+                happens("paused", "sub1", True),
+                happens("outage", "pub", False),
+            )
+        )
+    )
+    shown = moments(order)
+    assert [moment.entry.text for moment in shown][1:] == [
+        "✗ pub refuses everybody",
+        "the agent of sub1 rests",
+        "pub is back",
+    ]
+    found = states(order, shown)
+    troubles = [state.troubles for state in found["pub"]]
+    assert troubles == [(), (), ("refuses everybody",), ("refuses everybody",), ()]
+    assert found["sub1"][-1].troubles == ("its agent rests",)
+    drawn = text(diagram(order, 100))
+    assert "✗ pub refuses everybody" in drawn
+    assert "the agent of sub1 rests" in drawn
+    assert "refuses everybody" in page(made(happens("outage", "pub", True)))

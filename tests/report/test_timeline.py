@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 
@@ -124,7 +125,18 @@ def test_what_is_to_be_copied_is_never_broken(monkeypatch):
         f"    {path}:12:34\n"
         "    why\n"
         f'    again:  twopc run {path} --order "x"\n'
-        "    files:  .twopc/runs/name/20260101T000000-1/  (history.jsonl verdict.json)\n"
-        "    page:   twopc report .twopc/runs/name/20260101T000000-1 --html\n"
+        "    files:  .twopc/runs/name/20260101T000000-1/  (history.jsonl report.html sequence.mmd)\n"
         "1 order failed in 1.00 s · invariants: atomic prepared_left\n"
     )
+
+
+def test_what_is_said_of_an_order_with_a_long_name_stands_below() -> None:
+    lines = []
+    for name, notes in (("short", "n" * 40), ("l" * 40, "few words"), ("l" * 60, "n" * 40)):
+        out = io.StringIO()
+        how: dict[str, Any] = {"passed": True, "unknown": False, "notes": notes}
+        terminal.order_line(terminal.console(out, width=100), name, elapsed_us=9000, **how)
+        lines.append(out.getvalue().splitlines())
+    assert [len(each) for each in lines] == [1, 1, 2]
+    assert lines[2][1] == "    " + "n" * 40
+    assert all(each[0].endswith("9 ms") for each in lines)

@@ -14,7 +14,11 @@ from tests.report.recorded import HISTORIES, NAMES, records
 @pytest.mark.parametrize("name", NAMES)
 def test_as_when_it_was_played(name: str) -> None:
     recorded = json.loads((HISTORIES / f"{name}.verdict.json").read_text("utf-8"))
-    assert verdict(records(name)) == recorded
+    told = verdict(records(name))
+    if "groups" not in recorded:  # it is older than they are
+        groups = told.pop("groups")
+        assert [each["name"] for each in groups] == [each["name"] for each in told["orders"]]
+    assert told == recorded
 
 
 def test_a_failure_tells_where_and_how_to_see_it_again() -> None:

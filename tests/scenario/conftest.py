@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,15 @@ class Played:
         from sim.report.history import ENDS
 
         return {r.step: r.kind for r in self.records if r.kind in ENDS and r.step}
+
+
+@pytest.fixture
+def whole_catalogue(request: pytest.FixtureRequest) -> list[Path]:
+    """Every shipped scenario, for tests that are asked for by ``-m catalogue``."""
+    if "catalogue" not in request.config.getoption("-m"):
+        pytest.skip("plays the whole catalogue: ask for it by -m catalogue")
+    every = sorted((Path(__file__).parents[2] / "scenarios").rglob("*.twopc.yaml"))
+    return [path for path in every if path.parent.name != "stress"]  # loads go no way twice
 
 
 Play = Callable[..., Awaitable[Played]]

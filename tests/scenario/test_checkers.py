@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import pytest
 
 from sim.checkers import (
-    CHECKERS,
+    CHECKS,
+    DEFAULTS,
     LAST_SYNC,
     atomic,
     converged,
+    each_change_applied_once,
     echoed,
+    no_lost_update,
+    no_rows,
     prepared_left,
+    sums,
     versions_move_forward,
 )
 from sim.report.history import Record
@@ -43,7 +49,7 @@ class Story:
     def state(self, node, *rows, moment="committed"):
         named = [{"id": i, "n": n, VERSION_COLUMN: v} for i, n, v in rows]
         data = {"table": "t", "key": ["id"], "moment": moment}
-        return self.add("state", node=node, rows=tuple(named), data=data)
+        return self.add("state", node=node, rows=tuple(named), rowcount=len(named), data=data)
 
 
 def test_atomic_at_all_participants():
@@ -177,27 +183,29 @@ def test_versions_that_move_forward():
 
 def test_contents_that_change_without_their_version():
     story = Story().state("pub", (1, 10, "a"), (2, 1, "z")).state("pub", (1, 20, "a"), (2, 1, "z"))
-    assert versions_move_forward(story.records) == ["t id=1 at pub changed and kept its version a"]
+    assert versions_move_forward(story.records) == [
+        "t id=1 at pub changed and kept its version, v1"
+    ]
 
 
 def test_a_version_that_comes_back():
     story = Story().state("pub", (1, 10, "a")).state("pub", (1, 20, "b")).state("pub", (1, 10, "a"))
     assert versions_move_forward(story.records) == [
-        "t id=1 at pub came back to its earlier version a"
+        "t id=1 at pub came back to its earlier version, v1"
     ]
 
 
 def test_one_version_of_two_contents():
     story = Story().state("pub", (1, 10, "a")).state("sub1", (1, 20, "a"))
     assert versions_move_forward(story.records) == [
-        "t id=1 has version a at pub and sub1, with different contents"
+        "t id=1 has the same version, v1, at pub and sub1, with different contents"
     ]
 
 
 def test_every_invariant_has_its_checker():
     from sim.scenario.model import Expect
 
-    assert set(CHECKERS) <= set(Expect.model_fields)
+    assert set(DEFAULTS) < set(CHECKS) <= set(Expect.model_fields)
 
 
 def final(story: Story, node, *rows):
@@ -223,13 +231,20 @@ def test_not_converged_names_keys_and_columns():
     ]
 
 
+def test_of_many_rows_the_number_is_compared_too():
+    story = final(final(Story(), "pub", (1, 10, "a")), "sub1", (1, 10, "a"))
+    story.records[0] = dataclasses.replace(story.records[0], rowcount=300)
+    story.records[1] = dataclasses.replace(story.records[1], rowcount=299)
+    assert converged(story.records) == ["t at sub1 has 299 rows, not 300"]
+
+
 def test_a_subscriber_is_compared_with_its_part():
     story = Story()
     final(story, "pub", (1, 10, "a"), (2, 20, "b"))
     final(story, "sub1", (2, 20, "b"))
     row = {"id": 2, "n": 20, VERSION_COLUMN: "b"}
     story.add(
-        "state", node="pub", rows=(row,),
+        "state", node="pub", rows=(row,), rowcount=1,
         data={"table": "t", "key": ["id"], "moment": "part", "part": "sub1"},
     )  # fmt: skip
     assert converged(story.records) == []
@@ -249,3 +264,154 @@ def test_echoed():
     assert echoed(story.records) == []
     story.add("deliver", node="sub1", data={"origin": "sub1", "commands": ["update t id=1"]})
     assert echoed(story.records) == ["sub1 got its own transaction back: update t id=1"]
+
+
+def test_echoed_is_told_by_who_began_it_whatever_the_agent_took_it_for():
+    story = Story().add("ok", session="alice", node="sub1", step="a_begin", gid=GID)
+    story.add("deliver", node="sub2", gid=GID, data={"origin": "pub", "commands": ["update t"]})
+    assert echoed(story.records) == []
+    story.add("deliver", node="sub1", gid=GID, data={"origin": "pub", "commands": ["update t"]})
+    assert echoed(story.records) == ["sub1 got its own transaction back: update t"]
+
+
+def commit(story: Story, node="sub1", session="alice"):
+    """The session's transaction commits; what follows are looks at what it has changed."""
+    data = {"committed": True}
+    return story.add("ok", session=session, node=node, step="end", gid=GID, tag="COMMIT", data=data)
+
+
+def start(*rows):
+    """The same rows everywhere."""
+    story = Story()
+    for node in ("pub", "sub1", "sub2"):
+        story.state(node, *rows, moment="initial")
+    return story
+
+
+def test_no_lost_update_where_both_had_the_same():
+    story = commit(start((1, 10, "a"))).state("pub", (1, 20, "b")).state("sub1", (1, 20, "b"))
+    story = commit(story).state("pub", (1, 30, "c")).state("sub1", (1, 30, "c"))
+    assert no_lost_update(story.records) == []
+
+
+def test_a_lost_update():
+    story = commit(start((1, 10, "a"))).state("pub", (1, 20, "b")).state("sub1", (1, 20, "b"))
+    commit(story, "sub2", "bob").state("pub", (1, 30, "c")).state("sub2", (1, 30, "c"))
+    assert no_lost_update(story.records) == [
+        "bob (end) changed t id=1 from v1 at sub2, while pub had v2: that change is lost"
+    ]
+
+
+def test_a_delete_that_is_lost_and_one_that_loses():
+    story = commit(start((1, 10, "a"))).state("pub").state("sub1")
+    commit(story, "sub2", "bob").state("pub", (1, 30, "c")).state("sub2", (1, 30, "c"))
+    assert no_lost_update(story.records) == [
+        "bob (end) changed t id=1 from v1 at sub2, while pub had no row: that change is lost"
+    ]
+    story = commit(start((1, 10, "a"))).state("pub", (1, 20, "b")).state("sub1", (1, 20, "b"))
+    commit(story, "sub2", "bob").state("pub").state("sub2")
+    assert len(no_lost_update(story.records)) == 1
+
+
+def test_what_the_publisher_changes_itself_is_not_lost():
+    """Its own sessions see what is there, and so does a trigger that follows a Subscriber's change."""
+    story = commit(start((1, 10, "a")), "pub").state("pub", (1, 20, "b"))
+    commit(story).state("pub", (1, 21, "c")).state("sub1", (1, 10, "a"))
+    assert no_lost_update(story.records) == []
+
+
+def test_a_look_after_something_else_belongs_to_no_commit():
+    story = commit(start((1, 10, "a"))).add("ok", session="bob", step="b_sync", tag="SYNC")
+    story.state("pub", (1, 30, "c")).state("sub1", (1, 30, "c"))
+    assert no_lost_update(story.records) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "broken"),
+    [
+        ({"equals": "30"}, []),
+        ({"equals": "30.00"}, []),
+        ({"equals": "31"}, ["t.n at pub adds up to 30, not 31"]),
+        ({"equals": "30", "node": "everywhere"}, ["t.n at sub1 adds up to 12, not 30"]),
+        ({"equals": "12", "node": "sub1"}, []),
+    ],
+)
+def test_sums(settings, broken):
+    story = final(
+        final(Story(), "pub", (1, 10, "a"), (2, 20, "b"), (3, None, "c")), "sub1", (1, 12, "a")
+    )
+    assert sums(story.records, {"table": "t", "column": "n", **settings}) == broken
+
+
+def test_sums_of_what_cannot_be_added():
+    story = final(Story(), "pub", (1, "ten", "a"))
+    settings = {"table": "t", "column": "n", "equals": "10"}
+    assert sums(story.records, settings) == ["t.n at pub holds what is no number"]
+    story = final(Story(), "pub", *((i, 1, "a") for i in range(3)))
+    story.records[-1] = dataclasses.replace(story.records[-1], rowcount=1000)
+    assert sums(story.records, settings) == ["t at pub has 1000 rows, too many to add up"]
+
+
+@pytest.mark.parametrize(
+    ("at", "told", "broken"),
+    [
+        (None, {"rows": ()}, []),
+        (None, {"rows": ({"id": 1}, {"id": 2})}, ["at pub it returns {id: 1} and 1 more"]),
+        ("sub1", {"rows": ({"id": 1},)}, []),
+        (None, {"sqlstate": "42P01", "message": "no u"}, ["at pub it fails: 42P01 no u"]),
+    ],
+)
+def test_no_rows(at, told, broken):
+    story = final(final(Story(), "pub"), "sub1")
+    story.add("query", node="sub1", sql="select 1", rows=())
+    story.add("query", node="pub", sql="select 1", **told)
+    assert no_rows(story.records, {"text": "select 1", "at": at}) == broken
+
+
+def test_a_query_that_nobody_asked_is_not_fulfilled():
+    story = final(Story(), "pub")
+    assert no_rows(story.records, {"text": "select 1"}) == ["nobody asked: select 1"]
+    assert no_rows([], {"text": "select 1"}) == []  # the order did not get so far
+
+
+def applied(*, seqnos=("1",), nodes=("sub2",), suppressed=("sub1",)):
+    """Alice's change of a row, and who got it."""
+    story = commit(start((1, 10, "a"))).state("pub", (1, 20, "b")).state("sub1", (1, 20, "b"))
+    for node in suppressed:
+        story.add("suppress", node=node, gid=GID, data={"seqno": "1"})
+    for node in nodes:
+        for seqno in seqnos:
+            data = {"seqno": seqno, "commands": ["update t"]}
+            story.add("deliver", node=node, gid=GID, data=data)
+    return story
+
+
+def test_applied_once():
+    assert each_change_applied_once(applied().records) == []
+
+
+def test_applied_twice():
+    story = applied(seqnos=("1", "1"))
+    assert each_change_applied_once(story.records) == ["sub2 applied a transaction twice: update t"]
+
+
+@pytest.mark.parametrize(
+    ("left_out", "said"), [({"nodes": ()}, "sub2"), ({"suppressed": ()}, "sub1")]
+)
+def test_not_applied(left_out, said):
+    assert each_change_applied_once(applied(**left_out).records) == [
+        f"{said} did not get {GID}, which alice (end) committed"
+    ]
+
+
+def test_what_does_not_belong_to_a_subscriber_need_not_come_there():
+    story = applied(nodes=())
+    story.add(
+        "state", node="pub", rows=(), data={"table": "t", "key": ["id"], "moment": "part", "part": "sub2"}
+    )  # fmt: skip
+    assert each_change_applied_once(story.records) == []
+
+
+def test_who_has_copied_everything_later_has_it():
+    story = applied(nodes=()).add("ok", session="x", node="sub2", step="x", tag="REINITIALISE")
+    assert each_change_applied_once(story.records) == []

@@ -61,7 +61,7 @@ orders:
     )
 
     assert played.failures == [
-        "o_sync: expected 1 transactions, got 2",
+        "o_sync: expected 1 transaction, got 2",
         "t at pub, sub1: expected {id: 1, n: 10}, got {id: 1, n: 11}",
         "echoed: nothing came back, but 1 was expected",
     ]

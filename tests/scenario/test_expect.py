@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sim.report.history import History, Record
+from sim.scenario.cases import groups
 from sim.scenario.check import parse
-from sim.scenario.expect import judge
+from sim.scenario.judging import OrderVerdict, judge
 
 SCENARIO = """\
 twopc: 1
@@ -64,15 +65,24 @@ class Made:
             self.history.write("state", node=node, rows=tuple(rows), rowcount=len(rows), data=data)
         return self.history.records
 
+    def verdict(self) -> OrderVerdict:
+        group = groups(self.loaded)[0]
+        case = group.case(*group.courses.next())
+        return judge(case, self.records())
+
     def judged(self) -> list[tuple[str, str]]:
-        scenario = self.loaded.scenario
-        verdict = judge(scenario, scenario.orders[0], self.records())
-        return [(failure.message, failure.kind) for failure in verdict.failures]
+        return [(failure.message, failure.kind) for failure in self.verdict().failures]
 
     def lines(self) -> list[int]:
-        scenario = self.loaded.scenario
-        verdict = judge(scenario, scenario.orders[0], self.records())
-        return [self.loaded.document.mark(failure.path).line for failure in verdict.failures]
+        marks = [self.loaded.document.mark(failure.path) for failure in self.verdict().failures]
+        return [mark.line for mark in marks]
+
+    def actual(self) -> list[tuple[str, object]]:
+        """What would have to stand where, for each failure."""
+        return [
+            (".".join(map(str, failure.path)), failure.actual)
+            for failure in self.verdict().failures
+        ]
 
 
 def test_all_well():
@@ -218,6 +228,69 @@ def test_notes():
     made = Made("{steps: {b_write: {rejected: row_missing}}}")
     made.ends["b_write"] = REFUSED
     made.blocked["b_write"] = {"session": "alice", "step": "a_write"}
-    scenario = made.loaded.scenario
-    verdict = judge(scenario, scenario.orders[0], made.records())
-    assert verdict.notes == ("b_write waited for a_write, rejected: row_missing",)
+    assert made.verdict().notes == ("b_write waited for a_write, rejected: row_missing",)
+
+
+@pytest.mark.parametrize(
+    ("expect", "end", "blocked", "actual"),
+    [
+        ("{}", REFUSED, None, [("orders.0.steps.3", {"rejected": "row_missing"})]),
+        ("{}", REFUSED, "a_write",
+         [("orders.0.steps.3", {"blocked_by": "a_write", "then": {"rejected": "row_missing"}})]),
+        ("{}", ("error", {"sqlstate": "23505"}), None, [("orders.0.steps.3", {"error": "23505"})]),
+        ("{}", ("in_doubt", {}), None, [("orders.0.steps.3", None)]),
+        ("{steps: {b_write: {rowcount: 2}}}", ("ok", {"rowcount": 1}), None,
+         [("orders.0.expect.steps.b_write.rowcount", 1)]),
+        ("{steps: {b_write: {rows: [{n: 2}]}}}", ("ok", {"rows": ({"n": "2.10", "x": "a"},)}), None,
+         [("orders.0.expect.steps.b_write.rows", [{"n": "2.10"}])]),
+        ("{steps: {b_write: {blocked_by: a_write, then: ok}}}", REFUSED, "a_write",
+         [("orders.0.expect.steps.b_write.then", {"rejected": "row_missing"})]),
+        ("{steps: {b_write: {blocked_by: a_write, then: ok}}}", ("ok", {}), None,
+         [("orders.0.expect.steps.b_write", "ok")]),
+        ("{steps: {b_write: {blocked_by: a_write, then: ok}}}", REFUSED, None,
+         [("orders.0.expect.steps.b_write", {"rejected": "row_missing"})] * 2),
+        ("{sessions: {bob: rolled back}}", ("ok", {}), None,
+         [("orders.0.expect.sessions.bob", "committed")]),
+        ("{atomic: true, prepared_left: 1}", ("ok", {}), None,
+         [("orders.0.expect.prepared_left", None)]),
+    ],
+)  # fmt: skip
+def test_what_would_have_to_be_expected(expect, end, blocked, actual):
+    made = Made(expect)
+    made.ends["b_write"] = end
+    if blocked:
+        made.blocked["b_write"] = {"session": "alice", "step": blocked}
+    assert made.actual() == actual
+
+
+@pytest.mark.parametrize(
+    ("expect", "actual"),
+    [
+        ("{pub: []}", [("pub", [{"id": "1", "n": "2.00", "note": None}])]),
+        ("{pub: [{id: 2}]}", [("pub", [{"id": "1"}])]),
+        ("{everywhere: []}", [("", {"pub": [{"id": "1", "n": "2.00", "note": None}], "sub1": []})]),
+        ("{everywhere: [{id: 3}], sub1: []}", [("everywhere", [{"id": "1"}])]),
+        ("{sub1: {same_as: pub}}", [("sub1", None)]),
+    ],
+)
+def test_which_rows_would_have_to_be_expected(expect, actual):
+    made = Made(f"{{tables: {{t: {expect}}}}}")
+    made.final["pub"] = [ROW]
+    found = made.actual()
+    head = "orders.0.expect.tables.t"
+    assert found == [(f"{head}.{at}" if at else head, rows) for at, rows in actual]
+
+
+def test_ignored_columns_need_not_be_the_same():
+    versions = {**ROW, "msrepl_tran_version": "v0"}
+    for ignored, wrong in (("[version]", 0), ("[note, version]", 0), ("[note]", 1)):
+        made = Made(f"{{tables: {{t: {{sub1: {{same_as: pub, ignore: {ignored}}}}}}}}}")
+        made.final = {"pub": [ROW], "sub1": [versions]}
+        assert len(made.judged()) == wrong, ignored
+
+
+@pytest.mark.parametrize(("session", "accepted"), [("bob", "bob"), ("", None)])
+def test_by_whom_it_would_have_to_be_blocked(session, accepted):
+    made = Made("{steps: {b_write: {blocked_by: a_write, then: ok}}}")
+    made.blocked["b_write"] = {"session": session, "pid": 7}
+    assert made.actual() == [("orders.0.expect.steps.b_write.blocked_by", accepted)]

@@ -9,7 +9,7 @@ from sim.report.history import History
 from sim.scenario.check import parse
 from sim.scenario.postgres_stage import PostgresStage, PostgresTheatre
 from sim.scenario.run import run
-from sim.scenario.runner import LOOK_EVERY_S
+from sim.scenario.watching import LOOK_EVERY_S
 from tests.scenario.conftest import HEAD
 from twopc.errors import ScenarioError, ServerError
 from twopc.server import Server
@@ -68,9 +68,9 @@ class Looks(History):
         super().__init__()
         self.happened = []
 
-    def write(self, kind, **fields):
+    def _add(self, kind, order, t_ns, fields):
         self.happened.append((kind, fields.get("session", "")))
-        return super().write(kind, **fields)
+        return super()._add(kind, order, t_ns, fields)
 
 
 async def test_a_wait_is_told_at_the_second_look_that_shows_it(play, monkeypatch):
@@ -261,8 +261,8 @@ class Intruder(History):
         self._server = server
         self.connection: psycopg.Connection
 
-    def write(self, kind, **fields):
-        record = super().write(kind, **fields)
+    def _add(self, kind, order, t_ns, fields):
+        record = super()._add(kind, order, t_ns, fields)
         if kind == "ok" and record.step == "where":
             (row,) = record.rows
             self.connection = psycopg.connect(self._server.superuser_dsn(row["name"]))
@@ -332,8 +332,8 @@ class Killer(History):
         super().__init__()
         self._server = server
 
-    def write(self, kind, **fields):
-        record = super().write(kind, **fields)
+    def _add(self, kind, order, t_ns, fields):
+        record = super()._add(kind, order, t_ns, fields)
         if (kind, record.step) == ("ok", "a_one"):
             self._server.kill()
         return record

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.scenario import sqltext
+from sim.scenario import preparing, sqltext
 
 
 @given(st.text(alphabet="ab:'\"$[]/*-;%\\\n éE1."))
@@ -97,7 +97,7 @@ def test_transaction_control(text, found):
     ],
 )
 def test_forbidden(text, what):
-    reason = sqltext.forbidden_before_prepare(text)
+    reason = preparing.forbidden_before_prepare(text)
     assert reason is not None
     assert reason.what == what
 
@@ -120,7 +120,7 @@ def test_forbidden(text, what):
     ],
 )
 def test_allowed(text):
-    assert sqltext.forbidden_before_prepare(text) is None
+    assert preparing.forbidden_before_prepare(text) is None
 
 
 @pytest.mark.parametrize(
@@ -163,3 +163,152 @@ def test_returns_to_savepoint(text, does):
 )
 def test_copies(text, does):
     assert sqltext.copies(text) is does
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("select 1", {"select"}),
+        ("select * from t for update", {"select"}),
+        ("insert into t values (1) on conflict do update set n = 2", {"insert"}),
+        (
+            "with x as (delete from t returning *) insert into u select * from x",
+            {"delete", "insert"},
+        ),
+        ("with x as (select 1) select * from x", {"select"}),
+        ("select 1 as n into u", {"select", "select into"}),
+        ("set local work_mem = '1MB'; update t set n = 1", {"set", "update"}),
+        ("call p(1)", {"call"}),
+        ("merge into t using u on t.id = u.id when matched then update set n = 1", {"merge"}),
+        ("", set()),
+    ],
+)
+def test_verbs(text, said):
+    assert sqltext.verbs(text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "reads", "writes"),
+    [
+        ("select n from t where id = 1", "t", ""),
+        ("select 1", "", ""),
+        ("select count(*), sum(t.n) from t join u on t.id = u.id", "t u", ""),
+        ("select * from t, u where t.id = u.id", "t u", ""),
+        ("select * from t for update", "t", "t"),
+        ("select * from t for no key update of t", "t", "t"),
+        ("insert into t (id, n) values (1, 2)", "t", "t"),
+        ("insert into t select * from u", "t u", "t"),
+        ("insert into t values (1) on conflict (id) do update set n = 2", "t", "t"),
+        ('update "t" set n = n - :a where id in (select id from u)', "t u", "t"),
+        ("update public.t set n = 1", "t", "t"),
+        ("delete from t using u where t.id = u.id", "t u", "t"),
+        ("merge into t using u on t.id = u.id when matched then delete", "t u", "t"),
+        ("with x as (delete from t returning *) select * from x", "t", "t"),
+        ("with x(a, b) as (select 1, 2) insert into u select a from x", "u", "u"),
+        ("select * from (select * from t) s", "t", ""),
+        ("select * from (t join u using (id))", "t u", ""),
+        ("select * from t where n is distinct from 3", "t", ""),
+        ("select * from generate_series(1, 3) as g(n), t", "t", ""),
+        ("update t set n = numeric(10, 2) '1'", "t", "t"),
+        ("select t from u", "t u", ""),  # a column like a table: rather too much
+        ("table t", "t", ""),
+    ],
+)
+def test_tables(text, reads, writes):
+    found = sqltext.tables(text, ["t", "u"])
+    assert found == (frozenset(reads.split()), frozenset(writes.split()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select * from somewhere",
+        "select * from t, somewhere",
+        "select * from (somewhere join t using (id))",
+        "select * from t join other.t using (id)",
+        "select raise_all(1)",
+        "select * from t where mine.count(n) > 1",
+        "update t set n = nextval('s')",
+        "update somewhere set n = 1",
+        "delete from t using somewhere",
+        "with t as (select 1) select * from t",
+        "call p(1)",
+        "create table v (id int)",
+        "select 1 as n into u",
+        "savepoint a",
+        "select * from t where extract(year from n) = 1",
+    ],
+)
+def test_tables_not_known(text):
+    assert sqltext.tables(text, ["t", "u"]) is None
+
+
+PIECES = """
+select from t u x ( ) , with as using join update delete insert into values set " ' . where 1 for
+"""
+
+
+@given(st.lists(st.sampled_from(PIECES.split())))
+def test_whatever_it_is_it_is_looked_at(words):
+    text = " ".join(words)
+    found = sqltext.tables(text, ["t", "u"])
+    assert found is None or found[1] <= found[0]
+    assert sqltext.verbs(text) is not None
+
+
+@st.composite
+def queries(draw, depth=2):
+    """A SELECT, and the tables in it; ``v`` is none that is known."""
+    sources, seen = [], set()
+    for number in range(draw(st.integers(1, 2))):
+        name = f"s{depth}{number}"
+        shape = draw(st.sampled_from(["plain", "only", "schema", "as", "query", "join"]))
+        table = draw(st.sampled_from("ttuuv"))
+        if shape == "query" and depth:
+            inner, inside = draw(queries(depth=depth - 1))
+            sources.append(f"({inner}) as {name}")
+            seen |= inside
+            continue
+        other = draw(st.sampled_from("tu"))
+        seen |= {table} | ({other} if shape == "join" else set())
+        sources.append(
+            {
+                "only": f"only {table} {name}",
+                "schema": f"public.{table} {name}",
+                "as": f'"{table}" as {name}',
+                "join": f"{table} {name} left join {other} {name}x on {name}.id = {name}x.id",
+            }.get(shape, f"{table} {name}")
+        )
+    text = f"select count(*) from {', '.join(sources)}"
+    if depth and draw(st.booleans()):
+        inner, inside = draw(queries(depth=depth - 1))
+        text += f" where exists ({inner} limit 1)"
+        seen |= inside
+    return text, seen
+
+
+@st.composite
+def commands(draw):
+    """A statement, the tables in it, and those that it writes."""
+    query, seen = draw(queries())
+    table = draw(st.sampled_from("ttuuv"))
+    shape = draw(st.sampled_from(["select", "lock", "insert", "update", "delete", "using", "with"]))
+    if shape == "select":
+        return query, seen, set()
+    if shape == "lock":
+        return f"{query} for update", seen, seen
+    text = {
+        "insert": f"insert into {table} (id) {query}",
+        "update": f"update {table} set id = ({query}) where id = 1",
+        "delete": f"delete from only {table} where id in ({query})",
+        "using": f"delete from {table} using ({query}) q where {table}.id = q.count",
+        "with": f"with q as ({query}), w as (update {table} set id = 1 returning id) select * from q, w",
+    }[shape]
+    return text, seen | {table}, {table}
+
+
+@given(commands())
+def test_no_table_is_passed_over(command):
+    text, seen, written = command
+    found = sqltext.tables(text, ["t", "u"])
+    assert found == (None if "v" in seen else (seen, written)), text

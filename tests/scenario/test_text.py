@@ -80,3 +80,57 @@ def test_report_is_sorted_and_says_a_thing_once(document):
 def test_suggestion():
     assert suggestion("row", ["rows", "sql"]) == ", did you mean 'rows'?"
     assert suggestion("xyz", ["rows", "sql"]) == ""
+
+
+WRITTEN = """\
+about: >
+  folded
+  text
+
+# a remark
+tables:
+  account: # another
+    rows: [{id: 1}, {id: 2, n: "a, b"}]   # of rows
+    more:
+      - id: 2
+        sql: |
+          select 1
+
+          from t
+      # a last remark
+
+    nothing:
+again: &rows [1, 2]
+same: *rows
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "text"),
+    [
+        (("about",), False, ">\n  folded\n  text"),
+        (("tables", "account", "rows"), True, "rows"),
+        (("tables", "account", "rows"), False, '[{id: 1}, {id: 2, n: "a, b"}]'),
+        (("tables", "account", "rows", 1, "n"), False, '"a, b"'),
+        (("tables", "account", "more", 0, "sql"), False, "|\n          select 1\n\n          from t"),
+        (("tables", "account", "more"), False, "- id: 2\n        sql: |\n          select 1\n\n          from t"),
+        (("tables", "account", "nothing"), False, ""),
+        (("again", 1), False, "2"),
+        (("about", 0), False, ">\n  folded\n  text"),  # as if in a list
+        (("same",), False, None),
+        (("same", 0), False, None),
+        (("tables", "order"), False, None),
+        (("tables", "account", "rows", 2), False, None),
+    ],
+)  # fmt: skip
+def test_spans(path, key, text):
+    document = parse(WRITTEN, "file")
+    span = document.span(path, key=key)
+    assert text == (None if span is None else document.text[slice(*span)])
+
+
+def test_a_block_ends_with_its_last_line():
+    document = parse(WRITTEN, "file")
+    begin, end = document.span(("tables",))
+    assert document.text[begin:end].startswith("account: # another")
+    assert document.text[begin:end].endswith("    nothing:")

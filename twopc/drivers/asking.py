@@ -10,8 +10,9 @@ from typing import Final
 from psycopg import pq
 
 from twopc.drivers import votes
-from twopc.drivers.lean import Lean, Report
+from twopc.drivers.lean import Report
 from twopc.drivers.points import Points
+from twopc.drivers.ports import LeanPort
 from twopc.names import branch_gid, node_of
 from twopc.protocol import events as e
 
@@ -34,7 +35,7 @@ def question(gid: str, ballot: votes.Ballot, branches: str = "") -> tuple[bytes,
 
 
 async def ask(
-    points: Points, lean: Lean, ballot: votes.Ballot, first: bytes, last: bytes
+    points: Points, lean: LeanPort, ballot: votes.Ballot, first: bytes, last: bytes
 ) -> list[pq.abc.PGresult]:
     """Ask both for their votes in one message; the results.
 
@@ -57,7 +58,7 @@ async def ask(
 
 
 async def ask_to_decide(
-    lean: Lean, ballot: votes.Ballot, name: str
+    lean: LeanPort, ballot: votes.Ballot, name: str
 ) -> tuple[e.Event, Report | None]:
     """Have the only participant commit in one phase; its decision, and the failure behind a refusal."""
     results = await lean.run(b"commit")
@@ -68,7 +69,7 @@ async def ask_to_decide(
     return vote(participant=name, reason=str(failure)), failure
 
 
-async def commit_what_read_only(lean: Lean) -> tuple[bool, Report | None]:
+async def commit_what_read_only(lean: LeanPort) -> tuple[bool, Report | None]:
     """Commit in one phase what has changed nothing.
 
     Returns whether that is over, and why it failed; False if something was changed.

@@ -5,10 +5,10 @@ The public face of this package. It must not know articles, triggers or scenario
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -35,6 +35,7 @@ from twopc.names import PREFIX, session_name
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import Outcome
+from twopc.together import together
 
 _log = get_logger(__name__)
 _READS = re.compile(r"\s*(?:select|show|values|table|explain)\b", re.IGNORECASE)
@@ -84,13 +85,15 @@ class PostgresCoordinator:
         self._log = DecisionLog(
             coordinator, distribution, [one.name for one in addresses], self.points, busy
         )
+        self._participants = {one.name: Participant(one, coordinator) for one in addresses}
+        self._finishers = Finishers(publisher.dsn, f"twopc finisher {coordinator}", busy)
         self._hub = Hub(
             publisher=publisher.name,
-            participants={one.name: Participant(one, coordinator) for one in addresses},
+            participants=self._participants,
             log=self._log,
-            finishers=Finishers(publisher.dsn, f"twopc finisher {coordinator}", busy),
+            finishers=self._finishers,
             points=self.points,
-            busy=busy,
+            damage=partial(heuristics.found, self._log.database),
             in_doubt_after_s=in_doubt_after_s,
             observe=observe,
         )
@@ -99,13 +102,15 @@ class PostgresCoordinator:
             lock_timeout_ms=lock_timeout_ms,
             busy=busy,
         )
-        self._engine = Engine(self._hub)
+        self._engine = Engine(self._hub, self._log)
         self.keeper = Keeper(
             coordinator,
             distribution=distribution,
             publisher=publisher.name,
             addresses=addresses,
-            hub=self._hub,
+            log=self._log,
+            points=self.points,
+            busy=busy,
             active=self._engine.active,
             recovery_interval_s=recovery_interval_s,
             deadlock_interval_s=deadlock_interval_s,
@@ -114,6 +119,10 @@ class PostgresCoordinator:
         )
         """What goes on in the background; see there."""
         self._engine.keeper = self.keeper
+
+    def watch(self, observe: Callable[[str, x.Effect | e.Event], None] | None) -> None:
+        """From here on somebody else sees every effect and event, or nobody."""
+        self._hub.observe = observe
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -146,9 +155,9 @@ class PostgresCoordinator:
             _log.warning("closed with transactions under way", count=count)
         await self.keeper.close()
         await self._plans.close()
-        await self._hub.finishers.close()
+        await self._finishers.close()
         await self._log.close()
-        await asyncio.gather(*(one.close() for one in self._hub.participants.values()))
+        await together(*(one.close() for one in self._participants.values()))
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -261,7 +270,7 @@ class PostgresCoordinator:
         Raises:
             psycopg.Error: a server cannot be reached.
         """
-        participants = [*self._hub.participants.values()]
+        participants = [*self._participants.values()]
         return await in_doubt.in_doubt(self._log.database, participants, self.coordinator)
 
     async def heuristics(self) -> list[Heuristic]:
@@ -276,5 +285,5 @@ class PostgresCoordinator:
             psycopg.Error: it was not recorded, or not done.
         """
         return await in_doubt.force(
-            self._log.database, self._hub.participants, self.coordinator, gid, outcome, reason
+            self._log.database, self._participants, self.coordinator, gid, outcome, reason
         )

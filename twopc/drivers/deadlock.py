@@ -5,13 +5,13 @@ Knows sessions and who waits for whom, not what they do.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 
 import psycopg
 
 from twopc.drivers.database import Database
 from twopc.log import get_logger
+from twopc.together import together
 from twopc.waits import WAITS_SQL, Cycle, Session, Transactions, build, session, youngest
 
 _log = get_logger(__name__)
@@ -52,7 +52,7 @@ class DeadlockDetector:
         The nodes cannot be looked at in one instant. A cycle counts if the same waits were seen in it
         the time before.
         """
-        seen = await asyncio.gather(*(self._sessions(db) for db in self._databases.values()))
+        seen = await together(*(self._sessions(db) for db in self._databases.values()))
         sessions = [one for node in seen for one in node]
         cycles = {
             frozenset(

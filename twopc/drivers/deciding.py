@@ -11,7 +11,6 @@ from typing import Final
 import psycopg
 
 from twopc.drivers.hub import Hub, pause
-from twopc.drivers.lean import unbroken
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import RecordKind, Timer
@@ -44,15 +43,15 @@ async def write(hub: Hub, epoch: int, sequence: int, effect: x.Log) -> e.Event |
 async def read_back(
     hub: Hub, epoch: int, sequence: int, effect: x.ReadBack, until: float
 ) -> e.Event:
-    """Whether a record was written whose insert was not answered; looks until a time of the loop's clock."""
+    """Whether a record was written whose insert was not answered; looks until a time of the runtime's clock."""
     record = effect.record
     while True:
         try:
-            found = await unbroken(hub.log.read_back(epoch, sequence))
+            found = await hub.runtime.unbroken(hub.log.read_back(epoch, sequence))
         except LookupError:
             return RESEND_FIRED
         except psycopg.Error:
-            if not await pause(until):
+            if not await pause(hub, until):
                 return RESEND_FIRED
             continue
         if found is not None and found.kind is record.kind:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from twopc.drivers import asking, oneshot
+from twopc.drivers.decision_log import DecisionLog
 from twopc.drivers.hub import Hub
 from twopc.drivers.lean import unbroken
 from twopc.drivers.oneshot import Done
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 class Engine:
     """The transactions of one coordinator process."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, log: DecisionLog) -> None:
         self._hub = hub
+        self._log = log
         self._sequence = itertools.count(1)
         self._over = asyncio.Event()
         """Set when the last active transaction has ended."""
@@ -122,10 +124,10 @@ class Engine:
 
     async def _register(self, transaction: Transaction) -> None:
         plan = transaction.plan
-        ids = self._hub.log.current(plan.variant)
+        ids = self._log.current(plan.variant)
         if ids is None:
             try:
-                ids = await self._hub.log.epoch(plan.variant)
+                ids = await self._log.epoch(plan.variant)
             except psycopg.Error as error:
                 raise RejectedError(
                     f"the decision log cannot be reached, nothing was begun: {error}"

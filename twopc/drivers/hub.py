@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 
 from twopc.drivers import votes
-from twopc.drivers.decision_log import DecisionLog
-from twopc.drivers.lean import Lean, unbroken
-from twopc.drivers.participant import Participant
 from twopc.drivers.points import Points
-from twopc.drivers.sessions import Finishers, Session
+from twopc.drivers.ports import FinishersPort, LogPort, SessionPort, SitePort
+from twopc.drivers.runtime import Asyncio, Runtime
 from twopc.log import get_logger
 from twopc.names import branch_gid, node_of
 from twopc.protocol import effects as x
@@ -28,33 +25,35 @@ _RETRY_S: Final = 0.05
 
 @dataclass(slots=True, kw_only=True)
 class Hub:
-    """Shared by all transactions of a coordinator."""
+    """Shared by all transactions of a coordinator; the same whether its parts are real or the model's."""
 
     publisher: str
-    participants: Mapping[str, Participant]
-    log: DecisionLog
-    finishers: Finishers
+    participants: Mapping[str, SitePort]
+    log: LogPort
+    finishers: FinishersPort
     points: Points
-    busy: set[Lean]
-    """Connections that an answer is awaited from."""
+    damage: Callable[..., Coroutine[Any, Any, None]]
+    """Records that a branch ended otherwise than decided: `gid`, `node`, `outcome`, `decided`."""
     in_doubt_after_s: float
     """How long to look for an answer that was lost before the application is told so."""
     owners: dict[str, str] = field(default_factory=dict)
     """The role that a Subscriber's link prepares branches under, as seen at the Publisher."""
     observe: Callable[[str, x.Effect | e.Event], None] | None = None
     """Sees every effect before it is performed, and every event."""
+    runtime: Runtime = field(default_factory=Asyncio)
 
 
-async def pause(until: float) -> bool:
-    """Wait a little, since no server tells when it is back; False if it is too late to, by the loop's clock."""
-    if asyncio.get_running_loop().time() > until:
+async def pause(hub: Hub, until: float) -> bool:
+    """Wait a little, since no server tells when it is back; False if it is too late to, by the runtime's clock."""
+    runtime = hub.runtime
+    if runtime.time() > until:
         return False
-    await unbroken(asyncio.sleep(_RETRY_S))
+    await runtime.unbroken(runtime.sleep(_RETRY_S))
     return True
 
 
 async def settle(
-    hub: Hub, session: Session, gid: str, name: str, names: tuple[str, ...], outcome: Outcome
+    hub: Hub, session: SessionPort, gid: str, name: str, names: tuple[str, ...], outcome: Outcome
 ) -> e.Event:
     """Bring a branch to an outcome; ends in a fact or in `AckLost`.
 

@@ -28,7 +28,7 @@ select p.gid, p.owner, extract(epoch from clock_timestamp() - p.prepared)::float
            join pg_locks l on l.pid is null and l.virtualtransaction = own.virtualtransaction
                           and l.locktype = 'relation' and l.mode <> 'AccessShareLock'
            join pg_class c on c.oid = l.relation and c.relkind in ('r', 'p')
-                          and c.relnamespace <> 'msrepl'::regnamespace
+                          and c.relnamespace is distinct from to_regnamespace('msrepl')
            where own.pid is null and own.locktype = 'transactionid'
              and own.transactionid = p.transaction
            order by 1)

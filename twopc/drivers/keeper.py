@@ -15,9 +15,13 @@ import psycopg
 
 from twopc.drivers.database import Database
 from twopc.drivers.deadlock import DeadlockDetector
-from twopc.drivers.hub import Hub
+from twopc.drivers.decided import Decided
+from twopc.drivers.decision_log import DecisionLog
+from twopc.drivers.lean import Lean
 from twopc.drivers.participant import Participant, ParticipantAddress
-from twopc.drivers.recovery import Key, Recovery, Settled
+from twopc.drivers.points import Points
+from twopc.drivers.ports import Key
+from twopc.drivers.recovery import Recovery, Settled
 from twopc.drivers.transaction import Transaction
 from twopc.log import get_logger
 from twopc.names import GlobalId, branch_gid, node_of
@@ -25,6 +29,7 @@ from twopc.waits import Transactions
 
 _log = get_logger(__name__)
 
+_CANCEL_AGAIN_S = 0.2
 _MARKERS_BATCH = 2000
 
 
@@ -38,17 +43,21 @@ class Keeper:
         distribution: str,
         publisher: str,
         addresses: Sequence[ParticipantAddress],
-        hub: Hub,
+        log: DecisionLog,
+        points: Points,
+        busy: set[Lean],
         active: Mapping[int, Transaction],
         recovery_interval_s: float,
         deadlock_interval_s: float,
         answer_timeout_s: float,
         markers_kept_s: float,
     ) -> None:
-        """`active` holds the transactions that are open or being committed, by sequence."""
+        """`active` holds the transactions that are open or being committed, by sequence; `busy` the connections
+        that an answer is awaited from."""
         self._coordinator = coordinator
         self._publisher = publisher
-        self._hub = hub
+        self._log = log
+        self._busy = busy
         self._active = active
         self._recovery_interval_s = recovery_interval_s
         self._deadlock_interval_s = deadlock_interval_s
@@ -63,13 +72,16 @@ class Keeper:
             coordinator,
             publisher=publisher,
             participants=self._participants,
-            database=Database("distribution", distribution, f"twopc recovery {coordinator}"),
-            points=hub.points,
+            decisions=Decided(
+                Database("distribution", distribution, f"twopc recovery {coordinator}")
+            ),
+            points=points,
         )
         self.detector = DeadlockDetector(self._looking, self._known, self._tell)
         self._unsettled: set[Key] = set()
         self._over: deque[tuple[float, str, tuple[str, ...]]] = deque()
         self._wake = asyncio.Event()
+        self._is_closing = False
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
@@ -87,9 +99,15 @@ class Keeper:
 
     async def close(self) -> None:
         """Stop. Harmless twice."""
+        self._is_closing = True
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
+        pending = set(tasks)
+        while pending:
+            # Said again until it is heard: psycopg swallows a cancellation if the query that it meets ends
+            # well all the same, as one does whose wait for a synchronous standby is cut short.
+            for task in pending:
+                task.cancel()
+            _, pending = await asyncio.wait(pending, timeout=_CANCEL_AGAIN_S)
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._recovery.close()
         for database in self._looking:
@@ -110,9 +128,9 @@ class Keeper:
         Raises:
             psycopg.Error: the distribution database cannot be reached.
         """
-        await self._hub.log.ensure()  # no insert of an earlier session can still land
+        await self._log.ensure()  # no insert of an earlier session can still land
         return await self._recovery.run(
-            own=self._hub.log.own, unsettled=self._unsettled, active=self._keys
+            own=self._log.own, unsettled=self._unsettled, active=self._keys
         )
 
     def _keys(self) -> set[Key]:
@@ -121,13 +139,13 @@ class Keeper:
     # -- recovery and forgetting -------------------------------------------------------------------
 
     async def _keep_recovering(self) -> None:
-        while True:
+        while not self._is_closing:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._recovery_interval_s)
             self._wake.clear()
             try:
                 await self.recover()
-                await self._hub.log.forget_now()
+                await self._log.forget_now()
                 await self._forget_markers()
             except psycopg.Error as error:
                 reason = " ".join(str(error).split())
@@ -138,13 +156,13 @@ class Keeper:
 
     async def _keep_listening(self) -> None:
         """Close connections that owe an answer for too long; their users find out how it stands."""
-        while True:
+        while not self._is_closing:
             await asyncio.sleep(self._answer_timeout_s / 4)
             self._give_up_silent()
 
     def _give_up_silent(self) -> None:
         since = asyncio.get_running_loop().time() - self._answer_timeout_s
-        for lean in [*self._hub.busy]:
+        for lean in [*self._busy]:
             if lean.sent_at < since:
                 lean.abort(f"no answer within {self._answer_timeout_s:g} s")
 
@@ -169,7 +187,7 @@ class Keeper:
 
     async def _keep_looking(self) -> None:
         before: set[int] = set()
-        while True:
+        while not self._is_closing:
             await asyncio.sleep(self._deadlock_interval_s)
             # Whoever is in a deadlock was there the last time, too.
             open_ = set(self._active)

@@ -14,6 +14,8 @@ from psycopg import sql
 
 from twopc.drivers.database import Database
 from twopc.drivers.lean import is_unsynced
+from twopc.drivers.ports import PreparedBranch
+from twopc.drivers.settling import settle
 from twopc.protocol.effects import Outcome
 from twopc.waits import link_name
 
@@ -37,7 +39,6 @@ where pid = %s and backend_start = %s::timestamptz and pid <> pg_backend_pid()
 _MARKERS = "select gid, fence from msrepl.branch_marker where gid = any(%s)"
 #: How long to wait before a branch that somebody else is finishing is looked at again.
 _BUSY_S = 0.02
-_TRIES = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +51,6 @@ class ParticipantAddress:
     """For the coordinator's role, which is a member of every role that prepares branches here."""
     application_dsn: str = field(default="", repr=False)
     """For applications; of Subscribers only."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedBranch:
-    """A row of ``pg_prepared_xacts``."""
-
-    gid: str
-    owner: str
-    """The role that prepared it; only that role or a superuser may finish it."""
-    prepared_at: float
-    """Seconds since 1970, by the server's clock."""
 
 
 class Participant:
@@ -100,15 +90,11 @@ class Participant:
             psycopg.Error: it is not known, because the server does not answer or the branch is still
                 under way; ask again.
         """
-        for _ in range(_TRIES):
-            owner = await self.owner_of(gid)
-            if owner is not None and await self._finish(gid, owner, outcome):
-                return outcome
-            found = await self.fence(gid, sites)
-            if found is not None:
-                return found
-            await asyncio.sleep(_BUSY_S)  # somebody else is finishing it: the server tells no end
-        raise pg.ObjectInUse(f"branch {gid} at {self.name} is being finished by another session")
+        return await settle(self, gid, outcome, sites)
+
+    async def pause(self) -> None:
+        """A moment: somebody else is finishing a branch, and the server tells no end."""
+        await asyncio.sleep(_BUSY_S)
 
     async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
         """How a branch ended, and can no longer help having ended; None if it is prepared.
@@ -145,7 +131,8 @@ class Participant:
         """Close the connection."""
         await self.database.close()
 
-    async def _finish(self, gid: str, owner: str, outcome: Outcome) -> bool:
+    async def finish(self, gid: str, owner: str, outcome: Outcome) -> bool:
+        """Commit or roll back a prepared branch as its owner; False: somebody else has, or is about to."""
         verb = "commit prepared {}" if outcome is Outcome.COMMITTED else "rollback prepared {}"
         async with self.database.use() as connection:
             try:

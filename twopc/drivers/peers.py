@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from twopc.drivers.participant import Participant
+from twopc.drivers.ports import ParticipantPort
 from twopc.log import get_logger
 from twopc.names import BranchId, branch_gid, further_branch
 from twopc.protocol.effects import Outcome
@@ -29,7 +29,7 @@ class Peers:
 
 
 async def ask(
-    participants: Mapping[str, Participant], publisher: str, branch: BranchId, *, fence: bool
+    participants: Mapping[str, ParticipantPort], publisher: str, branch: BranchId, *, fence: bool
 ) -> Peers:
     """How the other branches of `branch`'s transaction ended.
 

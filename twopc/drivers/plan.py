@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from twopc.drivers.lean import Lean
 from twopc.drivers.sessions import Sessions
 from twopc.errors import ConfigurationError
 from twopc.protocol import VARIANTS, Settings
+from twopc.together import together
 
 _ISOLATION = ("read committed", "repeatable read", "serializable")
 _SHIPPING = ("eager", "lazy")
@@ -125,7 +125,7 @@ class Plans:
 
     async def close(self) -> None:
         """Close the sessions that are not in use, and the others when they come back."""
-        await asyncio.gather(*(pool.close() for pool in self._pools.values()))
+        await together(*(pool.close() for pool in self._pools.values()))
 
     def _pool(self, subscriber: str, role: str) -> Sessions:
         pool = self._pools.get((subscriber, role))

@@ -61,12 +61,19 @@ AGENT_POINTS = (
 #: Those of the log reader, in the order of a store.
 LOG_READER_POINTS = (
     "log_reader.received",  # messages have arrived, nothing is stored of them
+    "log_reader.before_blocks",  # a transaction is open that will store
     "log_reader.streamed",  # a part of a large transaction is sent, not committed
-    "log_reader.before_transactions",  # the commands are there, not their transactions
     "log_reader.before_commit",  # the transactions are there too, the mark has not moved
     "log_reader.after_commit",  # all is stored, the slot has not moved
     "log_reader.before_advance",  # a snapshot is logged, by which the slot can let go of older log
     "log_reader.after_advance",  # the slot has moved, or was told to
+)
+
+#: Those within a node, of a change on its way. Only nodes in virtual time come to them.
+NODE_POINTS = (
+    "trigger.enter",  # the rows of a statement are about to be captured at the Subscriber
+    "proc.before_compare",  # a call has arrived at the Publisher, nothing is compared
+    "proc.after_apply",  # its rows are changed, the answer is not sent
 )
 
 _SHAPE = re.compile(r"(?P<name>[a-z_.]+)(?:\((?P<node>[A-Za-z0-9_.-]+)\))?\Z")
@@ -148,4 +155,4 @@ def _template(name: str) -> str:
     return f"{shape['name']}(node)" if shape is not None and shape["node"] else name
 
 
-KNOWN = frozenset((*POINTS, *LOG_READER_POINTS, *AGENT_POINTS))
+KNOWN = frozenset((*POINTS, *LOG_READER_POINTS, *AGENT_POINTS, *NODE_POINTS))

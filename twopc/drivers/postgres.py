@@ -1,4 +1,4 @@
-"""Performs the effects of one global transaction's machine on PostgreSQL, and tells it what happened.
+"""Performs the effects of one global transaction's machine, and tells it what happened.
 
 The machine decides; nothing here does. A driver lives from the application's commit to its answer; what
 cannot be finished by then is taken up by `twopc.drivers.recovery`, from the decision log.
@@ -6,19 +6,18 @@ cannot be finished by then is taken up by `twopc.drivers.recovery`, from the dec
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from psycopg import pq
 
-from twopc.drivers import asking, deciding, heuristics, votes
+from twopc.drivers import asking, deciding, votes
 from twopc.drivers.deciding import RESEND_FIRED
 from twopc.drivers.hub import Hub, pause, settle
-from twopc.drivers.lean import Report, unbroken
-from twopc.drivers.sessions import Session
+from twopc.drivers.lean import Report
+from twopc.drivers.ports import SessionPort
 from twopc.drivers.statements import surely_wrote
 from twopc.names import EpochIds, branch_gid, node_of
 from twopc.protocol import Coordinator, CoordinatorState, Settings
@@ -39,6 +38,13 @@ class Driver:
         work_results: how many results they have.
     """
 
+    machine: ClassVar[type[Coordinator]] = Coordinator
+    """What decides."""
+    performs: ClassVar[Mapping[type[x.Effect], Callable[[Any, Any], Awaitable[e.Event | None]]]]
+    """How each effect is performed."""
+    tells: ClassVar[Mapping[Message, Callable[[Any, str], Awaitable[e.Event | None]]]]
+    """How each message is sent."""
+
     __slots__ = (
         "_ballot", "_hub", "_machine", "_names", "_queue", "_resent", "_sequence", "_session",
         "_settings", "_time", "_told", "_votes", "_work", "answer", "damage", "failure", "gid", "good",
@@ -50,7 +56,7 @@ class Driver:
         hub: Hub,
         ids: EpochIds,
         sequence: int,
-        session: Session,
+        session: SessionPort,
         settings: Settings,
         names: tuple[str, ...],
         *,
@@ -61,7 +67,7 @@ class Driver:
         self._sequence = sequence
         self._session = session
         self._settings = settings
-        self._machine = Coordinator(settings)
+        self._machine = self.machine(settings)
         self._names = names
         self._work = work
         self._ballot = votes.ballot(
@@ -69,7 +75,7 @@ class Driver:
         )
         self._votes: dict[str, e.Event] = {}
         self._queue: deque[x.Effect] = deque()
-        self._time = asyncio.get_running_loop().time
+        self._time = hub.runtime.time
         self._resent = False
         self._told = False
         self.ids = ids
@@ -104,7 +110,10 @@ class Driver:
             effect = self._queue.popleft()
             if observe is not None:
                 observe(self.gid, effect)
-            event = await _PERFORM[type(effect)](self, effect)
+            perform = self.performs[type(effect)]
+            if perform is _NOTHING:
+                continue
+            event = await perform(self, effect)
             if event is not None:
                 self._feed(event)
         if self._settings.variant.collects and self.settled and not self.damage:
@@ -123,11 +132,11 @@ class Driver:
 
     # -- effects, each with the event that answers it ----------------------------------------------
 
-    async def _send(self, effect: x.Send) -> e.Event | None:
-        return await _MESSAGES[effect.message](self, effect.to)
+    def _send(self, effect: x.Send) -> Awaitable[e.Event | None]:
+        return self.tells[effect.message](self, effect.to)
 
-    async def _log(self, effect: x.Log) -> e.Event | None:
-        return await deciding.write(self._hub, self.ids.epoch, self._sequence, effect)
+    def _log(self, effect: x.Log) -> Awaitable[e.Event | None]:
+        return deciding.write(self._hub, self.ids.epoch, self._sequence, effect)
 
     async def _read_back(self, effect: x.ReadBack) -> e.Event:
         until = self._deadline()
@@ -142,9 +151,8 @@ class Driver:
 
     async def _report_damage(self, effect: x.Damage) -> None:
         self.damage = effect
-        await unbroken(
-            heuristics.found(
-                self._hub.log.database,
+        await self._hub.runtime.unbroken(
+            self._hub.damage(
                 gid=branch_gid(self.gid, effect.participant),
                 node=node_of(effect.participant),
                 outcome=effect.found,
@@ -165,7 +173,7 @@ class Driver:
         call, last = asking.question(self.gid, ballot)
         results = await asking.ask(self._hub.points, lean, ballot, self._work + call, last)
         self.results = results
-        read = votes.read(ballot, results, lost=lean.lost, unsynced=lean.unsynced)
+        read = self._read(results)
         self.failure, self.good = read.failure, read.good
         mine = read.subscriber
         if read.failure is not None:
@@ -173,6 +181,11 @@ class Driver:
         elif read.is_alone and self._work and not self._surely_wrote():
             mine = await self._commit_alone(ballot.subscriber)
         self._votes = {ballot.publisher: read.publisher, ballot.subscriber: mine}
+
+    def _read(self, results: list[pq.abc.PGresult]) -> votes.Votes:
+        """The votes, from what a message has brought."""
+        lean = self._session.lean
+        return votes.read(self._ballot, results, lost=lean.lost, unsynced=lean.unsynced)
 
     def _surely_wrote(self) -> bool:
         tag = self.results[self._ballot.work_results - 1].command_status
@@ -255,26 +268,28 @@ class Driver:
         event = await self._abort(name)
         if self._machine.state is CoordinatorState.RESOLVING:
             while isinstance(event, e.AckLost):
-                if not await pause(until):
+                if not await pause(self._hub, until):
                     return RESEND_FIRED
                 event = await self._abort(name)
         return event
 
     # -- help --------------------------------------------------------------------------------------
 
-    def _session_of(self, name: str) -> Session:
+    def _session_of(self, name: str) -> SessionPort:
         """The session that a branch was begun through."""
         return self._session
 
     async def _settle(self, name: str, outcome: Outcome) -> e.Event:
         session = self._session_of(name)
-        return await unbroken(settle(self._hub, session, self.gid, name, self._names, outcome))
+        work = settle(self._hub, session, self.gid, name, self._names, outcome)
+        return await self._hub.runtime.unbroken(work)
 
     def _deadline(self) -> float:
         return self._time() + self._hub.in_doubt_after_s
 
 
-_PERFORM: Final[dict[type[x.Effect], Callable[[Driver, Any], Awaitable[e.Event | None]]]] = {
+_NOTHING: Final = Driver._timer
+Driver.performs = {
     x.Send: Driver._send,
     x.Log: Driver._log,
     x.ReadBack: Driver._read_back,
@@ -283,7 +298,7 @@ _PERFORM: Final[dict[type[x.Effect], Callable[[Driver, Any], Awaitable[e.Event |
     x.Finish: Driver._finish,
     x.Damage: Driver._report_damage,
 }
-_MESSAGES: Final[dict[Message, Callable[[Driver, str], Awaitable[e.Event | None]]]] = {
+Driver.tells = {
     Message.PREPARE: Driver._prepare,
     Message.DECIDE: Driver._decide,
     Message.COMMIT: Driver._commit,

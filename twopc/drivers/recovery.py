@@ -4,7 +4,8 @@ Fence the epochs of dead processes and end their sessions; then, per database, w
 active here, what is decided, and what is prepared still. Only what is found both times is touched, each
 branch on its own. It may be killed anywhere, run twice at once, and finds the same again.
 
-Branches of other coordinators, foreign and unparsable gids are never touched.
+Branches of other coordinators, foreign and unparsable gids are never touched. It must not know what a node or
+the log is made of: there are real ones and those of the model.
 """
 
 from __future__ import annotations
@@ -12,48 +13,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar, Self
 
 import psycopg
 
-from twopc.drivers import heuristics
-from twopc.drivers.database import Database
-from twopc.drivers.participant import Participant
 from twopc.drivers.peers import ask, unreachable
 from twopc.drivers.points import Points
+from twopc.drivers.ports import DecisionsPort, Key, ParticipantPort
 from twopc.log import get_logger
 from twopc.names import PREFIX, BranchId, branch_gid, node_of, session_name
 from twopc.protocol import VARIANTS, Coordinator, CoordinatorState, Settings, Variant
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
-from twopc.protocol.effects import Message, Outcome, Record, RecordKind, record_of
-from twopc.protocol.recovery import Action, Found, decide, rebuild_coordinator
+from twopc.protocol.effects import Message, Outcome, Record
+from twopc.protocol.recovery import Action, Found, Verdict, decide, rebuild_coordinator
 
 _log = get_logger(__name__)
 
-Key = tuple[int, int]
-"""Epoch and sequence: a global transaction of one coordinator."""
-
-_FENCE = "select epoch, variant, fenced_s from msrepl.fence_epochs(%s, %s)"
-_EPOCHS = "select epoch, variant from msrepl.coordinator_epoch where coordinator = %s"
-_DECISIONS = """
-select epoch, sequence, kind, participants
-from msrepl.decision
-where cardinality(participants) > 0
-  and (epoch = any(%s)
-       or (epoch, sequence) in (select * from unnest(%s::bigint[], %s::bigint[])))
-order by epoch, sequence
-limit 10000
-"""
-_FORGET = "delete from msrepl.decision where (epoch, sequence) = (%s, %s)"
-_CLOSE = "update msrepl.decision set participants = '{}' where (epoch, sequence) = (%s, %s)"
-_FORGET_EPOCH = """
-with gone as (delete from msrepl.decision where epoch = %(epoch)s and cardinality(participants) = 0)
-delete from msrepl.coordinator_epoch as e
-where e.epoch = %(epoch)s
-  and not exists (
-      select from msrepl.decision as d where d.epoch = %(epoch)s and cardinality(d.participants) > 0)
-"""
 _BATCH_ROWS = 10000
 
 
@@ -90,25 +66,28 @@ class Recovery:
         coordinator: its name.
         publisher: the Publisher's name.
         participants: all of them, for the use of recovery alone.
-        database: the distribution database.
+        decisions: the decision log, for the use of recovery alone.
         points: protocol points.
         retention_s: how long the epoch of a dead process is remembered after it was fenced.
     """
+
+    machine: ClassVar[type[Coordinator]] = Coordinator
+    """What a machine of before its process died is rebuilt as."""
 
     def __init__(
         self,
         coordinator: str,
         *,
         publisher: str,
-        participants: Mapping[str, Participant],
-        database: Database,
+        participants: Mapping[str, ParticipantPort],
+        decisions: DecisionsPort,
         points: Points,
         retention_s: float = 600.0,
     ) -> None:
         self._coordinator = coordinator
         self._publisher = publisher
         self._participants = participants
-        self._database = database
+        self._decisions = decisions
         self._points = points
         self._retention_s = retention_s
         self._turn = asyncio.Lock()
@@ -143,7 +122,9 @@ class Recovery:
                 if key not in busy and (branch.global_id.epoch in mine or key[0] in seen.dead):
                     seen.prepared[gid] = (node, branch)
             own_keys = {_key(b) for _, b in seen.prepared.values() if b.global_id.epoch in mine}
-            await self._read_decisions(seen, own_keys | (left - busy))
+            seen.decisions = await self._decisions.decisions(
+                sorted(seen.dead), sorted(own_keys | (left - busy))
+            )
             await self._look_again(seen, active() | busy)
             for key in [*seen.decisions]:
                 await self._redo(seen, key, left)
@@ -156,11 +137,16 @@ class Recovery:
             await self._reach("recovery.end")
             return seen.settled
 
+    @property
+    def is_busy(self) -> bool:
+        """A pass is under way: another one would wait for its turn."""
+        return self._turn.locked()
+
     async def close(self) -> None:
         """Close its connections; harmless twice."""
         for participant in self._participants.values():
             await participant.close()
-        await self._database.close()
+        await self._decisions.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -176,10 +162,10 @@ class Recovery:
 
     async def _fence(self, seen: _Pass, own: set[int]) -> None:
         """Take the word from dead processes, and end what they still have running."""
-        rows = await self._database.fetch(_FENCE, (self._coordinator, sorted(own)))
-        seen.dead = {epoch: fenced_s or 0.0 for epoch, _, fenced_s in rows}
-        every = await self._database.fetch(_EPOCHS, (self._coordinator,))
-        seen.variants = {epoch: VARIANTS[variant] for epoch, variant in every}
+        dead = await self._decisions.fence(self._coordinator, sorted(own))
+        seen.dead = {known.epoch: known.fenced_s or 0.0 for known in dead}
+        every = await self._decisions.epochs(self._coordinator)
+        seen.variants = {known.epoch: VARIANTS[known.variant] for known in every}
         if seen.dead:
             names = [session_name(self._coordinator, epoch) for epoch in seen.dead]
             publisher = self._participants[self._publisher]
@@ -194,7 +180,7 @@ class Recovery:
         await self._reach("recovery.epoch_fenced")
 
     async def _prepared(
-        self, participants: Iterable[Participant], seen: _Pass
+        self, participants: Iterable[ParticipantPort], seen: _Pass
     ) -> dict[str, tuple[str, BranchId]]:
         prefix = f"{PREFIX}:{self._coordinator}:"
         found: dict[str, tuple[str, BranchId]] = {}
@@ -210,15 +196,6 @@ class Recovery:
                 if branch is not None and str(branch) == gid and branch.node == participant.name:
                     found[gid] = (participant.name, branch)
         return found
-
-    async def _read_decisions(self, seen: _Pass, own_keys: set[Key]) -> None:
-        rows = await self._database.fetch(
-            _DECISIONS, (sorted(seen.dead), [k[0] for k in own_keys], [k[1] for k in own_keys])
-        )
-        seen.decisions = {
-            (epoch, sequence): record_of(RecordKind(kind), tuple(participants))
-            for epoch, sequence, kind, participants in rows
-        }
 
     async def _look_again(self, seen: _Pass, busy: set[Key]) -> None:
         """Keep what is prepared still and nobody has begun to work on."""
@@ -238,7 +215,7 @@ class Recovery:
         record = seen.decisions[key]
         variant = seen.variants[key[0]].on_postgres()
         settings = Settings(variant=variant, answer_early=True)
-        machine = Coordinator(settings)
+        machine = self.machine(settings)
         effects = rebuild_coordinator(machine, settings, (record,), 0.0)
         if (
             effects is None
@@ -252,15 +229,17 @@ class Recovery:
                 queue.extend(machine.receive(event, 0.0))
             elif isinstance(effect, x.Damage):
                 damaged = True
-                await heuristics.found(
-                    self._database,
+                await self._decisions.damage(
                     gid=self._gid(key, effect.participant),
                     node=node_of(effect.participant),
                     outcome=effect.found,
                     decided=effect.decided,
                 )
         if machine.state is CoordinatorState.ENDED:
-            await self._database.fetch(_CLOSE if damaged else _FORGET, key)
+            if damaged:
+                await self._decisions.close_decision(key)
+            else:
+                await self._decisions.forget(key)
             left.discard(key)
 
     async def _tell(self, seen: _Pass, key: Key, effect: x.Send, reason: str) -> e.Event:
@@ -310,20 +289,23 @@ class Recovery:
             facts = Found(ours=True, alive=False, records=(), peers=peers, agent=agent)
         else:
             facts = Found(ours=True, alive=False, records=())
-        verdict = decide(facts, variant)
+        verdict = self._judge(facts, variant)
         action, reason = verdict.action, verdict.reason
         if action is Action.ABORT and Outcome.COMMITTED in peers.values():
             # Done by hand, or come back with a restored server: the sites must not differ.
             action, reason = Action.COMMIT, "another branch is committed; the log says nothing"
             for name, outcome in peers.items():
                 if outcome is Outcome.COMMITTED:
-                    await heuristics.found(
-                        self._database, gid=branch_gid(str(branch.global_id), name), node=node_of(name),
+                    await self._decisions.damage(
+                        gid=branch_gid(str(branch.global_id), name), node=node_of(name),
                         outcome=outcome, decided=None,
                     )  # fmt: skip
         if action in (Action.COMMIT, Action.ABORT):
             outcome = Outcome.COMMITTED if action is Action.COMMIT else Outcome.ABORTED
             await self._finish(seen, gid, node, outcome, reason)
+
+    def _judge(self, facts: Found, variant: Variant) -> Verdict:
+        return decide(facts, variant)
 
     def _gid(self, key: Key, name: str) -> str:
         return f"{PREFIX}:{self._coordinator}:{key[0]}:{key[1]}:{name}"
@@ -353,7 +335,7 @@ class Recovery:
             except psycopg.Error as error:
                 unreachable("", error)
                 return
-            await self._database.fetch(_FORGET_EPOCH, {"epoch": epoch})
+            await self._decisions.forget_epoch(epoch)
 
 
 def _key(branch: BranchId) -> Key:

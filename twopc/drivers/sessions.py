@@ -18,6 +18,7 @@ from psycopg import AsyncConnection, conninfo, pq, sql
 from twopc.drivers.lean import Lean, Report, report, report_of, unbroken
 from twopc.drivers.statements import Trace, trace_of
 from twopc.errors import RejectedError
+from twopc.together import together
 
 _IDLE = pq.TransactionStatus.IDLE
 _IDLE_MAX = 32
@@ -148,7 +149,7 @@ class Sessions:
         """Close the idle sessions, and those in use when they come back."""
         self._closed = True
         idle, self._idle = self._idle, []
-        await asyncio.gather(*(session.lean.close() for session in idle))
+        await together(*(session.lean.close() for session in idle))
 
     async def _connect(self) -> Session:
         try:
@@ -240,7 +241,7 @@ class Finishers:
         self._closed = True
         idle = [lean for leans in self._idle.values() for lean in leans]
         self._idle.clear()
-        await asyncio.gather(*(lean.close() for lean in idle))
+        await together(*(lean.close() for lean in idle))
 
     async def _take(self, owner: str) -> Lean:
         idle = self._idle.setdefault(owner, [])

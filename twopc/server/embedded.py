@@ -75,9 +75,17 @@ class Server:
     host: ClassVar[str] = HOST
     """Where it listens besides the socket."""
 
-    def __init__(self, *, binaries: Binaries, durable: bool, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        *,
+        binaries: Binaries,
+        durable: bool,
+        settings: Mapping[str, str],
+        programs: Path | None = None,
+    ) -> None:
         """For `start`, which see."""
         self._binaries = binaries
+        self._programs = programs
         self._durable = durable
         self._settings = dict(settings)
         self._owner_pid = os.getpid()
@@ -96,20 +104,22 @@ class Server:
         durable: bool = False,
         settings: Mapping[str, str] | None = None,
         prepared: Prepared | None = None,
+        programs: Path | None = None,
     ) -> Self:
         """Start a server of our own; it accepts connections on return.
 
         Without `durable` it may be in memory, and nothing is flushed: it survives its own crashes,
         not the machine's. `settings` come on top of `settings.BASE`. What other runs have left behind when
-        they were killed is removed first. Raises `ServerError` if no server can be started.
+        they were killed is removed first. `programs` is the directory of PostgreSQL's programs, instead of
+        those that `binaries.find_binaries` finds. Raises `ServerError` if no server can be started.
         """
         began = time.monotonic()
         try:
             sweep()
         except (OSError, ServerError) as error:
             logger.warning("leftovers not removed", error=str(error))
-        binaries = find_binaries()
-        server = cls(binaries=binaries, durable=durable, settings=settings or {})
+        binaries = find_binaries(programs)
+        server = cls(binaries=binaries, durable=durable, settings=settings or {}, programs=programs)
         try:
             server._copy_cluster(prepared)
             server._launch_anywhere()
@@ -186,6 +196,11 @@ class Server:
             self._wait_for_end()
         logger.debug("server crashed", port=self.port)
 
+    def shut_down(self) -> None:
+        """Stop it in order (fast shutdown): sessions are ended, everything is written; `restart` starts it again."""
+        self._shut_down()
+        logger.debug("server shut down", port=self.port)
+
     def kill(self) -> None:
         """SIGKILL the postmaster and all its children; they are gone on return."""
         self._kill_all()
@@ -242,7 +257,9 @@ class Server:
         prepare = prepared.prepare
 
         def build(directory: Path, _lock: FileLock) -> None:
-            with Server.start(durable=self._durable, settings=self._settings) as server:
+            with Server.start(
+                durable=self._durable, settings=self._settings, programs=self._programs
+            ) as server:
                 prepare(server)
                 server._shut_down()
                 # Not moved: it may be in memory. And the copy is ours, not the server's user's.

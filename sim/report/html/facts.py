@@ -8,8 +8,10 @@ from typing import Any
 from sim.report.diagram import diagram, text
 from sim.report.history import Record
 from sim.report.html.markup import Content, Markup, join, signs, tag
+from sim.report.kinds import KINDS_TABLE
 from sim.report.mermaid import mermaid
 from sim.report.played import Played, Step, steps, took_effect_at
+from sim.report.story import story
 from sim.report.timeline import AGENTS
 from sim.report.words import because, call_text, done_text, holder, refusal, row_text, style_of
 
@@ -22,12 +24,28 @@ def facts(order: Played) -> Markup:
     """Everything that is unfolded on demand."""
     return tag(
         "div",
+        _told(order.records),
         _refusals(order.records),
         _steps(order),
         _folded("Sequence diagram", tag("pre", signs(text(diagram(order, _COLUMNS))), tabindex=0)),
         _folded("The same in Mermaid", tag("pre", mermaid(order), tabindex=0, class_="source")),
         class_="facts",
     )
+
+
+#: So many sentences are told of an order.
+SENTENCES_MAX = 100
+
+
+def _told(records: Sequence[Record]) -> Content:
+    """The story of the order."""
+    sentences = story(records)
+    if not sentences:
+        return None
+    left = len(sentences) - SENTENCES_MAX
+    more = tag("p", f"and {left} more sentences", class_="faint") if left > 0 else None
+    items = (tag("li", signs(each)) for each in sentences[:SENTENCES_MAX])
+    return _folded("The story", tag("ol", *items, class_="story"), more)
 
 
 def _folded(title: str, *content: Content) -> Markup:
@@ -42,6 +60,11 @@ def _refusals(records: Sequence[Record]) -> Content:
     return _folded(title, *(_refusal(record) for record in refused))
 
 
+def _postgres(kind: str) -> str:
+    """What PostgreSQL calls the same conflict in logical replication; empty if it has no name for it."""
+    return " or ".join(KINDS_TABLE[kind].postgres) if kind in KINDS_TABLE else ""
+
+
 def _refusal(record: Record) -> Markup:
     facts_ = record.conflict or {}
     rows = [
@@ -50,6 +73,7 @@ def _refusal(record: Record) -> Markup:
         ("version it was made from", facts_.get("subscriber_version")),
         ("version at the Publisher", facts_.get("publisher_version")),
         ("row at the Publisher", _publisher_row(facts_)),
+        ("PostgreSQL's name for it", _postgres(str(facts_.get("kind")))),
         ("SQLSTATE", record.sqlstate),
         ("number", record.number or None),
         ("message", record.message),

@@ -30,6 +30,7 @@ def _card(order: Played, node: str, states: Sequence[NodeState]) -> Markup:
     parts: list[Content] = [
         tag("h4", node, tag("span", f" {role}", class_="role")),
         _changing(states, lambda state: state.sessions, _sessions),
+        _changing(states, lambda state: state.troubles, _troubles),
         _changing(states, lambda state: state.waits, _waits),
         _changing(states, lambda state: state.prepared, _prepared),
     ]
@@ -72,6 +73,12 @@ def _sessions(sessions: Sequence[tuple[str, Standing]]) -> Content:
         for name, standing in sessions
     ]
     return tag("ul", *items, class_="sessions")
+
+
+def _troubles(troubles: Sequence[str]) -> Content:
+    return (
+        tag("p", *(tag("b", f"✗ {each} ") for each in troubles), class_="bad") if troubles else None
+    )
 
 
 def _waits(waits: Sequence[str]) -> Content:

@@ -8,52 +8,59 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+from sim.report.causes import because_of
+from sim.report.groups import Group, groups, skipped_twins
 from sim.report.history import Record
 from sim.report.html.facts import facts
 from sim.report.html.lanes import lanes
-from sim.report.html.markup import Content, Markup, join, tag
+from sim.report.html.load import load
+from sim.report.html.markup import Content, Markup, tag
 from sim.report.html.nodes import cards
+from sim.report.html.top import SIGNS, badge, header, marks
+from sim.report.load import of as load_of
 from sim.report.moments import Moment, moments, states
-from sim.report.played import Played, played
+from sim.report.played import Played
 from sim.report.timeline import timeline
 from sim.report.verdict import Verdict, verdict, word
 
-_SIGNS = {"pass": "✓", "fail": "✗", "unknown": "?"}
-_WORDS = {"pass": "passed", "fail": "failed", "unknown": "inconclusive"}
-_STYLES = {"pass": "good", "fail": "bad", "unknown": "wait"}
 _OUTCOMES = {"committed": ("✓", "good"), "in doubt": ("?", "bad")}
 #: From so many lanes on, the timeline gets more of the width.
 _MANY = 4
 #: So many orders are unfolded from the beginning.
 _OPEN_MAX = 3
-#: So many orders are drawn, and so many rows of one; what is left out is said.
+#: So many orders are drawn, as far as there is room for them, and so many rows of one; what is left out
+#: is said.
 ORDERS_MAX = 60
+CHARACTERS_MAX = 400_000
 ROWS_MAX = 400
 
 
 def page(records: Sequence[Record]) -> str:
     """The whole document."""
     told = verdict(records)
-    every = list(played(records))
+    every = groups(records)
+    drawn = _drawn(every)
     style, script = _asset("page.css"), _asset("page.js")
+    if any(record.kind == "load" for record in records):
+        style += _asset("load.css")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{_SIGNS[told['verdict']]} {told['scenario']}"),
+        tag("title", f"{SIGNS[told['verdict']]} {told['scenario']}"),
         tag("style", Markup(style)),
     )
     body = tag(
         "body",
-        _header(told, every),
-        tag("main", *_orders(every)),
-        tag("footer", _footer(every)),
+        header(told, every, records[0].data or {} if records else {}, drawn),
+        tag("main", *_groups(every, drawn), *_skipped(records)),
+        tag("footer", _footer(records)),
         tag("script", Markup(script)),
     )
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
@@ -69,108 +76,100 @@ def _policy(script: str) -> str:
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
 
-# -- top ---------------------------------------------------------------------------------------------
-
-
-def _header(told: Verdict, every: Sequence[Played]) -> Markup:
-    header = every[0].header if every else {}
-    return tag(
-        "header",
-        tag(
-            "div",
-            tag("h1", told["scenario"]),
-            _badge(told["verdict"], f"{_WORDS[told['verdict']]}{_counted(told)}"),
-            class_="title",
-        ),
-        tag("p", header["about"], class_="about") if header.get("about") else None,
-        tag("p", _run(told, header), class_="meta"),
-        _contents(told) if len(told["orders"]) > 1 else None,
-    )
-
-
-def _badge(word: str, text: str) -> Markup:
-    return tag("span", f"{_SIGNS[word]} {text}", class_=f"badge {_STYLES[word]}")
-
-
-def _counted(told: Verdict) -> str:
-    """How many of several orders, if not all have passed."""
-    counts = told["counts"]
-    several = counts["failed"] and counts["orders"] > 1
-    return f": {counts['failed']} of {counts['orders']} orders" if several else ""
-
-
-def _run(told: Verdict, header: Any) -> Markup:
-    publisher, subscribers = header.get("publisher", ""), header.get("subscribers", ())
-    parts: list[Content] = [
-        tag("code", told["file"]),
-        f"Publisher {publisher}, {_plural(len(subscribers), 'Subscriber')} {', '.join(subscribers)}",
-    ]
-    if header.get("shipping"):
-        parts.append(f"{header['shipping']} shipping, {header['commit'].replace('_', ' ')}")
-    if told["invariants"]:
-        parts.append("invariants: " + ", ".join(told["invariants"]).replace("_", " "))
-    return join(*(tag("span", part) for part in parts))
-
-
-def _plural(count: int, noun: str) -> str:
-    return noun if count == 1 else f"{noun}s"
-
-
-def _contents(told: Verdict) -> Markup:
-    items = [
-        tag(
-            "li",
-            tag("a", f"{_SIGNS[each['verdict']]} {each['name']}", href=f"#order-{number}"),
-            tag("span", "; ".join(each["notes"])),
-            class_=_STYLES[each["verdict"]],
-        )
-        for number, each in enumerate(told["orders"], start=1)
-    ]
-    return tag("nav", tag("ol", *items), aria_label="Orders")
-
-
 # -- orders ------------------------------------------------------------------------------------------
 
 
-def _orders(every: Sequence[Played]) -> Iterator[Markup]:
+def _drawn(every: Sequence[Group]) -> dict[str, Markup]:
+    """As many orders as a page can hold, by name: what went wrong first, then in the order of playing."""
     opened = _opened(every)
-    for number, order in enumerate(every[:ORDERS_MAX], start=1):
-        yield _order(order, number, opened=number in opened)
-    if len(every) > ORDERS_MAX:
-        left = len(every) - ORDERS_MAX
-        yield tag(
-            "p", f"{left} more orders are in history.jsonl and not drawn here.", class_="left"
-        )
+    orders = [(group, order) for group in every for order in group.drawn]
+    numbers = {order.name: number for number, (_, order) in enumerate(orders, start=1)}
+    found: dict[str, Markup] = {}
+    room = CHARACTERS_MAX
+    for group, order in sorted(orders, key=lambda each: not each[1].verdict["kind"]):
+        number = numbers[order.name]
+        markup = _order(group, order, number, opened=order.name in opened)
+        room -= len(markup)
+        if found and (room < 0 or len(found) == ORDERS_MAX):
+            break
+        found[order.name] = markup
+    return found
 
 
-def _opened(every: Sequence[Played]) -> set[int]:
+def _groups(every: Sequence[Group], drawn: Mapping[str, Markup]) -> Iterator[Markup]:
+    """Each order; of a generated or repeated one the first of each behaviour, under what is said of all."""
+    for place, group in enumerate(every, start=1):
+        orders = [drawn[order.name] for order in group.drawn if order.name in drawn]
+        if len(group.drawn) == 1:
+            yield from orders
+        else:
+            yield tag(
+                "section", *_of_all(group, place), *orders, class_="group", id=f"group-{place}"
+            )
+    undrawn = sum(len(group.drawn) for group in every) - len(drawn)
+    if undrawn:
+        orders_are = "order is" if undrawn == 1 else "orders are"
+        said = f"{undrawn:,} more {orders_are} in history.jsonl and not drawn here."
+        yield tag("p", said, class_="left")
+
+
+def _of_all(group: Group, place: int) -> Iterator[Markup]:
+    """What is said of all orders of a name together."""
+    name = word(group.kind)
+    yield tag(
+        "div",
+        tag("h2", group.name, id=f"name-{place}"),
+        badge(name),
+        *marks(group.twin, group.cell),
+        tag("span", f"{group.elapsed_ms:.0f} ms", class_="took"),
+        class_="all",
+    )
+    if group.about:
+        yield tag("p", group.about, class_="about")
+    yield from _counted(group)
+
+
+def _counted(group: Group) -> Iterator[Markup]:
+    """How many orders there were, and how many are not drawn because another went the same way."""
+    yield tag("p", group.text(), class_="counts")
+    like = len(group.orders) - len(group.drawn)
+    if like:
+        went = "order that was played went" if like == 1 else "orders that were played went"
+        same = "the same way" if len(group.drawn) == 1 else "as one of those below"
+        yield tag("p", f"{like:,} more {went} {same}.", class_="left")
+
+
+def _skipped(records: Sequence[Record]) -> Iterator[Markup]:
+    for text in skipped_twins(records):
+        yield tag("p", f"– {text}", class_="left")
+
+
+def _opened(every: Sequence[Group]) -> set[str]:
     """Which orders are unfolded: what went wrong, or the first ones."""
-    failed = [n for n, order in enumerate(every, start=1) if order.verdict["kind"]]
-    return set((failed or list(range(1, len(every) + 1)))[:_OPEN_MAX])
+    orders = [order for group in every for order in group.drawn]
+    failed = [order for order in orders if order.verdict["kind"]]
+    return {order.name for order in (failed or orders)[:_OPEN_MAX]}
 
 
-def _order(order: Played, number: int, *, opened: bool) -> Markup:
+def _order(group: Group, order: Played, number: int, *, opened: bool) -> Markup:
     told = order.verdict
+    several = len(group.drawn) > 1
     summary = tag(
         "summary",
-        tag("h2", order.name),
-        _badge(told["verdict"], _WORDS[told["verdict"]]),
+        tag("h2", group.label(order) if several else group.name),
+        badge(told["verdict"]),
+        *(() if several else marks(order.twin, order.cell)),
         tag("span", f"{told['elapsed_ms']:.0f} ms", class_="took"),
     )
-    shown = moments(order, ROWS_MAX)
-    left = len(moments(order)) - len(shown)
+    about = order.about and not several
+    figures = load_of(order.records)
     body = (
-        tag("p", order.about, class_="about") if order.about else None,
+        tag("p", order.about, class_="about") if about else None,
+        *(_counted(group) if len(group.orders) > 1 and not several else ()),
         _outcomes(order),
         *(_failure(order, failure) for failure in told["failures"]),
         _again(told) if told["failures"] else None,
-        tag(
-            "div",
-            tag("div", lanes(order, shown, number), _left(left), class_="wide"),
-            _beside(order, shown, number),
-            class_="stage many" if len(timeline(order.records).lanes) >= _MANY else "stage",
-        ),
-        facts(order),
+        *((load(order, figures),) if figures else _course(order, number)),
     )
     return tag(
         "details",
@@ -181,6 +180,20 @@ def _order(order: Played, number: int, *, opened: bool) -> Markup:
         open=opened,
         data_order=number,
     )
+
+
+def _course(order: Played, number: int) -> tuple[Markup, ...]:
+    """What happened, step by step, with the nodes beside it."""
+    shown = moments(order, ROWS_MAX)
+    left = len(moments(order)) - len(shown)
+    many = len(timeline(order.records).lanes) >= _MANY
+    stage = tag(
+        "div",
+        tag("div", lanes(order, shown, number), _left(left), class_="wide"),
+        _beside(order, shown, number),
+        class_="stage many" if many else "stage",
+    )
+    return stage, facts(order)
 
 
 def _left(count: int) -> Content:
@@ -209,15 +222,20 @@ def _outcomes(order: Played) -> Content:
 def _failure(order: Played, failure: Any) -> Markup:
     where = None
     if "line" in failure:
-        file = order.header.get("file", "")
+        file = failure.get("file") or order.header.get("file", "")
         where = tag("p", tag("code", f"{file}:{failure['line']}:{failure['column']}"))
     excerpt = failure.get("excerpt")
     told = word(failure["kind"])
+    reasons = zip(("because", "however"), because_of(order.records, failure), strict=True)
+    why = [
+        content for term, text in reasons if text for content in (tag("dt", term), tag("dd", text))
+    ]
     return tag(
         "div",
-        tag("p", tag("b", f"{_SIGNS[told]} {failure['kind']}: "), failure["message"]),
+        tag("p", tag("b", f"{SIGNS[told]} {failure['kind']}: "), failure["message"]),
         where,
         tag("pre", "\n".join(excerpt), tabindex=0) if excerpt else None,
+        tag("dl", *why) if why else None,
         class_=f"failure {told}",
     )
 
@@ -260,12 +278,11 @@ def _beside(order: Played, shown: Sequence[Moment], number: int) -> Markup:
     )
 
 
-def _footer(every: Sequence[Played]) -> Markup:
+def _footer(records: Sequence[Record]) -> Markup:
     versions: dict[str, None] = {}
-    for order in every:
-        for record in order.records:
-            found = (record.data or {}).get("server_versions") if record.kind == "info" else None
-            versions |= {_version(number): None for number in (found or {}).values()}
+    for record in records:
+        found = (record.data or {}).get("server_versions") if record.kind == "info" else None
+        versions |= {_version(number): None for number in (found or {}).values()}
     played_on = f"Played on PostgreSQL {', '.join(versions)}. " if versions else ""
     return tag("p", f"{played_on}Drawn by twopc from history.jsonl, which holds every record.")
 

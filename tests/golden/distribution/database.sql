@@ -127,9 +127,105 @@ join msrepl.msdistribution_agents as a using (publisher_database_id, subscriber)
 where s.status > 0;
 comment on view msrepl.mssubscription_positions is 'What each subscription waits for: everything after its position';
 
--- msrepl.msrepl_transactions: the transactions to distribute, in the order of their commits.
--- called by: the log reader, which copies them in; agents; publisher.distribution (browse, clean_up)
+-- msrepl.msrepl_blocks: transactions and their commands, many of them in one row.
+-- called by: the log reader, which copies them in; agents; publisher.distribution (browse, clean_up, status)
 -- tables:    itself
+-- holes:     none
+--
+-- A row for each would cost more than everything else between the log and the Subscribers; so arrays stand for
+-- rows, and msrepl_transactions and msrepl_commands show them as such. A block has whole transactions, or a
+-- part of one that is too large for one block; that transaction stands in its last part.
+--
+-- first_seqno, last_seqno  commit LSNs of its first and last transaction
+-- part                     counts the parts of one transaction, from 0
+-- transactions, commands   how many there are in its arrays
+-- last_command             number of its last command in the last transaction
+-- seqnos … lengths         of transactions, see msrepl_transactions; originator 0 is NULL there
+-- command_seqnos … texts   of commands, see msrepl_commands; a code is the article's number * 100 + type
+create table if not exists msrepl.msrepl_blocks (
+    publisher_database_id integer not null,
+    first_seqno pg_lsn not null,
+    last_seqno pg_lsn not null,
+    part integer not null,
+    transactions integer not null,
+    commands integer not null,
+    last_command integer not null,
+    -- compressing them would cost more than writing them
+    seqnos pg_lsn[] storage external not null,
+    xids xid8[] storage external not null,
+    entry_times timestamptz[] storage external not null,
+    originators integer[] storage external not null,
+    marks integer[] storage external not null,
+    counts integer[] storage external not null,
+    lengths bigint[] storage external not null,
+    command_seqnos pg_lsn[] storage external not null,
+    command_ids integer[] storage external not null,
+    codes integer[] storage external not null,
+    command_originators integer[] storage external not null,
+    hashkeys integer[] storage external not null,
+    texts text[] storage external not null,
+    primary key (publisher_database_id, last_seqno, part)
+);
+comment on table msrepl.msrepl_blocks is 'Transactions to distribute and their commands, in blocks';
+
+-- msrepl.transactions_between: the transactions after a position up to another, from as few blocks as can be.
+-- called by: publisher.distribution; agents; sim.topology
+-- tables:    msrepl.msrepl_blocks
+-- holes:     none
+create or replace function msrepl.transactions_between(publisher integer, after pg_lsn, upto pg_lsn)
+returns table (
+    xact_seqno pg_lsn, xact_id xid8, entry_time timestamptz, originator_id integer, marks integer,
+    commands integer, bytes bigint
+)
+language sql stable
+begin atomic
+    select t.seqno, t.xid, t.entry_time, nullif(t.originator, 0), t.marks, t.commands, t.length
+    from msrepl.msrepl_blocks b
+    cross join lateral unnest(b.seqnos, b.xids, b.entry_times, b.originators, b.marks, b.counts, b.lengths)
+        as t (seqno, xid, entry_time, originator, marks, commands, length)
+    where b.publisher_database_id = publisher and b.last_seqno > after and b.first_seqno <= upto
+        -- said of the index's column too, which does not know that both rise together
+        and b.last_seqno <= coalesce(
+            (select min(n.last_seqno) from msrepl.msrepl_blocks n
+             where n.publisher_database_id = publisher and n.last_seqno >= upto),
+            upto)
+        and t.seqno > after and t.seqno <= upto;
+end;
+revoke all on function msrepl.transactions_between(integer, pg_lsn, pg_lsn) from public;
+comment on function msrepl.transactions_between(integer, pg_lsn, pg_lsn)
+    is 'The transactions after a position up to another';
+
+-- msrepl.commands_between: the commands after a position up to another, from as few blocks as can be.
+-- called by: publisher.distribution; agents; sim.topology
+-- tables:    msrepl.msrepl_blocks
+-- holes:     none
+create or replace function msrepl.commands_between(publisher integer, after pg_lsn, upto pg_lsn)
+returns table (
+    xact_seqno pg_lsn, command_id integer, article_id integer, type integer, originator_id integer,
+    hashkey integer, command text
+)
+language sql stable
+begin atomic
+    select c.seqno, c.command_id, c.code / 100, c.code % 100, nullif(c.originator, 0), c.hashkey, c.command
+    from msrepl.msrepl_blocks b
+    cross join lateral unnest(
+        b.command_seqnos, b.command_ids, b.codes, b.command_originators, b.hashkeys, b.texts)
+        as c (seqno, command_id, code, originator, hashkey, command)
+    where b.publisher_database_id = publisher and b.last_seqno > after and b.first_seqno <= upto
+        -- said of the index's column too, which does not know that both rise together
+        and b.last_seqno <= coalesce(
+            (select min(n.last_seqno) from msrepl.msrepl_blocks n
+             where n.publisher_database_id = publisher and n.last_seqno >= upto),
+            upto)
+        and c.seqno > after and c.seqno <= upto;
+end;
+revoke all on function msrepl.commands_between(integer, pg_lsn, pg_lsn) from public;
+comment on function msrepl.commands_between(integer, pg_lsn, pg_lsn)
+    is 'The commands after a position up to another';
+
+-- msrepl.msrepl_transactions: the transactions to distribute, in the order of their commits.
+-- called by: people; sim.topology; publisher.distribution
+-- tables:    msrepl.msrepl_blocks
 -- holes:     none
 --
 -- xact_seqno     commit LSN: their order
@@ -139,22 +235,17 @@ comment on view msrepl.mssubscription_positions is 'What each subscription waits
 -- marks          how many different originators had marked it (the last one counts)
 -- commands       how many commands it has
 -- bytes          how long their texts are together: what an agent must hold of it at once
-create table if not exists msrepl.msrepl_transactions (
-    publisher_database_id integer not null,
-    xact_seqno pg_lsn not null,
-    xact_id xid8 not null,
-    entry_time timestamptz not null,
-    originator_id integer,
-    marks integer not null default 0,
-    commands integer not null,
-    bytes bigint not null default 0,
-    primary key (publisher_database_id, xact_seqno)
-);
-comment on table msrepl.msrepl_transactions is 'Transactions to distribute, in the order of their commits';
+create or replace view msrepl.msrepl_transactions as
+select b.publisher_database_id, t.seqno as xact_seqno, t.xid as xact_id, t.entry_time,
+    nullif(t.originator, 0) as originator_id, t.marks, t.commands, t.length as bytes
+from msrepl.msrepl_blocks b
+cross join lateral unnest(b.seqnos, b.xids, b.entry_times, b.originators, b.marks, b.counts, b.lengths)
+    as t (seqno, xid, entry_time, originator, marks, commands, length);
+comment on view msrepl.msrepl_transactions is 'Transactions to distribute, in the order of their commits';
 
 -- msrepl.msrepl_commands: what each transaction does, a command per article and row.
--- called by: the log reader, which copies them in; agents; publisher.distribution (browse, clean_up)
--- tables:    itself
+-- called by: people; tests
+-- tables:    msrepl.msrepl_blocks
 -- holes:     none
 --
 -- command_id  counts from 1 in its transaction
@@ -162,18 +253,14 @@ comment on table msrepl.msrepl_transactions is 'Transactions to distribute, in t
 -- type        twopc.propagation.CommandType
 -- hashkey     by which commands are spread over streams: 0 the first stream only, else by the (old) key
 -- command     a call's parameters as text of a row, a statement, or JSON
-create table if not exists msrepl.msrepl_commands (
-    publisher_database_id integer not null,
-    xact_seqno pg_lsn not null,
-    command_id integer not null,
-    article_id integer not null,
-    type integer not null,
-    originator_id integer,
-    hashkey integer not null default 0 check (hashkey between 0 and 63),
-    command text not null,
-    primary key (publisher_database_id, xact_seqno, command_id)
-);
-comment on table msrepl.msrepl_commands is 'What each transaction does, a command per article and row';
+create or replace view msrepl.msrepl_commands as
+select b.publisher_database_id, c.seqno as xact_seqno, c.command_id, c.code / 100 as article_id,
+    c.code % 100 as type, nullif(c.originator, 0) as originator_id, c.hashkey, c.command
+from msrepl.msrepl_blocks b
+cross join lateral unnest(
+    b.command_seqnos, b.command_ids, b.codes, b.command_originators, b.hashkeys, b.texts)
+    as c (seqno, command_id, code, originator, hashkey, command);
+comment on view msrepl.msrepl_commands is 'What each transaction does, a command per article and row';
 
 -- msrepl.msdistribution_history: what the log reader and the agents did, a row per event.
 -- called by: the log reader, agents, publisher.distribution
@@ -301,11 +388,10 @@ grant usage on schema msrepl to "msrepl_logreader_01";
 grant select on msrepl.mspublisher_databases, msrepl.msrepl_originators, msrepl.msarticles,
     msrepl.mssubscriptions, msrepl.msrepl_transactions, msrepl.mstracer_tokens to "msrepl_logreader_01";
 grant update (read_to, last_commit, read_at, last_error) on msrepl.mspublisher_databases to "msrepl_logreader_01";
-grant insert on msrepl.msrepl_transactions, msrepl.msrepl_commands, msrepl.msdistribution_history,
-    msrepl.mstracer_tokens to "msrepl_logreader_01";
+grant insert on msrepl.msrepl_blocks, msrepl.msdistribution_history, msrepl.mstracer_tokens to "msrepl_logreader_01";
 grant update (publisher_commit, distributor_commit) on msrepl.mstracer_tokens to "msrepl_logreader_01";
-grant select (publisher_database_id, xact_seqno), update (originator_id) on msrepl.msrepl_commands
-    to "msrepl_logreader_01";
+grant select (publisher_database_id, last_seqno, transactions, commands), update (command_originators)
+    on msrepl.msrepl_blocks to "msrepl_logreader_01";
 grant execute on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz) to "msrepl_logreader_01";
 
 -- What a distribution agent's role may do in the distribution database: read, and say how far it is.
@@ -314,8 +400,10 @@ grant execute on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, t
 -- holes:     agent
 grant usage on schema msrepl to "msrepl_agent_01";
 grant select on msrepl.mspublisher_databases, msrepl.msrepl_originators, msrepl.msarticles,
-    msrepl.mssubscriptions, msrepl.msdistribution_agents, msrepl.msrepl_transactions,
+    msrepl.mssubscriptions, msrepl.msdistribution_agents, msrepl.msrepl_blocks, msrepl.msrepl_transactions,
     msrepl.msrepl_commands, msrepl.mstracer_tokens, msrepl.mstracer_history to "msrepl_agent_01";
+grant execute on function msrepl.transactions_between(integer, pg_lsn, pg_lsn),
+    msrepl.commands_between(integer, pg_lsn, pg_lsn) to "msrepl_agent_01";
 grant update (delivered, delivered_at, runstatus, runstatus_at, last_error)
     on msrepl.msdistribution_agents to "msrepl_agent_01";
 grant insert on msrepl.msdistribution_history, msrepl.mstracer_history to "msrepl_agent_01";

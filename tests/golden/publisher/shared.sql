@@ -110,6 +110,7 @@ comment on function msrepl.filter_rows(integer, text[]) is 'Which images of rows
 --              between to which the caller could roll back
 -- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not
 --              compressed, because each statement that waits writes all of it again
+-- turn         at the Subscriber, any client: how often the end of its transaction was put off
 -- fence        true: not a branch but the row of the one who made sure that there will be none
 --
 -- The owner creates it: ALTER TABLE ... OWNER would lock a table that is in use, whenever a topology is
@@ -123,6 +124,7 @@ create table if not exists msrepl.branch_marker (
     calls integer not null default 0,
     prior xid,
     pending text storage external,
+    turn smallint not null default 0,
     fence boolean not null default false,
     created_at timestamptz not null default clock_timestamp()
 );

@@ -118,7 +118,7 @@ begin
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated('account');
+            sync.transaction := msrepl.begin_any_client('account');
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_ins_account"(''161f6ea4e2fe'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
@@ -247,7 +247,7 @@ begin
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated('account');
+            sync.transaction := msrepl.begin_any_client('account');
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_upd_account"(''161f6ea4e2fe'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
@@ -361,7 +361,7 @@ begin
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated('account');
+            sync.transaction := msrepl.begin_any_client('account');
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_del_account"(''161f6ea4e2fe'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))

@@ -142,7 +142,7 @@ begin
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated('sales.line');
+            sync.transaction := msrepl.begin_any_client('sales.line');
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_ins_sales__line"(''c83184ba1cac'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
@@ -300,7 +300,7 @@ begin
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated('sales.line');
+            sync.transaction := msrepl.begin_any_client('sales.line');
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_upd_sales__line"(''c83184ba1cac'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
@@ -431,7 +431,7 @@ begin
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated('sales.line');
+            sync.transaction := msrepl.begin_any_client('sales.line');
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_del_sales__line"(''c83184ba1cac'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))

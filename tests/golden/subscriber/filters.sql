@@ -117,7 +117,7 @@ begin
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated('customer');
+            sync.transaction := msrepl.begin_any_client('customer');
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_ins_customer"(''f05bc46be1a2'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
@@ -246,7 +246,7 @@ begin
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated('customer');
+            sync.transaction := msrepl.begin_any_client('customer');
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_upd_customer"(''f05bc46be1a2'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
@@ -360,7 +360,7 @@ begin
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated('customer');
+            sync.transaction := msrepl.begin_any_client('customer');
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_del_customer"(''f05bc46be1a2'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))

@@ -36,7 +36,27 @@ grant usage on schema "public" to "msrepl_owner_0123456789ab";
 
 grant select, update on "public"."thing" to "msrepl_owner_0123456789ab";
 
-grant set on parameter session_replication_role to "msrepl_owner_0123456789ab";
+-- Lets a role set session_replication_role.
+-- called by: whoever makes an owner or an agent of ours
+-- tables:    pg_parameter_acl
+-- holes:     role
+--
+-- Who may set a parameter is one row of a catalog that all databases share: another session that changes it, makes
+-- it or removes it is waited for, and then the command has failed.
+do $msrepl$
+begin
+    for attempt in 1 .. 100 loop
+        begin
+            grant set on parameter session_replication_role to "msrepl_owner_0123456789ab";
+            exit;
+        exception when internal_error or unique_violation then
+            if attempt = 100 or sqlerrm !~ '^tuple concurrently|"pg_parameter_acl_parname_index"$' then
+                raise;
+            end if;
+        end;
+    end loop;
+end
+$msrepl$;
 
 update msrepl.msreplication_objects set structure = '' where objid = '"public"."thing"'::regclass;
 select msrepl.drop_triggers('"public"."thing"'::regclass);
@@ -167,7 +187,7 @@ begin
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated('thing');
+            sync.transaction := msrepl.begin_any_client('thing');
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'set local msrepl.stored = '''';call "msrepl"."sp_mssync_ins_thing"(''de2789e9070d'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
@@ -311,7 +331,7 @@ begin
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated('thing');
+            sync.transaction := msrepl.begin_any_client('thing');
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'set local msrepl.stored = '''';call "msrepl"."sp_mssync_upd_thing"(''de2789e9070d'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
@@ -439,7 +459,7 @@ begin
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated('thing');
+            sync.transaction := msrepl.begin_any_client('thing');
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_del_thing"(''de2789e9070d'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))

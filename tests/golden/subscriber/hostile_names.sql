@@ -120,7 +120,7 @@ begin
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated( E'the "odd" one.t%s{}\\''');
+            sync.transaction := msrepl.begin_any_client( E'the "odd" one.t%s{}\\''');
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call :=  E'call "msrepl"."sp_mssync_ins_the ""odd"" one__t%s{}\\''"(''032707f07a6f'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
@@ -249,7 +249,7 @@ begin
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated( E'the "odd" one.t%s{}\\''');
+            sync.transaction := msrepl.begin_any_client( E'the "odd" one.t%s{}\\''');
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call :=  E'call "msrepl"."sp_mssync_upd_the ""odd"" one__t%s{}\\''"(''032707f07a6f'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
@@ -363,7 +363,7 @@ begin
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
-            perform msrepl.raise_uncoordinated( E'the "odd" one.t%s{}\\''');
+            sync.transaction := msrepl.begin_any_client( E'the "odd" one.t%s{}\\''');
         end if;
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call :=  E'call "msrepl"."sp_mssync_del_the ""odd"" one__t%s{}\\''"(''032707f07a6f'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))

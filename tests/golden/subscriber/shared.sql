@@ -107,6 +107,7 @@ revoke all on msrepl.mssubscription_agents, msrepl.msreplication_objects from pu
 --              between to which the caller could roll back
 -- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not
 --              compressed, because each statement that waits writes all of it again
+-- turn         at the Subscriber, any client: how often the end of its transaction was put off
 -- fence        true: not a branch but the row of the one who made sure that there will be none
 --
 -- The owner creates it: ALTER TABLE ... OWNER would lock a table that is in use, whenever a topology is
@@ -120,6 +121,7 @@ create table if not exists msrepl.branch_marker (
     calls integer not null default 0,
     prior xid,
     pending text storage external,
+    turn smallint not null default 0,
     fence boolean not null default false,
     created_at timestamptz not null default clock_timestamp()
 );
@@ -335,7 +337,7 @@ revoke all on function msrepl.refuse_truncate() from public;
 comment on function msrepl.refuse_truncate() is 'Refuses TRUNCATE of a replicated table';
 
 -- msrepl.raise_uncoordinated: a change that belongs to no global transaction, or no longer, is refused.
--- called by: capture triggers
+-- called by: capture triggers, begin_any_client
 -- tables:    msrepl.branch_marker
 -- holes:     owner
 create or replace function msrepl.raise_uncoordinated(table_name text) returns void
@@ -354,12 +356,63 @@ begin
     raise exception 'table % has an immediate-updating subscription: it is changed in a global transaction only', $1
         using errcode = 'invalid_transaction_state',
               detail = facts,
-              hint = 'Use topology.transaction(...) or a session of a scenario, which begin one.';
+              hint = 'Use topology.transaction(...) or a session of a scenario, which begin one; or let any client write here: `twopc any-client on`.';
 end
 $msrepl$;
 alter function msrepl.raise_uncoordinated(text) owner to "msrepl_owner_8d9001d32c6a";
 revoke all on function msrepl.raise_uncoordinated(text) from public;
 comment on function msrepl.raise_uncoordinated(text) is 'Refuses a change outside a global transaction';
+
+-- msrepl.any_client, msrepl.any_client_sequence: whether any client may change subscribed tables, and what the
+-- global transactions are called that its own transactions are made.
+-- called by: begin_any_client, refuse_unprepared, subscriber.any_client
+-- tables:    itself
+-- holes:     owner
+--
+-- No row: only a coordinator's transactions may. The sequence begins with the epoch, which is never used again.
+set local role "msrepl_owner_8d9001d32c6a";
+create table if not exists msrepl.any_client (
+    only_one boolean primary key default true check (only_one),
+    coordinator text not null,
+    epoch bigint not null
+);
+create sequence if not exists msrepl.any_client_sequence;
+revoke all on msrepl.any_client from public;
+revoke all on sequence msrepl.any_client_sequence from public;
+comment on table msrepl.any_client is 'In whose name any client may change subscribed tables; no row: it may not';
+comment on sequence msrepl.any_client_sequence is 'Numbers the global transactions of any client';
+reset role;
+
+-- msrepl.begin_any_client: makes a client's own transaction a global one, at its first captured change.
+-- called by: capture triggers, send_held, where no coordinator has named the transaction
+-- tables:    msrepl.any_client
+-- holes:     owner
+--
+-- Its name is rolled back with the savepoint in which the change was made, as is the branch marker; the next
+-- change then gets another, and the Publisher's transaction begins anew. After RESET ALL the marker of the
+-- first name is still there, and a second one in the same transaction is refused (23505).
+--
+-- A client that has said SET CONSTRAINTS ALL IMMEDIATE before is asked at its end all the same.
+create or replace function msrepl.begin_any_client(table_name text) returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    gid text;
+begin
+    select 'twopc:' || a.coordinator || ':' || a.epoch || ':' || nextval('msrepl.any_client_sequence') into gid
+    from msrepl.any_client as a;
+    if gid is null then
+        perform msrepl.raise_uncoordinated($1);
+    end if;
+    perform set_config('msrepl.gid', gid, true);
+    set constraints msrepl.trg_mssync_guard_branches deferred;
+    return gid;
+end
+$msrepl$;
+alter function msrepl.begin_any_client(text) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.begin_any_client(text) from public;
+comment on function msrepl.begin_any_client(text) is 'Makes a client''s own transaction a global one';
 
 -- msrepl.raise_inactive: what the triggers of an inactive subscription do.
 -- called by: capture triggers, put in place by msrepl.deactivate
@@ -1010,7 +1063,7 @@ set enable_nestloop = off
 as $msrepl$
 declare
     marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
-    transaction constant text := current_setting('msrepl.gid', true);
+    transaction text := current_setting('msrepl.gid', true);
     sites constant text[] := nullif(current_setting('msrepl.participants', true), '');
     held constant tid[] :=
         string_to_array(coalesce(current_setting('msrepl.held_rows', true), ''), ' ')::tid[];
@@ -1030,7 +1083,7 @@ begin
     perform set_config('msrepl.held_rows', '', true);
     if marker is null then
         if coalesce(transaction, '') = '' then
-            perform msrepl.raise_uncoordinated(
+            transaction := msrepl.begin_any_client(
                 (select min(h.relid)::regclass::text from msrepl.held_row as h where h.ctid = any (held)));
         end if;
         first := quote_literal(transaction || coalesce(':' || sites[1], ':pub'))
@@ -1437,40 +1490,78 @@ comment on procedure msrepl.prepare_publisher(text, integer, text[]) is 'Sends w
 
 -- msrepl.refuse_unprepared: the transaction is not committed here without its branch at the Publisher.
 -- called by: the deferred trigger of msrepl.branch_marker, at PREPARE TRANSACTION or COMMIT
--- tables:    none
--- holes:     owner
+-- tables:    msrepl.branch_marker, msrepl.any_client
+-- holes:     owner, own_branch
 --
 -- Whoever names a global transaction by hand and then commits as ever would have the change at this site
 -- only: what the link has open at the Publisher is rolled back. prepare_publisher leaves (0,0) behind.
 --
--- SET CONSTRAINTS ALL IMMEDIATE makes this run too early to tell, and never again: such a transaction is
--- not guarded. At a transaction's end no other function or statement is around this one; a procedure's
--- COMMIT is.
+-- Any client: the Publisher's branch is prepared here, and the COMMIT that goes on is the decision. What still
+-- fails after that leaves the branch prepared, without a decision; the resolver rolls it back. So that hardly
+-- anything does, the first turn only goes to the end of the queue, behind every deferred trigger that was
+-- waiting when the transaction ended.
+--
+-- SET CONSTRAINTS ALL IMMEDIATE makes this run too early to tell. A coordinator's transaction is not guarded
+-- then; any client's is asked again at its end. At a transaction's end no other function or statement is around
+-- this one; a procedure's COMMIT is. Said twice, SET CONSTRAINTS ALL IMMEDIATE prepares any client's branch: what
+-- is changed after that is refused.
 create or replace function msrepl.refuse_unprepared() returns trigger
-language plpgsql
-set search_path = pg_catalog, pg_temp
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
+#variable_conflict use_column
 declare
+    marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
     context text;
     around text;
+    is_any boolean;
+    is_early boolean;
+    calls integer;
 begin
-    if current_setting('msrepl.marker', true) = '(0,0)' then
+    if marker = '(0,0)' then
         return null;
     end if;
     get diagnostics context = pg_context;
     around := substr(context, strpos(context || E'\n', E'\n') + 1);
-    if around <> '' and split_part(around, E'\n', 1) !~ ' at COMMIT$'
-       or current_query() ~* '\mset\s+constraints\M' then
+    is_early := around <> '' and split_part(around, E'\n', 1) !~ ' at COMMIT$';
+    is_any := exists (
+        select from msrepl.any_client as a
+        where starts_with(new.gid, 'twopc:' || a.coordinator || ':' || a.epoch || ':')
+    );
+    if not is_any then
+        if is_early or current_query() ~* '\mset\s+constraints\M' then
+            return null;
+        end if;
+        raise exception 'branch % has changed replicated tables, and is not prepared at the Publisher: committed here, it would be at this site only', new.gid
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = 'Let the coordinator commit it: topology.transaction(...) does. It calls msrepl.prepare_publisher before it prepares or commits here.';
+    end if;
+    if is_early or tg_op = 'INSERT' then
+        set constraints msrepl.trg_mssync_guard_branches deferred;
+        update msrepl.branch_marker as m set turn = m.turn + 1
+        where m.ctid = marker and m.xid = pg_current_xact_id()
+        returning m.ctid into marker;
+        if marker is null then
+            raise exception 'the settings msrepl.* were changed in a transaction that has changed replicated tables'
+                using errcode = 'invalid_transaction_state',
+                      hint = 'Roll back and try again. RESET ALL and DISCARD ALL have no place in such a transaction.';
+        end if;
+        perform set_config('msrepl.marker', marker::text, true);
         return null;
     end if;
-    raise exception 'branch % has changed replicated tables, and is not prepared at the Publisher: committed here, it would be at this site only', new.gid
-        using errcode = 'object_not_in_prerequisite_state',
-              hint = 'Let the coordinator commit it: topology.transaction(...) does. It calls msrepl.prepare_publisher before it prepares or commits here.';
+    if current_query() ~* '^\s*prepare\s+transaction\M' then
+        raise exception 'a transaction that has changed replicated tables is prepared by its coordinator only'
+            using errcode = 'feature_not_supported',
+                  hint = 'COMMIT it, which prepares the Publisher; or let topology.transaction(...) do it.';
+    end if;
+    call msrepl.prepare_publisher(left(new.gid, -length(':sub1')), calls);
+    perform pg_notify('msrepl_any_client', new.gid);
+    return null;
 end
 $msrepl$;
 alter function msrepl.refuse_unprepared() owner to "msrepl_owner_8d9001d32c6a";
 revoke all on function msrepl.refuse_unprepared() from public;
-comment on function msrepl.refuse_unprepared() is 'Refuses to commit a branch whose Publisher was not asked';
+comment on function msrepl.refuse_unprepared() is 'Refuses to commit a branch whose Publisher was not asked; asks it for any client';
 
 -- trg_mssync_guard_branches: at the end of a transaction that has sent something, asks refuse_unprepared.
 -- called by: PostgreSQL, at PREPARE TRANSACTION or COMMIT
@@ -1487,7 +1578,7 @@ begin
     ) then
         set local role "msrepl_owner_8d9001d32c6a";
         create constraint trigger trg_mssync_guard_branches
-            after insert on msrepl.branch_marker deferrable initially deferred
+            after insert or update of turn on msrepl.branch_marker deferrable initially deferred
             for each row when (new.calls > 0 or new.pending is not null)
             execute function msrepl.refuse_unprepared();
         comment on trigger trg_mssync_guard_branches on msrepl.branch_marker is 'No commit without the Publisher''s branch';

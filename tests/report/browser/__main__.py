@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 
 from sim.report.html import page
-from tests.report.browser.checks import CHECKS, perform
+from tests.report.browser.checks import EVERY, perform
 from tests.report.browser.chromium import Browser, BrowserError, install
-from tests.report.recorded import NAMES, records
+from tests.report.recorded import ALL_NAMES, records
 
 #: What is looked at: width and scheme.
 LOOKS = ((1400, "light"), (1400, "dark"), (420, "light"))
@@ -37,26 +37,28 @@ def main() -> int:
         say(f"skipped: {error}")
         return 0
     with tempfile.TemporaryDirectory() as folder, Browser(program) as browser:
-        failed = _check(browser, Path(folder) / "failing.html")
+        failed = _check(browser, Path(folder))
         if options.screenshots is not None:
             options.screenshots.mkdir(parents=True, exist_ok=True)
-            for name in NAMES:
+            for name in ALL_NAMES:
                 _picture(browser, name, options.screenshots)
-    say(f"{len(CHECKS) - failed} of {len(CHECKS)} checks passed, with {program}")
+    say(f"{len(EVERY) - failed} of {len(EVERY)} checks passed, with {program}")
     return failed
 
 
-def _check(browser: Browser, path: Path) -> int:
-    path.write_text(page(records(path.stem)), encoding="utf-8")
+def _check(browser: Browser, folder: Path) -> int:
     failed = 0
-    for check in CHECKS:
+    for name, check in EVERY:
+        path = folder / f"{name}.html"
+        path.write_text(page(records(name)), encoding="utf-8")
+        told = f"{name}: {check.__name__.replace('_', ' ')}"
         try:
             perform(check, browser, path)
         except AssertionError as error:
             failed += 1
-            say(f"✗ {check.__name__.replace('_', ' ')}: {error}")
+            say(f"✗ {told}: {error}")
         else:
-            say(f"✓ {check.__name__.replace('_', ' ')}")
+            say(f"✓ {told}")
     return failed
 
 

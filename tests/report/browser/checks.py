@@ -1,6 +1,7 @@
 """What a reader does with the page, done in a real browser; each check asserts what is then seen.
 
-``failing.html`` is open at the beginning of each check, as its reader finds it.
+At the beginning of each check a page is open as its reader finds it: that of a run that failed, or that of
+one with generated orders, a twin, a cell and repeats.
 """
 
 from __future__ import annotations
@@ -227,6 +228,62 @@ def it_prints_all_orders(browser: Browser, page: Path) -> None:
     assert browser.run("[...document.querySelectorAll('.order')].every(e => e.open)")
 
 
+def orders_of_one_name_stand_together(browser: Browser, _: Path) -> None:
+    """What is said of all, then one of each behaviour; the list on top leads there."""
+    browser.click("nav a[href='#group-2']")
+    top = "document.querySelector('#group-2').getBoundingClientRect().top"
+    assert -1 < browser.run(top) < 200
+    assert "24 of 36 feasible, 3 behaviours (run: 4)" in browser.run(
+        "document.querySelector('#group-2 .counts').innerText"
+    )
+    names = browser.run("[...document.querySelectorAll('#group-2 h2')].map(e => e.innerText)")
+    assert names == [
+        "every order",
+        "every order #1, and 1 like it",
+        "every order #4",
+        "every order #9",
+    ]
+
+
+def a_twin_and_a_cell_say_so_beside_their_names(browser: Browser, _: Path) -> None:
+    """In words, and in a frame of another kind: not only in another colour."""
+    badge = "[...document.querySelectorAll('.order > summary .badge.twin')]"
+    assert browser.run(f"{badge}.map(e => e.innerText)") == [
+        "twin: version check off, no lost update must fail"
+    ]
+    assert browser.run(f"getComputedStyle({badge}[0]).borderStyle") == "double"
+    cells = browser.run("[...document.querySelectorAll('.badge.cell')].map(e => e.innerText)")
+    assert cells == ["isolation.pub = serializable"]
+
+
+def each_order_of_a_group_has_its_own_moment(browser: Browser, _: Path) -> None:
+    at = "[...document.querySelectorAll('#group-2 input[type=range]')].map(e => Number(e.value))"
+    before = browser.run(at)
+    browser.run("document.querySelectorAll('#group-2 details.order').forEach(e => e.open = true)")
+    browser.click("#order-3 [data-by='-1']")
+    assert browser.run(at) == [before[0], before[1] - 1, before[2]]
+
+
+def the_story_can_be_unfolded(browser: Browser, _: Path) -> None:
+    browser.click("#order-1 .facts details:first-child > summary")
+    told = browser.run("document.querySelector('#order-1 .story').innerText")
+    assert "bob's b_write is refused (version mismatch), because" in told
+
+
+#: For the page of a run with many orders of one name.
+GROUP_CHECKS: tuple[Check, ...] = (
+    orders_of_one_name_stand_together,
+    a_twin_and_a_cell_say_so_beside_their_names,
+    each_order_of_a_group_has_its_own_moment,
+    the_story_can_be_unfolded,
+    nothing_is_cut_off,
+    text_has_contrast,
+    paper_is_white,
+    everything_to_be_used_has_a_name,
+    it_prints_all_orders,
+)
+
+#: For the page of a run that failed.
 CHECKS: tuple[Check, ...] = (
     the_outcome_is_seen_at_once,
     the_last_moment_is_shown_first,
@@ -254,6 +311,14 @@ def _shown(node: dict[str, Any]) -> str:
     if node["nodeName"] == "#text":
         return str(node["nodeValue"])
     return "".join(_shown(child) for child in node.get("children", []))
+
+
+#: Every check with the history whose page it is about.
+EVERY: tuple[tuple[str, Check], ...] = (
+    *(("failing", check) for check in CHECKS),
+    *(("several", check) for check in GROUP_CHECKS),
+    *((name, nothing_is_cut_off) for name in ("deadlock", "local_row_blocks_apply", "outage")),
+)
 
 
 def perform(check: Check, browser: Browser, page: Path) -> None:

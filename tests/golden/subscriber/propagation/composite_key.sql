@@ -262,40 +262,55 @@ comment on function "msrepl"."set_7_ins"(text[]) is 'Applies a run of commands f
 -- msrepl.set_<article>_upd: a run of calls for one article's UPDATE, as one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures; catalogs
--- holes:     function, article_id, table_text, call_type, key, key_stays, statement, computed, owner, agent,
---            comment
+-- holes:     function, article_id, table_text, call_type, key, same, key_stays, statement, computed, owner,
+--            agent, comment
 --
 -- As msrepl.set_<article>_<operation> for INSERT and DELETE. Of several calls that set the same columns of one
 -- row only the last is made: nobody sees what comes in between, except a trigger or a rule that fires for
--- agents; where there is one, a key that comes twice is a reason for -1. So is a call that changes the key:
--- others for the same key may be meant for another row. In the order of the key: the table's pages are met once.
+-- agents; where there is one, a call that is left out is a reason for -1. So is a call that changes the key:
+-- others for the same key may be meant for another row. Those left of one row, which set different columns,
+-- have their turns one after the other. In the order of the key: the table's pages are met once.
 create function "msrepl"."set_7_upd"(commands text[]) returns bigint
 language plpgsql
 as $msrepl$
 #variable_conflict use_variable
 declare
     rows "msrepl"."call_7_upd"[];
+    turn bigint := 0;
+    turns bigint;
     wanted bigint;
-    done bigint;
+    changed bigint;
+    done bigint := 0;
 begin
     if not msrepl.is_default_procedure(7, 'upd') then
         return -1;
     end if;
     begin
         rows := commands::"msrepl"."call_7_upd"[];
-        with last as materialized (
-            select distinct on (c.old_c1, c.old_c2) c.* from unnest(rows) with ordinality as c
-            order by c.old_c1, c.old_c2, c.ordinality desc
-        ), changed as (
-        update "sales"."line" as t set
+        loop
+            turn := turn + 1;
+            with last as (
+                select distinct on (c.old_c1, c.old_c2) c.* from unnest(rows) with ordinality as c
+                order by c.old_c1, c.old_c2, c.ordinality desc
+            ), due as materialized (
+                select c.*, row_number() over (partition by c.old_c1, c.old_c2 order by c.ordinality) as place from last as c
+            ), updated as (
+            update "sales"."line" as t set
             "code" = c.c3,
             "data" = c.c4,
             "msrepl_tran_version" = c.c5
-        from last as c
-        where t."order" = c.old_c1 and t."place" = c.old_c2 and (c.c1::text is not distinct from c.old_c1::text) and (c.c2::text is not distinct from c.old_c2::text)
-        returning 1)
-        select (select count(*) from last), (select count(*) from changed) into wanted, done;
-        if done <> wanted or done < cardinality(rows) and (
+        from due as c
+        where t."order" = c.old_c1 and t."place" = c.old_c2 and c.place = turn and (c.c1::text is not distinct from c.old_c1::text) and (c.c2::text is not distinct from c.old_c2::text)
+            returning 1)
+            select max(c.place), count(*) filter (where c.place = turn), (select count(*) from updated)
+            into turns, wanted, changed from due as c;
+            if changed <> wanted then
+                raise exception using errcode = 'no_data_found';
+            end if;
+            done := done + changed;
+            exit when turn >= turns;
+        end loop;
+        if done < cardinality(rows) and (
             msrepl.fires_for_agents('"sales"."line"') or exists (select from unnest(rows) as c where not ((c.c1::text is not distinct from c.old_c1::text) and (c.c2::text is not distinct from c.old_c2::text)))
         ) then
             raise exception using errcode = 'no_data_found';

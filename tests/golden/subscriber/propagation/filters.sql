@@ -233,39 +233,54 @@ comment on function "msrepl"."set_7_ins"(text[]) is 'Applies a run of commands f
 -- msrepl.set_<article>_upd: a run of calls for one article's UPDATE, as one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures; catalogs
--- holes:     function, article_id, table_text, call_type, key, key_stays, statement, computed, owner, agent,
---            comment
+-- holes:     function, article_id, table_text, call_type, key, same, key_stays, statement, computed, owner,
+--            agent, comment
 --
 -- As msrepl.set_<article>_<operation> for INSERT and DELETE. Of several calls that set the same columns of one
 -- row only the last is made: nobody sees what comes in between, except a trigger or a rule that fires for
--- agents; where there is one, a key that comes twice is a reason for -1. So is a call that changes the key:
--- others for the same key may be meant for another row. In the order of the key: the table's pages are met once.
+-- agents; where there is one, a call that is left out is a reason for -1. So is a call that changes the key:
+-- others for the same key may be meant for another row. Those left of one row, which set different columns,
+-- have their turns one after the other. In the order of the key: the table's pages are met once.
 create function "msrepl"."set_7_upd"(commands text[]) returns bigint
 language plpgsql
 as $msrepl$
 #variable_conflict use_variable
 declare
     rows "msrepl"."call_7_upd"[];
+    turn bigint := 0;
+    turns bigint;
     wanted bigint;
-    done bigint;
+    changed bigint;
+    done bigint := 0;
 begin
     if not msrepl.is_default_procedure(7, 'upd') then
         return -1;
     end if;
     begin
         rows := commands::"msrepl"."call_7_upd"[];
-        with last as materialized (
-            select distinct on (c.pkc1, c.bitmap) c.* from unnest(rows) with ordinality as c
-            order by c.pkc1, c.bitmap, c.ordinality desc
-        ), changed as (
-        update "public"."customer" as t set
+        loop
+            turn := turn + 1;
+            with last as (
+                select distinct on (c.pkc1, c.bitmap) c.* from unnest(rows) with ordinality as c
+                order by c.pkc1, c.bitmap, c.ordinality desc
+            ), due as materialized (
+                select c.*, row_number() over (partition by c.pkc1 order by c.ordinality) as place from last as c
+            ), updated as (
+            update "public"."customer" as t set
             "name" = case get_byte(c.bitmap, 0) & 2 when 2 then c.c2 else t."name" end,
             "msrepl_tran_version" = case get_byte(c.bitmap, 0) & 4 when 4 then c.c3 else t."msrepl_tran_version" end
-        from last as c
-        where t."id" = c.pkc1 and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)
-        returning 1)
-        select (select count(*) from last), (select count(*) from changed) into wanted, done;
-        if done <> wanted or done < cardinality(rows) and (
+        from due as c
+        where t."id" = c.pkc1 and c.place = turn and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)
+            returning 1)
+            select max(c.place), count(*) filter (where c.place = turn), (select count(*) from updated)
+            into turns, wanted, changed from due as c;
+            if changed <> wanted then
+                raise exception using errcode = 'no_data_found';
+            end if;
+            done := done + changed;
+            exit when turn >= turns;
+        end loop;
+        if done < cardinality(rows) and (
             msrepl.fires_for_agents('"public"."customer"') or exists (select from unnest(rows) as c where not ((get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)))
         ) then
             raise exception using errcode = 'no_data_found';

@@ -1,0 +1,193 @@
+"""Any client against a plain local commit, and against a coordinator's transaction: ``python -m benchmarks.any_client``.
+
+Two durable servers (fsync on), one for the Publisher and the distribution database, one for the Subscriber. Every
+round runs each contender for the same time on the same servers, in changing order; a figure is the median over the
+rounds of a ratio within a round. Each client keeps to its own rows. At the end nothing may be prepared, both ends
+must hold the same rows, and as many updates as were counted, or the run is void.
+
+``vs_local_1``: how much longer a one-row transaction takes than a plain local commit of the same row on the same
+server. ``vs_coordinated_n``: transactions per second against presumed abort, n clients. ``publisher_lag_p99``: from
+the Subscriber's commit to the Publisher's, by their commit timestamps, of the last change of each row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+from contextlib import AsyncExitStack
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from benchmarks.figures import Figure, median, report, spread
+from benchmarks.immediate import UPDATE, Contender, Update, measure, prepare
+from sim.topology import Topology
+from twopc.server import Server
+
+SETTINGS = {"track_commit_timestamp": "on"}
+LAG = """
+select t.id, extract(epoch from pg_xact_commit_timestamp(t.xmin))::float8 from account as t where t.balance > 0
+"""
+TARGETS = {1: 1.2, 16: 1.2}
+
+
+def by_clients(dsn: str, name: str, table: str, stack: AsyncExitStack) -> Contender:
+    """Ordinary connections, a statement a transaction."""
+    pool: list[AsyncConnection[Any]] = []
+    statement = UPDATE.replace("account", table).replace("$1", "%s")
+
+    def update_on(connection: AsyncConnection[Any]) -> Update:
+        async def update(key: int) -> None:
+            await connection.execute(statement, (key,))
+
+        return update
+
+    async def updates(clients: int) -> list[Update]:
+        while len(pool) < clients:
+            pool.append(
+                await stack.enter_async_context(await AsyncConnection.connect(dsn, autocommit=True))
+            )
+        return [update_on(connection) for connection in pool[:clients]]
+
+    return Contender(name, updates)
+
+
+def coordinated(topology: Topology) -> Contender:
+    """The other way in."""
+
+    async def updates(clients: int) -> list[Update]:
+        async def update(key: int) -> None:
+            await topology.run("sub1", UPDATE, (key,))
+
+        return [update] * clients
+
+    return Contender("coordinated", updates)
+
+
+async def check(topology: Topology, contenders: list[Contender]) -> None:
+    """The run is void unless both ends agree with each other and with what was counted."""
+    await topology.settle()
+    query = "select md5(string_agg(t::text, ' ' order by id)), sum(balance) from account as t"
+    there, here = await topology.execute("pub", query), await topology.execute("sub1", query)
+    done = sum(c.done for c in contenders if c.name != "local")
+    if there != here or there[0][1] != done:
+        raise SystemExit(f"VOID: account at pub {there}, at sub1 {here}, counted {done}")
+
+
+async def lags_ms(topology: Topology) -> list[float]:
+    """How much later each row's last change was committed at the Publisher."""
+    here = dict(await topology.execute("sub1", LAG))
+    there = dict(await topology.execute("pub", LAG))
+    return sorted((there[key] - at) * 1000 for key, at in here.items())
+
+
+async def contest(clients: int, rounds: int, seconds: float) -> tuple[list[Contender], list[float]]:
+    """All contenders at one number of clients, and the Publisher's lags."""
+    async with AsyncExitStack() as stack:
+        servers = {
+            name: stack.enter_context(Server.start(durable=True, settings=SETTINGS))
+            for name in ("pub", "sub1")
+        }
+        for name, server in servers.items():
+            server.create_database(name)
+        topology = await stack.enter_async_context(
+            Topology(
+                subscribers=("sub1",),
+                dsns={name: server.superuser_dsn(name) for name, server in servers.items()},
+                name="bench",
+            )
+        )
+        await prepare(topology)
+        await topology.allow_any_client("sub1")
+        app = topology.node("sub1").app_dsn
+        admin = topology.node("sub1").dsn
+        contenders = [
+            by_clients(admin, "local", "plain", stack),
+            by_clients(app, "any", "account", stack),
+            coordinated(topology),
+        ]
+        for contender in contenders:  # warm up
+            await measure(contender, clients, seconds / 2, seed=0)
+            contender.per_second.clear()
+            contender.latencies_ms.clear()
+        orders = itertools.cycle((contenders, contenders[::-1]))
+        for seed in range(1, rounds + 1):
+            for contender in next(orders):
+                await measure(contender, clients, seconds, seed)
+                # what a contender leaves to be finished is not the next one's
+                await topology.settle()
+        await measure(contenders[1], clients, seconds, seed=rounds + 1)
+        await topology.settle()
+        lags = await lags_ms(topology)
+        await check(topology, contenders)
+        return contenders, lags
+
+
+def figures(contenders: list[Contender], lags: list[float], clients: int) -> list[Figure]:
+    """Ratios within rounds, and the lag."""
+    local, any_client, other = contenders
+    rounds = range(len(local.per_second))
+    slower = [any_client.latencies_ms[n] / local.latencies_ms[n] for n in rounds]
+    faster = [any_client.per_second[n] / other.per_second[n] for n in rounds]
+    detail = {
+        "any tx/s": round(median(any_client.per_second)),
+        "coordinated tx/s": round(median(other.per_second)),
+        "local tx/s": round(median(local.per_second)),
+    }
+    made = [
+        Figure(
+            name=f"vs_coordinated_{clients}",
+            value=median(faster),
+            unit="x",
+            target=TARGETS[clients],
+            better="higher",
+            detail={"rounds": spread(faster), **detail},
+        )
+    ]
+    if clients == 1:
+        made.insert(
+            0,
+            Figure(
+                name="vs_local_1",
+                value=median(slower),
+                unit="x",
+                target=4.0,
+                better="lower",
+                detail={"rounds": spread(slower), **detail},
+            ),
+        )
+    else:
+        made.append(
+            Figure(
+                name="publisher_lag_p99",
+                value=lags[int(len(lags) * 0.99)],
+                unit="ms",
+                target=20.0,
+                better="lower",
+                detail={
+                    "clients": clients,
+                    "rows": len(lags),
+                    "p50 ms": round(lags[len(lags) // 2], 2),
+                    "max ms": round(lags[-1], 1),
+                },
+            )
+        )
+    return made
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=2.0, help="per contender and round")
+    arguments = parser.parse_args()
+    found: list[Figure] = []
+    for clients in (1, 16):
+        contenders, lags = asyncio.run(contest(clients, arguments.rounds, arguments.seconds))
+        found += figures(contenders, lags, clients)
+    report("any client, against a local commit and a coordinator's transactions", found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""A bank in virtual time: clients at Subscribers, each update at both ends in one global transaction.
+
+Everything is the model's own: coordinator, driver, machines, nodes, connections; the history is written. The link
+between the nodes is the least that there can be, so that what is measured is two-phase commit.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from sim.model.application import ModelConnection
+from sim.model.coordinator import CoordinatorProcess, Place
+from sim.model.kernel import Kernel
+from sim.model.ledger import Ledger
+from sim.model.network import Network
+from sim.model.node import ModelNode
+from sim.model.node.session import NodeSession
+from sim.model.wiring import Wiring
+from sim.model.words import Cause, Delay, Label, Steps, Timing
+from twopc.names import branch_gid
+from twopc.protocol import Participant
+from twopc.protocol.effects import Log
+from twopc.protocol.variants import VARIANTS, Settings
+
+PUBLISHER = "pub"
+#: What an account has at the beginning.
+BALANCE = 1000
+#: Accounts of each client's Subscriber, by client: few enough that some wait for each other.
+ACCOUNTS = 20
+TIMING = Timing(message=Delay(a=0.0002), flush=Delay(a=0.0005))
+TABLE = "create table account (id int primary key, balance int not null check (balance >= 0))"
+UPDATE = "update account set balance = balance + :amount where id = :id"
+PAY = "select pay(:id, :amount)"
+_PAY, _COMMIT = json.dumps(PAY), json.dumps("commit")
+
+
+class Counts:
+    """What a run has cost, from its own trace."""
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.decisions = 0
+        """Records that were forced in the decision log."""
+        self.writes = 0
+        """Forced writes everywhere."""
+        self.transactions = 0
+
+    @property
+    def messages_each(self) -> float:
+        """Of a transaction."""
+        return self.messages / self.transactions
+
+    @property
+    def writes_each(self) -> float:
+        """Of a transaction."""
+        return self.writes / self.transactions
+
+    def saw(self, _: str, what: Any) -> None:
+        """An effect or event of a driver."""
+        self.decisions += isinstance(what, Log) and what.forced
+
+
+class CountingKernel(Kernel):
+    """Counts messages."""
+
+    def __init__(self, seed: int, counts: Counts) -> None:
+        super().__init__(seed)
+        self._counts = counts
+
+    def delay(self, duration: Delay | float, label: Label) -> Any:
+        """As `Kernel.delay`."""
+        self._counts.messages += label.cause in (Cause.MESSAGE, Cause.REPLY)
+        return super().delay(duration, label)
+
+
+class Link:
+    """What Subscribers' sessions have open at the Publisher: one connection each, opened at first use."""
+
+    def __init__(self, bank: Bank) -> None:
+        self._bank = bank
+        self._of: dict[NodeSession, ModelConnection] = {}
+
+    def pay(self, tx: Any, id_: int, amount: int) -> Steps[int]:
+        """``select pay(id, amount)``: an update here and the same at the Publisher, in one global transaction."""
+        params = {"amount": amount, "id": id_}
+        yield from tx.run(UPDATE, params)
+        session: NodeSession = tx.top.session
+        bank, gid, here = self._bank, tx.settings["msrepl.gid"], session.node.name
+        there = self._of.get(session)
+        if there is None or there.lost:
+            there = self._of[session] = yield from ModelConnection.open(
+                bank.network, bank.nodes[PUBLISHER], here=here, actor=f"link:{here}:{session.pid}",
+                role="link", name="link",
+            )  # fmt: skip
+
+        def work() -> Steps[None]:
+            remote = there.session
+            if not remote.in_transaction:
+                yield from remote.execute("begin")
+                yield from self._mark(remote.tx, gid, PUBLISHER, here)
+            yield from remote.execute(UPDATE, params)
+
+        yield from self._mark(tx, gid, here, PUBLISHER)
+        yield from there.wire.ask(work, UPDATE, frozenset((PUBLISHER,)))
+        return 1
+
+    def _mark(self, tx: Any, gid: str, here: str, other: str) -> Steps[None]:
+        row = (
+            branch_gid(gid, here), tx.assign(), [other], None, 0, None, None, False,
+            datetime.fromtimestamp(tx.top.began, UTC),
+        )  # fmt: skip
+        yield from tx.insert("msrepl.branch_marker", row)
+
+    def prepare(self, tx: Any, gid: str, _: Any) -> Steps[int]:
+        """``call msrepl.prepare_publisher(gid, null)``: how many branches are prepared there."""
+        there = self._of[tx.top.session]
+        text = f"prepare transaction '{branch_gid(gid, PUBLISHER)}'"
+        yield from there.execute(text)
+        return 1
+
+
+class Bank:
+    """The system.
+
+    Args:
+        nodes: how many, the Publisher among them.
+        history: where its lines are written.
+        counted: count what it costs; that costs, too.
+        timing: how long things take.
+    """
+
+    def __init__(
+        self, *, clients: int, nodes: int, history: TextIO, seed: int = 0, counted: bool = False,
+        timing: Timing = TIMING,
+    ) -> None:  # fmt: skip
+        self.counts = Counts()
+        self.kernel = CountingKernel(seed, self.counts) if counted else Kernel(seed)
+        self.network = Network(self.kernel, timing)
+        self._history = history
+        settings = Settings(
+            variant=VARIANTS["presumed_abort"].on_postgres(), inquiry_s=float("inf")
+        )
+        self.subscribers = [f"sub{number}" for number in range(1, nodes)]
+        self.nodes = {
+            name: ModelNode(
+                name, self.kernel, timing=timing, clock=lambda: 1e9 + self.kernel.now,
+                lock_timeout_s=60.0, prepared_max=clients + 10, participant=Participant,
+                settings=settings,
+            )
+            for name in (PUBLISHER, *self.subscribers)
+        }  # fmt: skip
+        self._kept_s = 10 / clients
+        """For how long what is over is kept: whatever the number of clients, some thousand transactions."""
+        self._accounts = ACCOUNTS * -(-clients // len(self.subscribers))
+        link = Link(self)
+        last = self._accounts * len(self.subscribers)
+        for place, (name, node) in enumerate(self.nodes.items()):
+            node.define(TABLE)
+            first = 1 if name == PUBLISHER else (place - 1) * self._accounts + 1
+            end = last if name == PUBLISHER else place * self._accounts
+            node.define(
+                f"insert into account select g, {BALANCE} from generate_series({first}, {end}) as g"
+            )
+            node.add_function("pay", link.pay)
+            node.add_function("msrepl.prepare_publisher", link.prepare)
+        publisher = self.nodes[PUBLISHER]
+        ledger = Ledger(
+            self.kernel, lambda: publisher.started if publisher.up else None, timing.flush
+        )
+        self.ledger = ledger
+        place_ = Place(
+            self.network, self.nodes, ledger, publisher=PUBLISHER, log_at=PUBLISHER, wiring=Wiring()
+        )
+        self.process = CoordinatorProcess(
+            place_, "c", recovery_interval_s=self._kept_s, markers_kept_s=self._kept_s,
+            observe=self.counts.saw if counted else None,
+        )  # fmt: skip
+        self.kernel.spawn(self._trim(), "trim")
+        self.process.spawn(self.process.keep_recovering(), "recovery")
+        self._clients = clients
+        self.paid = 0
+        """What clients have paid in, less what they have taken out, by what they were told."""
+        self._left = 0
+        self._lines = 0
+
+    def run(self, transactions: int) -> None:
+        """So many more transactions, by whichever clients come to it; until the last has ended."""
+        self._left = transactions
+        counts, forced = self.counts, self._forced()
+        clients = [
+            self.process.spawn(self._client(number), f"client {number}")
+            for number in range(self._clients)
+        ]
+        self.kernel.run(self.kernel.env.all_of(clients))
+        counts.transactions += transactions
+        counts.writes += self._forced() - forced
+
+    def _forced(self) -> int:
+        return self.counts.decisions + sum(node.wal.forces for node in self.nodes.values())
+
+    def _trim(self) -> Steps[None]:
+        """Nobody reads these logs."""
+        label = Label(actor="bank", cause=Cause.POLL, what="trim")
+        while True:
+            yield self.kernel.delay(self._kept_s, label)
+            for node in self.nodes.values():
+                node.trim(node.wal.durable)
+
+    def _client(self, number: int) -> Steps[None]:
+        node = self.subscribers[number % len(self.subscribers)]
+        first = number % len(self.subscribers) * self._accounts + 1
+        chance = self.kernel.random(f"client:{number}")
+        amount = 10
+        while self._left:
+            self._left -= 1
+            one = self.process.transaction(node)
+            params = {"amount": amount, "id": first + chance.randrange(self._accounts)}
+            yield from one.begin()
+            self._line(number, node, one.gid, "invoke", _PAY, params)
+            yield from one.execute(PAY, params)
+            self._line(number, node, one.gid, "ok", _PAY, params)
+            self._line(number, node, one.gid, "invoke", _COMMIT, None)
+            yield from one.commit()
+            self._line(number, node, one.gid, "ok", _COMMIT, None)
+            self.paid += amount
+            amount = -amount
+
+    def _line(self, client: int, node: str, gid: str, kind: str, sql: str, params: Any) -> None:
+        """A record of `sim.report.history`, in the order of its fields."""
+        said = (
+            f', "params": {{"amount": {params["amount"]}, "id": {params["id"]}}}' if params else ""
+        )
+        self._history.write(
+            f'{{"seq": {self._lines}, "t_us": {self.kernel.now * 1e6:.0f}, "kind": "{kind}", '
+            f'"order": "", "session": "client{client}", "node": "{node}", "gid": "{gid}", "sql": {sql}{said}}}\n'
+        )
+        self._lines += 1
+
+    def check(self) -> None:
+        """Money is where it was paid, both ends are equal, and nothing is left. RuntimeError: the run is void"""
+        columns = ["id", "balance"]
+        there = self.nodes[PUBLISHER].rows("account", columns)
+        here = [
+            row for name in self.subscribers for row in self.nodes[name].rows("account", columns)
+        ]
+        by_id = {row["id"]: row for row in here}
+        if len(by_id) != len(there) or any(by_id[row["id"]] != row for row in there):
+            raise RuntimeError("void: the nodes differ")
+        total = sum(int(row["balance"] or 0) for row in there)
+        if total != BALANCE * len(there) + self.paid:
+            raise RuntimeError(f"void: {total} is there, not what was paid")
+        if any(node.prepared() for node in self.nodes.values()):
+            raise RuntimeError("void: branches are left prepared")

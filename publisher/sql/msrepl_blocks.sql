@@ -1,0 +1,40 @@
+-- msrepl.msrepl_blocks: transactions and their commands, many of them in one row.
+-- called by: the log reader, which copies them in; agents; publisher.distribution (browse, clean_up, status)
+-- tables:    itself
+-- holes:     none
+--
+-- A row for each would cost more than everything else between the log and the Subscribers; so arrays stand for
+-- rows, and msrepl_transactions and msrepl_commands show them as such. A block has whole transactions, or a
+-- part of one that is too large for one block; that transaction stands in its last part.
+--
+-- first_seqno, last_seqno  commit LSNs of its first and last transaction
+-- part                     counts the parts of one transaction, from 0
+-- transactions, commands   how many there are in its arrays
+-- last_command             number of its last command in the last transaction
+-- seqnos … lengths         of transactions, see msrepl_transactions; originator 0 is NULL there
+-- command_seqnos … texts   of commands, see msrepl_commands; a code is the article's number * 100 + type
+create table if not exists msrepl.msrepl_blocks (
+    publisher_database_id integer not null,
+    first_seqno pg_lsn not null,
+    last_seqno pg_lsn not null,
+    part integer not null,
+    transactions integer not null,
+    commands integer not null,
+    last_command integer not null,
+    -- compressing them would cost more than writing them
+    seqnos pg_lsn[] storage external not null,
+    xids xid8[] storage external not null,
+    entry_times timestamptz[] storage external not null,
+    originators integer[] storage external not null,
+    marks integer[] storage external not null,
+    counts integer[] storage external not null,
+    lengths bigint[] storage external not null,
+    command_seqnos pg_lsn[] storage external not null,
+    command_ids integer[] storage external not null,
+    codes integer[] storage external not null,
+    command_originators integer[] storage external not null,
+    hashkeys integer[] storage external not null,
+    texts text[] storage external not null,
+    primary key (publisher_database_id, last_seqno, part)
+);
+comment on table msrepl.msrepl_blocks is 'Transactions to distribute and their commands, in blocks';

@@ -1,0 +1,47 @@
+"""Invariants of a played order, judged from its history alone.
+
+Each check takes the records of one order and what the scenario says of it, and returns what is broken,
+in words that name the transaction, table and nodes. None knows the scenario, a database, or what was
+expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sim.checkers.atomic import atomic, prepared_left
+from sim.checkers.deliveries import each_change_applied_once, echoed
+from sim.checkers.lost import no_lost_update
+from sim.checkers.records import LAST_SYNC, Check
+from sim.checkers.rows import converged, no_rows, sums, versions_move_forward
+
+__all__ = [
+    "CHECKS",
+    "DEFAULTS",
+    "LAST_SYNC",
+    "Check",
+    "atomic",
+    "converged",
+    "each_change_applied_once",
+    "echoed",
+    "no_lost_update",
+    "no_rows",
+    "prepared_left",
+    "sums",
+    "versions_move_forward",
+]
+
+#: By the names under which scenarios speak of them.
+CHECKS: Mapping[str, Check] = {
+    "atomic": atomic,
+    "prepared_left": prepared_left,
+    "versions_move_forward": versions_move_forward,
+    "converged": converged,
+    "echoed": echoed,
+    "no_lost_update": no_lost_update,
+    "each_change_applied_once": each_change_applied_once,
+    "sum": sums,
+    "sql": no_rows,
+}
+#: Those that hold for every order that does not say otherwise.
+DEFAULTS = ("atomic", "prepared_left", "versions_move_forward", "converged", "echoed")

@@ -1,0 +1,101 @@
+"""Did each global transaction take effect everywhere or nowhere, and is nothing left undecided?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sim.checkers.records import NONE, Settings, of_kind
+from sim.report.history import Record
+from twopc.names import BranchId, further_branch, node_of
+
+_WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "COPY"})
+
+
+def atomic(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+    """Every global transaction took effect at all its participants or at none, as its client heard.
+
+    A branch's marker row is written by the branch itself, so it is there exactly where the branch
+    committed. A fence is not a branch, and a part that has only read has none.
+    """
+    committed: dict[str, dict[str, Mapping[str, Any]]] = {}  # global id → branch → its marker
+    for record in of_kind(records, "markers"):
+        for marker in (record.data or {}).get("markers", ()):
+            branch = BranchId.parse(str(marker["gid"]))
+            if branch is None or marker.get("fence"):
+                continue
+            sites = committed.setdefault(str(branch.global_id), {})
+            sites[branch.branch] = marker
+    nodes = {record.node for record in of_kind(records, "markers")}
+    wrote = _wrote(records)
+    broken = []
+    for gid, sites in committed.items():
+        missing = {
+            each for each in _missing(sites, wrote.get(gid, set())) if node_of(each) in nodes
+        }
+        if missing:
+            broken.append(f"{gid} took effect at {_words(sites)} and not at {_words(missing)}")
+    told = {record.gid for record in records if (record.data or {}).get("committed")}
+    refused_for_nothing, nowhere = committed.keys() - told, wrote.keys() - committed.keys()
+    for record in records:
+        who = f"{record.session} ({record.step})"
+        if record.kind in ("rejected", "rolled_back") and record.gid in refused_for_nothing:
+            at = _words(committed[record.gid])
+            broken.append(f"{record.gid} was refused to {who} and yet took effect at {at}")
+        if (record.data or {}).get("committed") and record.gid in nowhere:
+            broken.append(f"{record.gid} was committed for {who} and took effect nowhere")
+    return broken
+
+
+def _missing(sites: Mapping[str, Mapping[str, Any]], wrote: set[str]) -> set[str]:
+    """The branches that must be there because others are, or because rows were changed at those nodes.
+
+    A marker names all branches, those that had nothing to do too; the first is the Publisher's branch of
+    the Subscriber that the marker belongs to.
+    """
+    wanted: set[str] = set()
+    for branch, marker in sites.items():
+        names: Sequence[str] = marker.get("participants") or (branch,)
+        wanted |= wrote & set(names)
+        if branch == names[0]:
+            wanted.add(_sender(branch, names))
+        elif marker.get("sent", True):
+            wanted.add(names[0])
+    return wanted - set(sites)
+
+
+def _sender(branch: str, names: Sequence[str]) -> str:
+    """The Subscriber whose changes are in a Publisher's branch; the branch itself if none can be told."""
+    _, slash, of = branch.partition("/")
+    alone = (
+        name
+        for name in names
+        if name != branch and "/" not in name and further_branch(branch, name) not in names
+    )
+    return of if slash else next(alone, branch)
+
+
+def _wrote(records: Sequence[Record]) -> dict[str, set[str]]:
+    """Where rows were changed, by global transaction; none in which anything was taken back."""
+    wrote: dict[str, set[str]] = {}
+    done = [record for record in of_kind(records, "ok") if record.gid]
+    for each in done:
+        if each.rowcount and each.tag.split(" ")[0] in _WRITES:
+            wrote.setdefault(each.gid, set()).add(each.node)
+    for each in done:
+        if each.tag == "ROLLBACK":
+            wrote.pop(each.gid, None)
+    return wrote
+
+
+def prepared_left(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+    """The branches that are still prepared when everything has settled."""
+    return [
+        f"{gid} is still prepared at {record.node}"
+        for record in of_kind(records, "prepared")
+        for gid in (record.data or {}).get("gids", ())
+    ]
+
+
+def _words(nodes: Sequence[str] | set[str] | Mapping[str, Any]) -> str:
+    return " and ".join(sorted(nodes))

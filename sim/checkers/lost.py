@@ -1,0 +1,76 @@
+"""Was a change built upon a row that had changed at the Publisher in the meantime?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sim.checkers.records import NONE, Numbers, Settings, versions
+from sim.report.history import Record
+
+_Rows = dict[tuple[str, str], str]  # table and key → version
+
+
+def no_lost_update(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+    """A Subscriber changes a row at the Publisher only where both had it in the same version.
+
+    Told from row versions alone: those before its commit and those after it, at both ends. A row that a
+    trigger changes at the Publisher only is no change of the Subscriber's.
+    """
+    held: dict[str, _Rows] = {}
+    broken: list[str] = []
+    publisher = next((record.node for record in records if record.kind == "state"), "")
+    numbers = Numbers(records)
+    for commit, looks in _commits(records):
+        if commit is not None and commit.node != publisher:
+            broken += _lost(commit, held, looks, publisher, numbers)
+        for look in looks:
+            _note(held, look)
+    return broken
+
+
+def _commits(records: Sequence[Record]) -> Iterator[tuple[Record | None, list[Record]]]:
+    """The looks at tables, those right after a commit together with it."""
+    commit: Record | None = None
+    looks: list[Record] = []
+    for record in records:
+        if record.kind == "state":
+            if not (record.data or {}).get("part"):
+                looks.append(record)
+            continue
+        if looks:
+            yield commit, looks
+            looks = []
+        commit = record if (record.data or {}).get("committed") else None
+    if looks:
+        yield commit, looks
+
+
+def _note(held: dict[str, _Rows], look: Record) -> None:
+    table = str((look.data or {})["table"])
+    kept = {place: v for place, v in held.get(look.node, {}).items() if place[0] != table}
+    held[look.node] = {**kept, **{(table, key): v for key, v in versions(look).items()}}
+
+
+def _lost(
+    commit: Record,
+    held: dict[str, _Rows],
+    looks: Sequence[Record],
+    publisher: str,
+    numbers: Numbers,
+) -> Iterator[str]:
+    after = {node: dict(rows) for node, rows in held.items()}
+    for look in looks:
+        _note(after, look)
+    mine, theirs = held.get(commit.node, {}), held.get(publisher, {})
+    now_mine, now_theirs = after.get(commit.node, {}), after.get(publisher, {})
+    for place in dict.fromkeys((*theirs, *now_theirs)):
+        both = mine.get(place) != now_mine.get(place) and theirs.get(place) != now_theirs.get(place)
+        if both and mine.get(place) != theirs.get(place):
+            table, key = place
+            mine_was, theirs_was = (
+                numbers.label(table, key, rows.get(place)) for rows in (mine, theirs)
+            )
+            yield (
+                f"{commit.session} ({commit.step}) changed {table} {key} from {mine_was} at "
+                f"{commit.node}, while {publisher} had {theirs_was}: that change is lost"
+            )

@@ -1,0 +1,70 @@
+"""What checkers share: finding records, and reading rows with their keys and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from sim.report.history import Record
+from twopc.names import VERSION_COLUMN
+
+#: What a scenario says of an invariant, by the names of its keys.
+Settings = Mapping[str, Any]
+Check = Callable[[Sequence[Record], Settings], list[str]]
+#: How the agents' work after the last step is called in a history.
+LAST_SYNC = "last sync"
+NONE: Settings = MappingProxyType({})
+
+
+def of_kind(records: Sequence[Record], kind: str) -> Iterator[Record]:
+    """The records of a kind."""
+    return (record for record in records if record.kind == kind)
+
+
+def states(records: Sequence[Record]) -> Iterator[tuple[str, str, str, Record]]:
+    """Every look at a table: its moment, table and node, and the record. Rows of a part are none."""
+    for record in of_kind(records, "state"):
+        data = record.data or {}
+        if not data.get("part"):
+            yield str(data["moment"]), str(data["table"]), record.node, record
+
+
+def by_key(record: Record) -> dict[str, Mapping[str, Any]]:
+    """The rows that a look at a table found, by their keys in words."""
+    key = (record.data or {})["key"]
+    return {", ".join(f"{name}={row.get(name)}" for name in key): row for row in record.rows or ()}
+
+
+def versions(record: Record) -> dict[str, str]:
+    """Each row's version, by its key in words."""
+    return {key: str(row.get(VERSION_COLUMN)) for key, row in by_key(record).items()}
+
+
+def content(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything of a row but its version."""
+    return {name: value for name, value in row.items() if name != VERSION_COLUMN}
+
+
+class Numbers:
+    """The versions of rows by number, as they were seen at the Publisher: ``v1`` is the first."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._known: dict[tuple[str, str], list[str | None]] = {}
+        publisher = next((node for _, _, node, _ in states(records)), "")
+        for _, table, node, record in states(records):
+            if node != publisher:
+                continue
+            now = versions(record)
+            gone = [key for name, key in self._known if name == table and key not in now]
+            for key in (*now, *gone):
+                past = self._known.setdefault((table, key), [])
+                if not past or past[-1] != now.get(key):
+                    past.append(now.get(key))
+
+    def label(self, table: str, key: str, version: str | None) -> str:
+        """``v2``, ``no row``, or that the Publisher never had it."""
+        if version is None:
+            return "no row"
+        past = self._known.get((table, key), [])
+        return f"v{past.index(version) + 1}" if version in past else "a version of its own"

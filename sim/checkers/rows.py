@@ -1,0 +1,172 @@
+"""Are rows what they should be: their versions, their sameness at all nodes, sums and queries?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from sim.checkers.records import (
+    LAST_SYNC,
+    NONE,
+    Numbers,
+    Settings,
+    by_key,
+    content,
+    of_kind,
+    states,
+)
+from sim.report.history import Record
+from sim.report.words import row_text
+from twopc.names import VERSION_COLUMN
+
+_Content = dict[str, Any]
+#: Where a sum or a query is about each node by itself.
+_EVERYWHERE = "everywhere"
+
+
+def versions_move_forward(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+    """A row's version changes whenever its contents do, and one that was left never comes back.
+
+    And one version names one content: a row that has the same version at two nodes is the same.
+    """
+    broken = []
+    past: dict[tuple[str, str, str], list[tuple[str, _Content]]] = {}
+    contents: dict[tuple[str, str, str], tuple[str, _Content]] = {}
+    numbers = Numbers(records)
+    for _, table, node, record in states(records):
+        for key, row in by_key(record).items():
+            version, held = str(row.get(VERSION_COLUMN)), content(row)
+            history = past.setdefault((node, table, key), [])
+            at, number = f"{table} {key} at {node}", numbers.label(table, key, version)
+            if not history or history[-1] != (version, held):
+                if history and history[-1][0] == version:
+                    broken.append(f"{at} changed and kept its version, {number}")
+                elif any(version == earlier for earlier, _ in history):
+                    broken.append(f"{at} came back to its earlier version, {number}")
+                history.append((version, held))
+            there, known = contents.setdefault((table, key, version), (node, held))
+            common = known.keys() & held.keys()  # not every column need be published
+            if there != node and any(known[name] != held[name] for name in common):
+                broken.append(
+                    f"{table} {key} has the same version, {number}, at {there} and {node}, with "
+                    f"different contents"
+                )
+    return list(dict.fromkeys(broken))
+
+
+def converged(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+    """Once everything is delivered, each Subscriber holds the Publisher's rows, those that belong to it.
+
+    Row versions too: a Subscriber with another one would be refused at its next change.
+    """
+    final = {
+        (table, node): each for moment, table, node, each in states(records) if moment == "final"
+    }
+    parts = {
+        (str((record.data or {})["table"]), str((record.data or {})["part"])): record
+        for record in of_kind(records, "state")
+        if (record.data or {}).get("part")
+    }
+    broken = [
+        f"{record.node} did not get everything: {record.message}"
+        for record in records
+        if record.step == LAST_SYNC and record.kind in ("error", "timed_out", "stuck")
+    ]
+    publisher = next((node for _, node in final), "")
+    for (table, node), record in final.items():
+        if node != publisher:
+            wanted = parts.get((table, node)) or final[table, publisher]
+            broken += _differences(table, wanted, record)
+    return broken
+
+
+def _differences(table: str, wanted: Record, got: Record) -> Iterator[str]:
+    """What a table at a Subscriber lacks, has too much or has otherwise, by key."""
+    there, here = by_key(wanted), by_key(got)
+    known, digests = ((each.data or {}).get("digests", {}) for each in (wanted, got))
+    for column in digests:  # only the first rows were kept
+        if column in known and known[column] != digests[column]:
+            shown = column.replace(VERSION_COLUMN, "row version")
+            yield f"{table} at {got.node} differs from {wanted.node} in {shown}, in all its rows taken together"
+    if wanted.rowcount != got.rowcount and len(there) == len(here):  # only the first rows were kept
+        yield f"{table} at {got.node} has {got.rowcount} rows, not {wanted.rowcount}"
+    for name in dict.fromkeys((*there, *here)):
+        row, held = there.get(name), here.get(name)
+        where = f"{table} {name} at {got.node}"
+        if held is None:
+            yield f"{where} is missing"
+        elif row is None:
+            yield f"{where} is not at {wanted.node}"
+        else:
+            differ = [column for column in held if held[column] != row.get(column)]
+            if differ:
+                shown = ", ".join(differ).replace(VERSION_COLUMN, "row version")
+                yield f"{where} differs from {wanted.node} in {shown}"
+
+
+def sums(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+    """A column adds up to what it must, in the end. A row without a value adds nothing.
+
+    Settings: `table`, `column`, `equals`; `node`: where; `everywhere`: each node by itself; None: the
+    Publisher, which is looked at first.
+    """
+    table, column, wanted = settings["table"], settings["column"], settings["equals"]
+    final = {
+        node: record
+        for moment, name, node, record in states(records)
+        if moment == "final" and name == table
+    }
+    broken = []
+    for node in _nodes(settings.get("node"), records, final):
+        record = final[node]
+        if record.rowcount != len(record.rows or ()):
+            kept = (record.data or {}).get("sums")
+            if kept is None or column not in kept:
+                broken.append(f"{table} at {node} has {record.rowcount} rows, too many to add up")
+            elif Decimal(kept[column]) != Decimal(str(wanted)):
+                broken.append(f"{table}.{column} at {node} adds up to {kept[column]}, not {wanted}")
+            continue
+        try:
+            found = sum(
+                (
+                    Decimal(str(row[column]))
+                    for row in record.rows or ()
+                    if row.get(column) is not None
+                ),
+                start=Decimal(0),
+            )
+        except InvalidOperation:
+            broken.append(f"{table}.{column} at {node} holds what is no number")
+            continue
+        if found != Decimal(str(wanted)):
+            broken.append(f"{table}.{column} at {node} adds up to {found:f}, not {wanted}")
+    return broken
+
+
+def _nodes(meant: str | None, records: Sequence[Record], known: Collection[str]) -> list[str]:
+    """Of the nodes of which something is known those that are meant; None: the Publisher."""
+    if meant is None:
+        meant = next((node for _, _, node, _ in states(records)), "")
+    return [node for node in known if meant in (node, _EVERYWHERE)]
+
+
+def no_rows(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
+    """A query of the scenario's returns nothing, in the end.
+
+    Settings: `text`; `at`: where, as `node` of `sums`. The query has been asked by whoever played.
+    """
+    asked = [record for record in of_kind(records, "query") if record.sql == settings["text"]]
+    answers = {record.node: record for record in asked}
+    broken = []
+    for node in _nodes(settings.get("at"), records, answers):
+        record = answers[node]
+        if record.sqlstate or record.message:
+            broken.append(f"at {node} it fails: {record.sqlstate} {record.message}".rstrip())
+        elif record.rows:
+            more = f" and {len(record.rows) - 1} more" if len(record.rows) > 1 else ""
+            broken.append(f"at {node} it returns {row_text(record.rows[0])}{more}")
+    was_over = any(moment == "final" for moment, *_ in states(records))
+    if was_over and not answers:
+        broken.append(f"nobody asked: {settings['text']}")
+    return broken

@@ -1,0 +1,78 @@
+"""``--accept``: expectations take what has happened, in the file itself, with the changes shown."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sim.scenario.check import Loaded
+    from sim.scenario.judging import Failure
+
+#: How `CI` is written by somebody who means that it is none.
+_NOT_CI = ("", "0", "false", "no")
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def refuse_to_accept(paths: Sequence[Path], environment: Mapping[str, str]) -> None:
+    """Accepting is for people at their desk, and for files that can be written.
+
+    Raises:
+        typer.BadParameter: nobody is there to look at the changes, or there is no file.
+    """
+    if environment.get("CI", "").lower() not in _NOT_CI:
+        raise typer.BadParameter(
+            "not where CI is set: what is expected is changed by somebody who looks at it",
+            param_hint="--accept",
+        )
+    for path in paths:
+        if str(path) == "-" or path.suffix == ".spec":
+            raise typer.BadParameter(
+                f"{path}: there is no scenario file to be changed", param_hint="--accept"
+            )
+
+
+def accept(loaded: Loaded, failures: Sequence[Failure], out: Console) -> bool:
+    """Change the file so that what has happened is expected; says what it did, and whether it could."""
+    from sim.scenario.accept import accepted
+    from sim.scenario.check import parse
+    from twopc.errors import ConfigurationError, ScenarioError
+
+    document = loaded.document
+    path = Path(document.path)
+    try:
+        text = accepted(document, failures)
+    except ScenarioError as error:
+        print(f"{error}\n{path}: left as it is", file=sys.stderr)
+        return False
+    try:
+        parse(text, document.path)
+    except ScenarioError as error:
+        print(f"not accepted: {path} would not be right any more\n{error}", file=sys.stderr)
+        return False
+    try:
+        if path.read_bytes().decode("utf-8-sig") != document.text:
+            print(f"not accepted: {path} has been changed since it was read", file=sys.stderr)
+            return False
+        path.write_bytes(text.encode())
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written ({error.strerror})") from error
+    _show(document.text, text, document.path, out)
+    return True
+
+
+def _show(before: str, after: str, name: str, out: Console) -> None:
+    from rich.text import Text
+
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), name, f"{name} (accepted)", lineterm="", n=1
+    )
+    for line in lines:
+        out.print(Text(line, style=_STYLES.get(line[:1], "")), soft_wrap=True)

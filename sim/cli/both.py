@@ -1,0 +1,99 @@
+"""``--on both``: the same files on real servers and on the model, and where they did not come to the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from sim.cli.exits import SAFETY, worst
+from sim.cli.playing import Options, play
+from sim.report import terminal
+from sim.report.groups import groups
+from sim.report.history import Record, by_order
+from sim.report.timeline import draw, timeline
+from sim.scenario.agree import Difference, compare
+from sim.scenario.theatres import played
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sim.scenario.check import Loaded
+
+#: Where it is played, in this order, and how each is called.
+STAGES = {"postgres": "PostgreSQL", "model": "the model"}
+
+
+def play_both(loaded: Sequence[Loaded], options: Options) -> int:
+    """Play the files on both and compare; returns the exit code, which is 1 if they differ."""
+    for given, name in ((options.accept, "--accept"), (options.keep, "--keep")):
+        if given:
+            raise typer.BadParameter("it is said of one stage, not of both", param_hint=name)
+    out = terminal.console(sys.stderr if options.as_json or options.progress == "json" else None)
+    codes: list[int] = []
+    found: list[dict[str, Sequence[Record]]] = []
+    for on, name in STAGES.items():
+        out.print(f"on {name}", style="bold")
+        first = on == next(iter(STAGES))
+        one = dataclasses.replace(
+            options, on=on, timeline=False,
+            junit=options.junit if first else None, html=options.html if first else None,
+        )  # fmt: skip
+        found.append({})
+        codes.append(played(on, play(loaded, one, records=found[-1])))
+    differences = 0
+    for each in loaded:
+        path = each.document.path
+        if each.scenario.workload is not None:
+            out.print(f"{path}: no two loads go the same way, and these are not compared")
+        elif all(path in records for records in found):
+            differences += _compare(path, found[0][path], found[1][path], out)
+    return worst([*codes, SAFETY] if differences else codes)
+
+
+def _compare(path: str, one: Sequence[Record], other: Sequence[Record], out: Console) -> int:
+    """Tell in which orders of a file the two differ; how many they are."""
+    one, other = comparable(one, other)
+    of_order: dict[str, list[Difference]] = {}
+    for difference in compare(one, other):
+        of_order.setdefault(difference.order, []).append(difference)
+    orders = len({*dict(by_order(one)), *dict(by_order(other))})
+    agreed = f"{path}: the model agrees in {orders - len(of_order)} of {orders} orders"
+    out.print(agreed, style="" if of_order else "green", highlight=False, soft_wrap=True)
+    for name, differences in of_order.items():
+        first = differences[0]
+        words = first.text(*STAGES.values())
+        out.print(f"✗ {name}: {words}", markup=False, style="bold red", soft_wrap=True)
+        for more in differences[1:]:
+            out.print(f"    {more.text(*STAGES.values())}", markup=False, soft_wrap=True)
+        for records, where in ((one, STAGES["postgres"]), (other, STAGES["model"])):
+            for group in groups(records):
+                for order in group.orders:
+                    if order.name == name:
+                        terminal.remark(out, f"on {where}:")
+                        draw(timeline(order.records), out)
+    return len(of_order)
+
+
+def comparable(
+    one: Sequence[Record], other: Sequence[Record]
+) -> tuple[Sequence[Record], Sequence[Record]]:
+    """Without the twins that one of the stages cannot play."""
+    left_out = {
+        str((record.data or {}).get("group"))
+        for record in (*one, *other)
+        if record.kind == "twin_skipped"
+    }
+    if not left_out:
+        return one, other
+    names = {
+        name
+        for records in (one, other)
+        for name, of in by_order(records)
+        if any((each.data or {}).get("group") in left_out for each in of if each.kind == "order")
+    }
+    kept = tuple([each for each in records if each.order not in names] for records in (one, other))
+    return kept[0], kept[1]

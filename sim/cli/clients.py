@@ -1,0 +1,55 @@
+"""``twopc any-client, resolver``: clients without a coordinator, and the process that finishes what they decide."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Annotated
+
+import typer
+
+from sim.cli.operate import CoordinatorName, Nodes, parse_nodes, with_topology
+
+any_client = typer.Typer(
+    help="Say at which Subscribers clients without a coordinator may change subscribed tables.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Subscribers = Annotated[
+    list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="None: all among the nodes.")
+]
+
+
+@any_client.command("on")
+def on(nodes: Nodes, subscribers: Subscribers = None, coordinator: CoordinatorName = None) -> None:
+    """Let any client in. A resolver must run: `twopc resolver`."""
+    names = tuple(subscribers or ())
+    with_topology(nodes, coordinator, lambda t: t.allow_any_client(*names, resolve=False))
+    print("any client may change subscribed tables; let `twopc resolver` run")
+
+
+@any_client.command("off")
+def off(nodes: Nodes, subscribers: Subscribers = None, coordinator: CoordinatorName = None) -> None:
+    """Let only coordinators' transactions in. What is decided is finished first."""
+    names = tuple(subscribers or ())
+    with_topology(nodes, coordinator, lambda t: t.forbid_any_client(*names))
+    print("only coordinators' transactions may change subscribed tables")
+
+
+def resolver(nodes: Nodes, coordinator: CoordinatorName = None) -> None:
+    """Finish at the Publisher what clients have decided, until Ctrl-C or SIGTERM.
+
+    Needs the Publisher, the distribution database and the Subscribers concerned, each with an administrator's
+    connection string. Several may run.
+    """
+    from sim.standing import resolve
+
+    def running(subscribers: list[str]) -> None:
+        print(
+            f"resolver of {', '.join(subscribers)}: runs until Ctrl-C or SIGTERM",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    finished = asyncio.run(resolve(parse_nodes(nodes), coordinator=coordinator, running=running))
+    print(f"{finished} branches finished at once")

@@ -1,0 +1,70 @@
+"""``twopc completion``: the script that lets a shell complete our commands, options and names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+_HOW = {
+    "bash": 'eval "$(twopc completion bash)"   in ~/.bashrc',
+    "zsh": 'eval "$(twopc completion zsh)"    in ~/.zshrc, after compinit',
+    "fish": "twopc completion fish > ~/.config/fish/completions/twopc.fish",
+}
+
+
+def completion(
+    ctx: typer.Context,
+    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="For which shell.")],
+) -> None:
+    """Print the completion script of a shell; its first lines say where it belongs."""
+    from typer.completion import shell_complete
+
+    print(f"# {_HOW[shell]}")
+    shell_complete(ctx.find_root().command, {}, "twopc", "_TWOPC_COMPLETE", f"source_{shell}")
+
+
+def run_names(incomplete: str) -> Iterator[str]:
+    """Scenarios that have been run from this folder."""
+    from sim.cli.options import settings
+    from sim.settings import SettingError
+
+    try:
+        root = Path(settings().out)
+    except SettingError:
+        return
+    for latest in sorted(root.glob("*/latest/history.jsonl")):
+        name = latest.parent.parent.name
+        if name.startswith(incomplete):
+            yield name
+
+
+def order_names(ctx: typer.Context, incomplete: str) -> Iterator[str]:
+    """The orders of the scenario files that stand on the line already."""
+    for given in _paths(ctx.params):
+        for name in _orders(given):
+            if name.startswith(incomplete):
+                yield name
+
+
+def _paths(params: dict[str, Any]) -> Iterator[Path]:
+    for value in (params.get("paths"), params.get("file")):
+        for each in value if isinstance(value, (list, tuple)) else [value]:
+            if each is not None:
+                yield Path(each)
+
+
+def _orders(path: Path) -> Iterator[str]:
+    """Read without checking, so that a file in the making is no hindrance."""
+    from sim.scenario import text
+    from twopc.errors import ScenarioError
+
+    try:
+        root = text.read(path).root
+    except ScenarioError:
+        return
+    for order in (root.get("orders") or ()) if root else ():
+        if isinstance(order, dict) and isinstance(order.get("name"), str):
+            yield order["name"]

@@ -1,0 +1,121 @@
+"""``twopc run --crash-matrix``: faults at every point that a scenario comes by, each played and judged."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from sim.cli.exits import NOTHING, PASS, SAFETY, worst
+from sim.crash.matrix import (
+    Derive,
+    MatrixCell,
+    MatrixResult,
+    Setup,
+    cases,
+    needs_a_server_each,
+    serve,
+)
+from sim.crash.page import Square, figures, write_csv, write_page
+from sim.crash.pool import Pool
+from sim.scenario.theatres import BOTH, TheatreOptions
+
+if TYPE_CHECKING:
+    from sim.scenario.check import Loaded
+    from sim.scenario.words import Selection
+
+_SAY_EVERY = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What somebody has said."""
+
+    on: str
+    options: TheatreOptions
+    selection: Selection
+    workers: int
+    cell: str = ""
+    """Only cells whose name contains this."""
+    csv: Path | None = None
+    html: Path | None = None
+
+
+def workers(said: str | None, chosen: int) -> int:
+    """So many processes as were asked for, else one for each core."""
+    return chosen if said or chosen > 1 else os.cpu_count() or 1
+
+
+def play_matrix(loaded: Sequence[Loaded], wanted: Wanted) -> int:
+    """Play the matrix of each file; returns the exit code, which is 1 if a cell is broken."""
+    if wanted.on == BOTH:
+        raise typer.BadParameter("a matrix is played on one stage", param_hint="--on")
+    if wanted.csv is not None and len(loaded) > 1:
+        raise typer.BadParameter("it is the table of one scenario", param_hint="--csv")
+    return worst([_play(each, wanted) for each in loaded])
+
+
+def _play(loaded: Loaded, wanted: Wanted) -> int:
+    path = loaded.document.path
+    began = time.monotonic()
+    setup = Setup(path=path, on=wanted.on, options=wanted.options, selection=wanted.selection)
+    squares: list[Square] = []
+    with Pool(serve, setup, wanted.workers) as pool:
+        cells = _derived(loaded, wanted, pool)
+        places = {str(cell): place for place, cell in enumerate(cells)}
+        try:
+            for _, result in pool.results(cells):
+                squares.append(_told(path, result, wanted.on))
+                if len(squares) % _SAY_EVERY == 0:
+                    took = time.monotonic() - began
+                    print(f"{len(squares)} of {len(cells)} cells, {took:.0f} s", file=sys.stderr)
+        except KeyboardInterrupt:
+            print("interrupted: what was played is reported", file=sys.stderr)
+    seconds = time.monotonic() - began
+    squares.sort(key=lambda square: places[square.name])
+    print(f"{path}: {figures(squares, seconds)}, {wanted.workers} at once")
+    if wanted.csv is not None:
+        write_csv(wanted.csv, squares)
+    if wanted.html is not None:
+        title = f"{loaded.scenario.name}: the crash matrix"
+        write_page(wanted.html, title=title, squares=squares, seconds=seconds)
+    if not squares:
+        return NOTHING
+    return SAFETY if any(square.state == "broken" for square in squares) else PASS
+
+
+def _derived(loaded: Loaded, wanted: Wanted, pool: Pool) -> list[MatrixCell]:
+    """Every cell, those that need servers of their own last: they share them then."""
+    orders = [case.name for case in cases(loaded, wanted.selection)]
+    found = {job.order: cells for job, cells in pool.results(Derive(name) for name in orders)}
+    every = [cell for name in orders for cell in found[name] if wanted.cell in str(cell)]
+    return sorted(every, key=lambda cell: needs_a_server_each(cell, loaded.scenario))
+
+
+def _told(path: str, result: MatrixResult, on: str) -> Square:
+    """Say at once what is broken, with the command that plays it again."""
+    cell = result.cell
+    where = "" if on == "postgres" else f" --on {on}"
+    command = f"twopc run {shlex.quote(path)} --crash-matrix{where} --cell {shlex.quote(str(cell))}"
+    state = "broken" if result.broken else "ok" if result.struck else "empty"
+    if result.broken:
+        print("\n".join([f"✗ {cell}", *(f"    {what}" for what in result.broken)]))
+        print(f"    again: {command}")
+    again = f" #{cell.nth}" if cell.nth > 1 else ""
+    return Square(
+        row=f"{cell.order}: {cell.do}",
+        column=cell.point + again,
+        name=str(cell),
+        state=state,
+        outcome=result.outcomes,
+        seconds=result.seconds,
+        broken=result.broken,
+        command=command,
+    )

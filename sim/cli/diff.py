@@ -1,0 +1,51 @@
+"""``twopc diff``: where one run went another way than another."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sim.cli.completion import run_names
+from sim.cli.exits import PASS, SAFETY
+
+_HELP = "A run's directory, its history.jsonl, or a scenario's name: then its latest run."
+
+
+def diff(
+    one: Annotated[str, typer.Argument(metavar="RUN1", help=_HELP, autocompletion=run_names)],
+    other: Annotated[
+        str, typer.Argument(metavar="RUN2", help="The same of another.", autocompletion=run_names)
+    ],
+    order: Annotated[str, typer.Option(help="Only the order of this name.")] = "",
+    side: Annotated[
+        bool,
+        typer.Option("--side-by-side/--first", help="Whole orders, or their first difference."),
+    ] = False,
+) -> None:
+    """Compare two runs: the first happening in which each order differs. Exit code 1 if any does.
+
+    Times, identifiers and row versions are not compared.
+    """
+    from sim.cli.report import chosen, find
+    from sim.report import terminal
+    from sim.report.diff import differences, side_by_side
+    from sim.report.history import by_order, read
+
+    left, right = (chosen(read(find(run)), order) for run in (one, other))
+    found = differences(left, right)
+    out = terminal.console()
+    mine, theirs = dict(by_order(left)), dict(by_order(right))
+    for difference in found:
+        name = difference.order
+        if name not in mine or name not in theirs:
+            out.print(f"{name}\n  only in {one if name in mine else other}", markup=False)
+        elif side:
+            text = side_by_side(mine[name], theirs[name], width=out.width)
+            out.print(f"{name}\n{text}", markup=False, end="", soft_wrap=True)
+        else:
+            out.print(difference.text(), markup=False, soft_wrap=True)
+    orders = len({**mine, **theirs})
+    same = orders - len(found)
+    out.print(f"{same} of {orders} orders went the same way", style="green" if not found else "")
+    raise typer.Exit(SAFETY if found else PASS)

@@ -1,0 +1,101 @@
+"""``twopc explain``: what happened in a run, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sim.cli.completion import run_names
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sim.report.history import Record
+
+
+def explain(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|FILE",
+            help="A run's directory, its history.jsonl, a scenario's name: then its latest run; "
+            "or a scenario file: then it is played first.",
+            autocompletion=run_names,
+        ),
+    ],
+    order: Annotated[str, typer.Option(help="Only the order of this name.")] = "",
+    out: Annotated[
+        Path | None, typer.Option("-o", metavar="FILE", help="Write there instead of printing.")
+    ] = None,
+) -> None:
+    """Tell the story of a run: who waited for whom, who was refused, and why."""
+    from sim.cli.report import chosen, find, write
+    from sim.report import terminal
+    from sim.report.history import read
+
+    history = _played(Path(run)) if _is_scenario(Path(run)) else find(run)
+    records = chosen(read(history), order)
+    if out is not None:
+        write(out, "\n".join(_lines(records)) + "\n")
+        return
+    _print(records, terminal.console())
+
+
+def _is_scenario(path: Path) -> bool:
+    return path.is_file() and path.suffix in (".yaml", ".yml", ".spec")
+
+
+def _played(path: Path) -> Path:
+    """The history of a run that is made for this; what it prints is left out."""
+    import io
+
+    from sim.cli.options import settings
+    from sim.cli.playing import Options, one, selection, theatre_of
+    from sim.report.terminal import console
+    from sim.scenario.check import load
+    from sim.scenario.theatres import BOTH, played
+
+    chosen = settings()
+    on = "postgres" if chosen.on == BOTH else chosen.on
+    options = Options(settings=chosen, selection=selection(chosen), on=on, timeline=False)
+    loaded = load(path)
+
+    async def go() -> Path:
+        async with theatre_of(options) as stages:
+            return (await one(loaded, stages, options, console(io.StringIO()))).directory
+
+    return played(on, go()) / "history.jsonl"
+
+
+def _lines(records: Sequence[Record]) -> list[str]:
+    """As text, a sentence a line; of generated orders one of each behaviour."""
+    from sim.report.groups import groups
+    from sim.report.story import story
+
+    lines: list[str] = []
+    for group in groups(records):
+        for order in group.drawn:
+            told = [f"  {sentence}" for sentence in story(order.records)]
+            lines += [*([""] if lines else []), order.name, *told]
+    return lines
+
+
+def _print(records: Sequence[Record], out: Console) -> None:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    data = records[0].data or {}
+    out.print(Text(str(data.get("scenario", "")), style="bold"))
+    if data.get("about"):
+        out.print(Padding(Text(str(data["about"]), style="dim"), (0, 0, 0, 2)))
+    for line in _lines(records):
+        if line.startswith("  "):
+            sentence = Table.grid(padding=(0, 1))
+            sentence.add_row("   ·", Text(line[2:]))
+            out.print(sentence)
+        else:
+            out.print(Text(f"  {line}" if line else "", style="bold"))

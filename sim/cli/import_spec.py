@@ -1,0 +1,89 @@
+"""``twopc import spec`` and ``twopc export spec``: PostgreSQL's isolationtester, both ways."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import_app = typer.Typer(help="Make a scenario of what other tools read.", no_args_is_help=True)
+export_app = typer.Typer(help="Make of a scenario what other tools read.", no_args_is_help=True)
+
+_Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Where to write it; the terminal otherwise."),
+]
+_Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there.")]
+
+
+@import_app.callback()
+def _importing() -> None:
+    """Make a scenario of what other tools read."""
+
+
+@export_app.callback()
+def _exporting() -> None:
+    """Make of a scenario what other tools read."""
+
+
+@import_app.command("spec")
+def import_spec(
+    path: Annotated[Path, typer.Argument(help="A spec of PostgreSQL's isolationtester.")],
+    out: _Out = None,
+    force: _Force = False,
+) -> None:
+    """Print a spec of PostgreSQL's isolationtester as a scenario file.
+
+    Its sessions become plain ones at the Publisher, its permutations orders. Nothing is expected of a step
+    then: `twopc run FILE --accept` fills in what happened.
+    """
+    from sim.scenario.check import from_document
+    from sim.scenario.spec import convert
+
+    document = from_document(convert.document(_read(path), str(path))).document
+    warnings = document.report(severity="warning")
+    if warnings:
+        print(warnings, file=sys.stderr)
+    _write(convert.as_file(document), out, force)
+
+
+@export_app.command("spec")
+def export_spec(
+    path: Annotated[Path, typer.Argument(help="A scenario file.")],
+    out: _Out = None,
+    force: _Force = False,
+) -> None:
+    """Print a scenario as a spec of PostgreSQL's isolationtester.
+
+    Its sessions must all be at the Publisher: isolationtester knows one database. What a scenario expects
+    has no place in a spec, whose expected output is a file of its own.
+    """
+    from sim.scenario.check import load
+    from sim.scenario.spec.export import spec
+
+    _write(spec(load(path)), out, force)
+
+
+def _read(path: Path) -> str:
+    from twopc.errors import ScenarioError
+
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ScenarioError(f"{path}: cannot read it: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path}: error: it is not UTF-8") from error
+
+
+def _write(text: str, out: Path | None, force: bool) -> None:
+    from twopc.errors import ScenarioError
+
+    if out is None:
+        print(text, end="")
+        return
+    if out.exists() and not force:
+        raise ScenarioError(f"{out} is there already; --force writes over it")
+    out.write_text(text, encoding="utf-8")
+    print(f"{out}: written", file=sys.stderr)

@@ -1,0 +1,296 @@
+"""Plays what a command line has chosen: each file in turn, on one theatre, with a directory for each run."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sim.cli.exits import NOTHING, PASS, USAGE, worst
+from sim.cli.show_run import Show, broken
+from sim.cli.ticking import ticking
+from sim.report import terminal
+from sim.report.groups import groups as groups_of
+from sim.report.groups import skipped_twins
+from sim.report.history import History, Record
+from sim.report.judged import word
+from sim.report.run_files import RunFiles
+from sim.scenario.cases import groups
+from sim.scenario.run import run
+from sim.scenario.theatres import THEATRES, TheatreOptions, theatre
+from sim.scenario.words import Selection
+from sim.settings import Settings
+from twopc.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sim.scenario.check import Loaded
+    from sim.scenario.stage import Theatre
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How somebody wants it played and told."""
+
+    settings: Settings
+    selection: Selection
+    on: str = "postgres"
+    dsns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    accept: bool = False
+    keep: bool = False
+    as_json: bool = False
+    progress: str = "auto"
+    timeline: bool = True
+    junit: Path | None = None
+    html: Path | None = None
+
+
+def selection(
+    settings: Settings,
+    *,
+    order: str = "",
+    k: str = "",
+    tags: Sequence[str] | None = None,
+    twins: bool = True,
+    until_fail: bool = False,
+) -> Selection:
+    """What shall be played, of what somebody has said."""
+    return Selection(
+        order=order,
+        courses=settings.orders,
+        expression=k,
+        tags=tuple(tags or ()),
+        twins=twins,
+        seed=settings.seed,
+        repeat=settings.repeat,
+        until_fail=until_fail,
+        jobs=settings.jobs,
+        step_timeout_ms=settings.timeout_ms,
+    )
+
+
+async def play(
+    loaded: Sequence[Loaded],
+    options: Options,
+    *,
+    records: dict[str, Sequence[Record]] | None = None,
+) -> int:
+    """Play the files and say what became of them; returns the exit code.
+
+    Args:
+        records: the history of each file that could be played is put here.
+    """
+    from sim.cli.documents import write_all
+
+    chosen = [each for each in loaded if groups(each, options.selection)]
+    if not chosen:
+        print(
+            "nothing selected: no order has that name or matches, or no scenario that tag",
+            file=sys.stderr,
+        )
+        return NOTHING
+    console = terminal.console(
+        sys.stderr if options.as_json or options.progress == "json" else None
+    )
+    codes: list[int] = []
+    runs: list[Sequence[Record]] = []
+    try:
+        async with theatre_of(options) as stages:
+            for each in chosen:
+                try:
+                    codes.append((await one(each, stages, options, console, runs)).code)
+                    if records is not None:
+                        records[each.document.path] = runs[-1]
+                except ScenarioError as error:  # this one cannot be played; the others can
+                    print(error, file=sys.stderr)
+                    codes.append(USAGE)
+            if stages.kept:
+                await _keep(stages.kept)
+    finally:  # however it ends
+        write_all(runs, junit=options.junit, html=options.html)
+    return worst(codes)
+
+
+def theatre_of(options: Options) -> Theatre:
+    """Where it is played.
+
+    Raises:
+        typer.BadParameter: there is no such stage.
+        ConfigurationError: there is none of that kind.
+    """
+    if options.on not in THEATRES:
+        raise typer.BadParameter(
+            f"there is no stage '{options.on}'; there is {', '.join(THEATRES)}", param_hint="--on"
+        )
+    return theatre(
+        options.on,
+        TheatreOptions(
+            pg=options.settings.pg,
+            servers=options.settings.servers,
+            dsns=options.dsns,
+            keep=options.keep,
+            seed=options.settings.seed,
+        ),
+    )
+
+
+async def _keep(kept: Sequence[tuple[str, str, str]]) -> None:
+    """Say where the databases are, and leave them alone until we are interrupted."""
+    for order, node, dsn in kept:
+        print(f'{order}: {node}: psql "{dsn}"', file=sys.stderr)
+    print("kept until Ctrl-C", file=sys.stderr)
+    enough = asyncio.Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(each, enough.set)
+    await enough.wait()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What became of one file."""
+
+    code: int
+    """The exit code."""
+    directory: Path
+    """Where everything about it is."""
+
+
+async def one(
+    loaded: Loaded,
+    stages: Theatre,
+    options: Options,
+    console: Console,
+    runs: list[Sequence[Record]] | None = None,
+) -> Done:
+    """Play one file, tell of it, and leave a directory.
+
+    Args:
+        runs: its history is added here as soon as it begins.
+    """
+    scenario = loaded.scenario
+    terminal.head(
+        console,
+        loaded.document.path,
+        scenario.about if options.timeline else "",
+        scenario.topology.nodes,
+        options.selection.seed if options.selection.seed is not None else scenario.seed,
+    )
+    began = time.perf_counter()
+    seed = _seed(loaded, options)
+    with RunFiles.create(scenario.name, Path(options.settings.out), seed=seed) as files:
+        environment = _environment(options, seed)
+        files.write_environment(environment)
+        history = History(files.history)
+        if runs is not None:
+            runs.append(history.records)
+        show = Show(
+            loaded, console, history, files,
+            timeline=options.timeline, as_json=options.progress == "json",
+        )  # fmt: skip
+        try:
+            async with ticking(
+                history, show, console,
+                scenario=scenario.name, panel=options.progress == "auto" and console.is_terminal,
+            ):  # fmt: skip
+                await run(
+                    loaded, stages, history,
+                    selection=options.selection, listener=show.case, groups=show.group,
+                )  # fmt: skip
+        except (Exception, asyncio.CancelledError) as error:
+            files.write_verdict(broken(loaded, error))
+            raise
+        finally:
+            _of_loads(history.records, files, environment)
+        told = files.finish(history.records, html=options.html is not None)
+    _total(told, history.records, console, time.perf_counter() - began)
+    if options.as_json:
+        print(json.dumps({**told, "directory": str(files.directory)}, ensure_ascii=False))
+    if options.progress == "json":
+        from sim.report import progress
+
+        print(
+            progress.as_json(
+                "run", verdict=told["verdict"], scenario=scenario.name, directory=files.directory
+            ),
+            flush=True,
+        )
+    code = int(told["exit_code"])
+    if options.accept and (show.failures or show.unsaid):
+        from sim.cli.accept import accept
+
+        done = accept(loaded, [*show.failures, *show.unsaid], console)
+        code = PASS if done else code or USAGE
+    return Done(code=code, directory=files.directory)
+
+
+def _seed(loaded: Loaded, options: Options) -> int:
+    """What somebody has said, or else the file."""
+    scenario = loaded.scenario
+    of_load = scenario.workload.seed if scenario.workload is not None else None
+    said = (options.selection.seed, of_load, scenario.seed)
+    return next((seed for seed in said if seed is not None), 0)
+
+
+def _of_loads(records: Sequence[Record], files: RunFiles, environment: Mapping[str, Any]) -> None:
+    """What only loads leave behind: every parameter of theirs, and pictures."""
+    drew = {each.order: each.data for each in records if each.kind == "drew"}
+    if drew:
+        from sim.workload.plots import write_plots  # most files are none
+
+        files.write_environment({**environment, "drew": drew})
+        write_plots(records, files.directory)
+
+
+def _total(
+    told: Mapping[str, Any], records: Sequence[Record], console: Console, elapsed_s: float
+) -> None:
+    for text in skipped_twins(records):
+        terminal.remark(console, f"– {text}")
+    words = [word(group.kind) for group in groups_of(records)]
+    terminal.total(
+        console,
+        passed=words.count("pass"),
+        failed=words.count("fail"),
+        unknown=words.count("unknown"),
+        elapsed_s=elapsed_s,
+        invariants=" ".join(told["invariants"]),
+    )
+
+
+def _environment(options: Options, seed: int) -> dict[str, Any]:
+    """What it takes to play it again: versions, settings, the seed. No address, for it may hold a password."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    def version_of(package: str) -> str:
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            return ""
+
+    settings = dataclasses.asdict(options.settings)
+    if "://" in options.settings.pg or "=" in options.settings.pg:
+        settings["pg"] = "URL"
+    return {
+        "versions": {
+            "twopc": version_of("twopc"),
+            "psycopg": version_of("psycopg"),
+            "python": platform.python_version(),
+        },
+        "platform": platform.platform(),
+        "on": options.on,
+        "seed": seed,
+        "settings": settings,
+        "selection": dataclasses.asdict(options.selection),
+        "nodes_given": sorted(options.dsns),
+    }

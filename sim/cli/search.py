@@ -1,0 +1,243 @@
+"""``twopc search``: every order of a small scenario and every moment at which something may go wrong, on the model."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sim.cli.exits import LIVENESS, PASS, SAFETY, UNKNOWN
+from sim.cli.options import File
+
+if TYPE_CHECKING:
+    from sim.model.explore.programs import Script
+    from sim.model.explore.words import Broken, Budget, Explored
+    from sim.model.wiring import Wiring
+    from sim.scenario.check import Loaded
+
+#: What goes wrong unless other kinds are asked for.
+_KINDS = ("coordinator", "publisher", "subscriber", "log")
+_SHOWN = 20
+
+
+def search(
+    file: File,
+    every: Annotated[
+        bool, typer.Option("--all", help="Follow every order; of equivalent ones, one.")
+    ] = False,
+    runs: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Draw so many orders and faults instead.")
+    ] = 0,
+    crashes: Annotated[
+        int, typer.Option(metavar="N", min=0, help="So many things go wrong in one run.")
+    ] = 0,
+    of: Annotated[
+        list[str] | None,
+        typer.Option("--of", metavar="KIND", help="What goes wrong: coordinator, log, …"),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="SESSION", help="With these sessions alone.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="S", help="Of the orders that are drawn.")] = 0,
+    seconds: Annotated[
+        float, typer.Option(metavar="S", min=0, help="Give up after so long; 0: never.")
+    ] = 0.0,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Search with a protection off, or a bug planted."),
+    ] = None,
+    replay: Annotated[
+        str, typer.Option(metavar="CHOICES", help="Play one run again that was found before.")
+    ] = "",
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the scenario goes that shows what was found.")
+    ] = Path(),
+) -> None:
+    """Search a scenario's sessions for an order, or a moment to crash, that breaks an invariant.
+
+    The search runs on the model and chooses orders of its own; those of the file are not played. It stops at
+    the first broken invariant, makes the run short, writes it as a scenario, and tells how to play it again.
+    """
+    from sim.model.explore.strikes import FAULTS
+    from sim.model.explore.words import Budget
+    from sim.scenario.check import load
+    from sim.scenario.searching import script_of
+
+    kinds = tuple(of or _KINDS)
+    for kind in kinds:
+        if kind not in FAULTS:
+            raise typer.BadParameter(f"there is {', '.join(FAULTS)}", param_hint="--of")
+    if sum((every, bool(runs), bool(replay))) != 1:
+        raise typer.BadParameter("one of --all, --runs and --replay", param_hint="search")
+    loaded = load(file)
+    script, wiring = _with(script_of(loaded), only or []), _wiring(without or [])
+    budget = Budget(faults=crashes, of=kinds, seconds=seconds)
+    if replay:
+        code = _replayed(script, wiring, budget, replay)
+    else:
+        command = ["twopc", "search", str(file)]
+        command += [f"--crashes {crashes}"] if crashes else []
+        command += [f"--of '{kind}'" for kind in of or []]
+        command += [f"--without {name}" for name in without or []]
+        found = (
+            _every(script, wiring, budget) if every else _drawn(script, wiring, budget, runs, seed)
+        )
+        code = _told(loaded, script, wiring, budget, found, " ".join(command), without or [], out)
+    raise typer.Exit(code)
+
+
+def _with(script: Script, names: list[str]) -> Script:
+    """With some of its sessions."""
+    import dataclasses
+
+    for name in names:
+        if name not in script.clients:
+            raise typer.BadParameter(f"there is {', '.join(script.clients)}", param_hint="--only")
+    clients = {name: one for name, one in script.clients.items() if not names or name in names}
+    return dataclasses.replace(script, clients=clients)
+
+
+def _wiring(names: list[str]) -> Wiring:
+    from sim.model.plants import PLANTS
+    from sim.model.plants.protections import SUPPORTED, wiring_for
+    from sim.model.wiring import Wiring
+
+    wiring = Wiring()
+    for name in names:
+        if name in SUPPORTED:
+            wiring = wiring_for([name], wiring)
+        elif name in PLANTS:
+            wiring = PLANTS[name].plant(wiring)
+        else:
+            known = ", ".join(sorted({*SUPPORTED, *PLANTS}))
+            raise typer.BadParameter(f"there is {known}", param_hint="--without")
+    return wiring
+
+
+def _every(script: Script, wiring: Wiring, budget: Budget) -> Explored:
+    """Short ones first, then all."""
+    import dataclasses
+
+    from sim.model.explore.search import by_bounds, exhaust
+
+    short = by_bounds(script, wiring, dataclasses.replace(budget, deviations=1, runs=300))
+    return short if short.broken is not None else exhaust(script, wiring, budget)
+
+
+def _drawn(script: Script, wiring: Wiring, budget: Budget, runs: int, seed: int) -> Explored:
+    import time
+
+    from sim.model.choosing import Seeded
+    from sim.model.explore.search import play, replay
+    from sim.model.explore.words import Explored
+
+    began, endings, orders, done = time.monotonic(), set[str](), set[tuple[int, ...]](), 0
+    broken: Broken | None = None
+    for number in range(runs):
+        chance = random.Random(f"{seed}/{number}")
+        chooser = Seeded(chance, often=chance.choice((0.02, 0.1, 0.3)))
+        choices, _, wrong, ending = play(script, wiring, budget, chooser)
+        done += 1
+        orders.add(choices)
+        endings.add(ending)
+        if wrong:
+            broken = replay(script, wiring, budget, choices)
+            break
+        if budget.seconds and time.monotonic() - began > budget.seconds:
+            break
+    return Explored(
+        runs=done, states=0, orders=len(orders), endings=tuple(sorted(endings)), crash_points=0,
+        pruned=0, seconds=time.monotonic() - began, exhausted=False, broken=broken,
+    )  # fmt: skip
+
+
+def _told(
+    loaded: Loaded, script: Script, wiring: Wiring, budget: Budget, found: Explored, command: str,
+    off: list[str], out: Path,
+) -> int:  # fmt: skip
+    """Say what was found; the exit code."""
+    if found.broken is None:
+        print(f"{script.name}: {_figures(found)}")
+        print(f"{len(found.endings)} behaviours:")
+        for ending in found.endings[:_SHOWN]:
+            print(f"  {ending}")
+        if len(found.endings) > _SHOWN:
+            print(f"  and {len(found.endings) - _SHOWN} more")
+        print("no invariant is broken" + ("" if found.exhausted else ", as far as was searched"))
+        return PASS if found.exhausted or not found.states else UNKNOWN
+    from sim.model.explore.shrink import fewer, shrink, told
+
+    script, short = fewer(script, wiring, budget, found.broken)
+    short = shrink(script, wiring, budget, short)
+    if len(script.clients) < len(loaded.scenario.sessions):
+        command += "".join(f" --only {name}" for name in script.clients)
+    _shown(short)
+    path = out / f"{script.name}.found.twopc.yaml"
+    text, lacks = _scenario(loaded, script, wiring, budget, short, off)
+    path.write_text(text, encoding="utf-8")
+    print(f"as a scenario: {path}{lacks}")
+    print(f"  twopc run --on model {path}")
+    print(f"exactly this run:\n  {command} --replay {told(short.choices)}")
+    print(f"found after {found.runs} runs, {found.seconds:.1f} s")
+    return LIVENESS if short.invariants == ("ends",) else SAFETY
+
+
+def _figures(found: Explored) -> str:
+    if not found.states:
+        return f"{found.orders} different runs of {found.runs}, {found.seconds:.1f} s"
+    return (
+        f"{found.orders} orders (of equivalent ones, one), {found.states} states, {found.pruned} choices not "
+        f"followed again, {found.crash_points} moments at which something went wrong, {found.runs} runs, "
+        f"{found.seconds:.1f} s" + ("" if found.exhausted else ": given up")
+    )
+
+
+def _shown(broken: Broken) -> None:
+    print(f"broken: {', '.join(broken.invariants)}\n  {broken.message}", file=sys.stdout)
+    print(f"{broken.events} events:")
+    for line in broken.trace:
+        print(f"  {line}")
+
+
+def _scenario(
+    loaded: Loaded, script: Script, made: Wiring, budget: Budget, broken: Broken, off: list[str]
+) -> tuple[str, str]:
+    """The text of a scenario that shows it, and what of it no scenario can say."""
+    from sim.model.choosing import Replay
+    from sim.model.explore.search import played
+    from sim.model.plants.protections import SUPPORTED
+    from sim.model.wiring import Wiring
+    from sim.scenario.searching import found_text
+
+    run = played(script, made, budget, Replay(broken.choices)).run
+    launched, struck = run.launched, run.struck  # type: ignore[attr-defined] # of a script
+    faults = [(strike.do, point) for strike, point in struck if strike.do and point]
+    names = ["converged" if name == "same_rows" else name for name in broken.invariants]
+    twin = [name for name in off if name in SUPPORTED]
+    right = played(script, Wiring(), budget, Replay(broken.choices)).run if twin else run
+    told = right.evidence.told  # type: ignore[attr-defined] # likewise
+    text = found_text(loaded, launched, faults, twin, names, told)
+    if len(faults) < len(struck):
+        return text, " (its steps; what went wrong has no name there)"
+    return text, "" if twin == off else " (without the bug, which no scenario can plant)"
+
+
+def _replayed(script: Script, wiring: Wiring, budget: Budget, text: str) -> int:
+    from sim.model.explore.search import replay
+    from sim.model.explore.shrink import read
+
+    try:
+        choices = read(text)
+    except ValueError:
+        raise typer.BadParameter(
+            "choices are written as 17:2,40:1", param_hint="--replay"
+        ) from None
+    broken = replay(script, wiring, budget, choices)
+    if broken is None:
+        print("no invariant is broken")
+        return PASS
+    _shown(broken)
+    return LIVENESS if broken.invariants == ("ends",) else SAFETY

@@ -1,0 +1,166 @@
+"""What ``twopc run`` prints: a line for each order as it is over, and for a failure all that a reader needs.
+
+Shows what others have found out; judges nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sim.report import progress, terminal
+from sim.report.causes import because_of
+from sim.report.diff import parted
+from sim.report.groups import Group, groups
+from sim.report.judged import word
+from sim.report.timeline import draw, timeline
+from sim.scenario.accept import unsaid
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sim.report.history import History, Record
+    from sim.report.played import Played
+    from sim.report.run_files import RunFiles
+    from sim.scenario.check import Loaded
+    from sim.scenario.judging import Failure, OrderVerdict
+    from sim.scenario.words import Case, Counts
+
+#: What is longer is said below the caret and not beside it.
+_BESIDE_MAX = 90
+
+
+class Show:
+    """Prints each group of orders as it is over; told of every case and every group."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        console: Console,
+        history: History,
+        files: RunFiles,
+        *,
+        timeline: bool,
+        as_json: bool = False,
+    ) -> None:
+        self._loaded = loaded
+        self._console = console
+        self._history = history
+        self._files = files
+        self._timeline = timeline
+        self._as_json = as_json
+        self._failures: dict[str, list[Failure]] = {}
+        """By case."""
+        self.unsaid: list[Failure] = []
+        """What happened where a file leaves it open."""
+        self.done = 0
+        """Cases that are over."""
+        self.failed = 0
+        self.groups = 0
+        """Groups that have been printed."""
+
+    @property
+    def failures(self) -> list[Failure]:
+        """Of all cases."""
+        return [failure for of in self._failures.values() for failure in of]
+
+    def case(self, case: Case, verdict: OrderVerdict, records: Sequence[Record]) -> None:
+        """One case is over."""
+        self._failures[case.name] = list(verdict.failures)
+        self.unsaid += unsaid(case, records)
+        self.done += 1
+        self.failed += bool(verdict.kind)
+        if self._as_json:
+            print(
+                progress.as_json(
+                    "order",
+                    name=case.name,
+                    group=case.group,
+                    verdict=word(verdict.kind),
+                    elapsed_ms=round(verdict.elapsed_us / 1000, 3),
+                    failures=[failure.message for failure in verdict.failures],
+                ),
+                flush=True,
+            )
+
+    def group(self, name: str, counts: Counts) -> None:
+        """All cases of a group are over."""
+        del counts  # the history has them too
+        found = [each for each in groups(self._history.records) if each.name == name]
+        self.groups += 1
+        for group in found:
+            self._line(group)
+            terminal.difference(self._console, parted(group))
+            for order in group.told:
+                if self._timeline or order.verdict["kind"]:
+                    self._order(order, several=len(group.orders) > 1)
+            for order in group.also_failed:
+                verdict = order.verdict
+                message = next((each["message"] for each in verdict["failures"]), verdict["kind"])
+                terminal.also_failed(self._console, order.name, message, verdict["repro"] or "")
+        if self._as_json and found:
+            print(progress.as_json("group", **found[0].verdict()), flush=True)
+
+    def _line(self, group: Group) -> None:
+        terminal.order_line(
+            self._console,
+            group.name,
+            passed=not group.kind,
+            unknown=word(group.kind) == "unknown",
+            notes=group.text(),
+            elapsed_us=int(group.elapsed_ms * 1000),
+        )
+
+    def _order(self, order: Played, *, several: bool) -> None:
+        """Where it was expected otherwise, why, what happened, and how to see it again."""
+        failures = order.verdict["failures"]
+        if several:
+            terminal.remark(self._console, f"{order.name}:")
+        document = self._loaded.document
+        for failure, told in zip(self._failures.get(order.name, ()), failures, strict=False):
+            mark = document.mark(failure.path)
+            beside = len(failure.message) <= _BESIDE_MAX
+            terminal.failure(
+                self._console,
+                f"{mark.path or document.path}:{mark.line}:{mark.column}",
+                document.excerpt(mark, failure.message if beside else ""),
+                "" if beside else failure.message,
+            )
+            terminal.failure_story(self._console, *because_of(order.records, told))
+        if not several:
+            terminal.remark(self._console, order.about)
+        if self._loaded.scenario.workload is None:
+            draw(timeline(order.records), self._console)
+        else:
+            from sim.report import load  # most files are none
+
+            terminal.table(self._console, load.lines(load.of(order.records)))
+        if failures:
+            terminal.again(self._console, order.verdict["repro"], str(self._files.directory))
+
+
+def broken(loaded: Loaded, error: BaseException) -> dict[str, Any]:
+    """The verdict of a run that could not begin, or was not let end."""
+    import asyncio
+
+    from sim.cli.exits import ENVIRONMENT, INTERNAL, INTERRUPTED, UNREAD, USAGE
+    from twopc.errors import ConfigurationError, ScenarioError
+
+    kind, code = "internal", INTERNAL
+    if isinstance(error, ConfigurationError):
+        kind, code = "environment", ENVIRONMENT
+    elif isinstance(error, ScenarioError):
+        kind, code = "scenario", USAGE
+    elif isinstance(error, asyncio.CancelledError):
+        kind, code = "interrupted", INTERRUPTED
+    elif isinstance(error, BrokenPipeError):
+        kind, code = "unread", UNREAD
+    return {
+        "schema": 1,
+        "scenario": loaded.scenario.name,
+        "file": loaded.document.path,
+        "verdict": "error",
+        "kind": kind,
+        "exit_code": code,
+        "message": str(error) or kind,
+    }

@@ -1,0 +1,1 @@
+"""The files that ``twopc init`` writes; texts, and no code that is run from here."""

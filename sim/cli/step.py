@@ -1,0 +1,104 @@
+"""``twopc step``: go through one order by hand, and look at every node after each step."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sim.cli.completion import order_names
+from sim.cli.exits import NOTHING, PASS
+from sim.cli.options import Dsns, On, Pg, Servers, dsns, settings
+
+if TYPE_CHECKING:
+    from sim.cli.playing import Options
+    from sim.scenario.check import Loaded
+
+HELP = """\
+  n, Enter    play what comes next; after the last step, deliver everything
+  b           go back one step: everything before it is played again
+  f STEP      let STEP come next instead
+  p           the timeline so far
+  w           what each session is doing, and which steps could come next
+  s FILE      save the scenario with the way that you went as one more order
+  q           leave; everything is rolled back and gone
+  ?           this help"""
+
+
+def step(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file.")],
+    order: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Which order, a generated one as 'every order #3'; else the first.",
+            autocompletion=order_names,
+        ),
+    ] = "",
+    on: On = None,
+    pg: Pg = None,
+    servers: Servers = None,
+    dsn: Dsns = None,
+) -> None:
+    """Go through an order step by step: next, back, another way, and every node's state side by side.
+
+    Commands are read a line at a time, from a terminal or a pipe; ? lists them.
+    """
+    from sim.cli.files import scenario_files
+    from sim.cli.playing import Options, selection
+    from sim.scenario.check import load
+    from sim.scenario.theatres import played
+
+    if str(file) == "-":
+        raise typer.BadParameter("standard input is where you type: name a file")
+    chosen = settings(pg=pg, servers=servers, on=on)
+    options = Options(
+        settings=chosen, selection=selection(chosen, order=order), on=chosen.on, dsns=dsns(dsn)
+    )
+    loaded = load(scenario_files([file])[0])
+    if loaded.scenario.workload is not None:
+        raise typer.BadParameter(
+            f"{file} is a load: its clients work all at once, so there are no steps; play it by twopc run"
+        )
+    if loaded.document.problems:
+        print(loaded.document.report(), file=sys.stderr)
+    raise typer.Exit(played(options.on, _go(loaded, options)))
+
+
+async def _go(loaded: Loaded, options: Options) -> int:
+    from sim.cli.lines import Lines
+    from sim.cli.playing import theatre_of
+    from sim.cli.stepping import Stepping
+    from sim.cli.walk import Walk
+    from sim.report import terminal
+    from sim.scenario.cases import groups
+    from sim.scenario.run import refuse
+    from sim.scenario.theatres import standing_still
+
+    for group in groups(loaded, options.selection):
+        course = group.courses.next()
+        if course is not None:
+            break
+    else:
+        names = ", ".join(f"'{each.name}'" for each in groups(loaded))
+        print(f"no order is called '{options.selection.order}'; there is {names}", file=sys.stderr)
+        return NOTHING
+    rank, items = course
+    async with theatre_of(options) as stages:
+        refuse(loaded, stages.able)
+        walk = Walk(loaded, group.case(rank, items), stages)
+        try:
+            await walk.begin()
+            stepping = Stepping(loaded, walk, terminal.console())
+            stepping.head()
+            lines = Lines()
+            while True:
+                with standing_still():
+                    line = await lines.next(stepping.prompt)
+                if line is None or not await stepping.do(line):
+                    break
+        finally:
+            await walk.close()
+    return PASS

@@ -1,0 +1,167 @@
+"""The commands of ``twopc step``: what each does, and what is shown after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sim.cli.items import item_text
+from sim.cli.step import HELP
+from sim.report import terminal
+from sim.report.panel import panel
+from sim.report.timeline import draw, timeline
+from sim.scenario.accept import with_order
+from sim.scenario.judging import judge
+from sim.scenario.text import suggestion
+from twopc.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sim.cli.walk import Walk
+    from sim.scenario.check import Loaded
+
+
+class Stepping:
+    """One walk, a command at a time."""
+
+    def __init__(self, loaded: Loaded, walk: Walk, out: Console) -> None:
+        self._loaded = loaded
+        self._walk = walk
+        self._out = out
+
+    @property
+    def prompt(self) -> str:
+        """Where we are, and what comes next."""
+        walk = self._walk
+        if walk.over:
+            return "(over) "
+        if walk.stuck:
+            return f"({walk.at} of {len(walk.items)}, stuck, next: end everything) "
+        if walk.following is None:
+            return f"({walk.at} of {len(walk.items)}, next: deliver everything) "
+        return f"({walk.at} of {len(walk.items)}, next: {item_text(walk.following)}) "
+
+    def head(self) -> None:
+        """What is played, and how everything stands before it."""
+        scenario = self._loaded.scenario
+        terminal.head(
+            self._out, self._loaded.document.path, scenario.about, scenario.topology.nodes
+        )
+        self._say(f"{self._walk.name}: n next, b back, f STEP another way, ? help")
+        self._panel()
+
+    async def do(self, line: str) -> bool:
+        """Obey one command; False: it was the last."""
+        word, _, rest = line.strip().partition(" ")
+        rest = rest.strip()
+        if word in ("q", "quit", "exit"):
+            return False
+        if word in ("", "n", "next"):
+            await self._next()
+        elif word in ("b", "back"):
+            await self._back()
+        elif word in ("f", "fork"):
+            await self._fork(rest)
+        elif word in ("p", "picture"):
+            draw(timeline(self._walk.order), self._out)
+        elif word in ("w", "who"):
+            self._who()
+        elif word in ("s", "save"):
+            self._save(rest)
+        elif word in ("?", "h", "help"):
+            self._say(HELP)
+        else:
+            self._say(f"there is no command '{word}'; ? lists them")
+        return True
+
+    async def _next(self) -> None:
+        walk = self._walk
+        if walk.over:
+            self._say("it is over: b goes back, q leaves")
+            return
+        seen = len(walk.order)
+        why = await walk.next()
+        if why:
+            self._say(f"not now: {why}; f STEP lets another step come next, b goes back")
+            return
+        self._tell(seen)
+        self._panel()
+        if walk.over:
+            self._verdict()
+
+    def _tell(self, seen: int) -> None:
+        """What has happened since: the timeline's new entries."""
+        entries = [each for each in timeline(self._walk.order).entries if each.text]
+        first = self._walk.order[seen].seq if seen < len(self._walk.order) else None
+        for entry in entries if first is not None else ():
+            if first is not None and entry.seq >= first:
+                self._say(f"  {entry.session}: {entry.text}")
+
+    async def _back(self) -> None:
+        if self._walk.at == 0 and not self._walk.over:
+            self._say("this is the beginning")
+            return
+        await self._walk.back()
+        self._panel()
+
+    async def _fork(self, step: str) -> None:
+        walk = self._walk
+        ready = walk.ready
+        if step not in ready:
+            those = f"these can: {', '.join(ready)}" if ready else "no step can"
+            hint = suggestion(step, ready)
+            self._say(f"'{step}' cannot come next{hint}; {those}" if step else f"f STEP: {those}")
+            return
+        walk.fork(step)
+        await self._next()
+
+    def _who(self) -> None:
+        for session, doing in self._walk.standing.items():
+            self._say(f"  {session}: {doing}")
+        ready = self._walk.ready
+        self._say(f"  could come next: {', '.join(ready) or 'nothing'}")
+
+    def _save(self, name: str) -> None:
+        walk = self._walk
+        if not name:
+            self._say("s FILE: where to?")
+            return
+        path = Path(name)
+        if path.exists():
+            self._say(f"{path} is there already: name another file")
+            return
+        steps = [item_text(item) for item in walk.items[: walk.at]]
+        try:
+            text = with_order(self._loaded.document, "as walked", steps)
+            path.write_text(text, encoding="utf-8")
+        except ScenarioError as error:
+            self._say(f"not saved: {error}")
+        except OSError as error:
+            self._say(f"{path}: cannot be written ({error.strerror})")
+        else:
+            self._say(
+                f"wrote {path} with the order 'as walked'; "
+                f"twopc run {path} --order 'as walked' --accept fills in what to expect"
+            )
+
+    def _verdict(self) -> None:
+        """Of the file's own order, what it was expected to come to."""
+        walk = self._walk
+        if walk.forked:
+            self._say("this was your own way, for which nothing is expected")
+            return
+        verdict = judge(walk.case, walk.order)
+        if not verdict.failures:
+            self._say("as expected")
+        document = self._loaded.document
+        for failure in verdict.failures:
+            mark = document.mark(failure.path)
+            where = f"{mark.path or document.path}:{mark.line}:{mark.column}"
+            terminal.failure(self._out, where, document.excerpt(mark), failure.message)
+
+    def _panel(self) -> None:
+        self._out.print(panel(self._walk.records, width=self._out.width))
+
+    def _say(self, text: str) -> None:
+        self._out.print(text, markup=False, soft_wrap=True)

@@ -1,0 +1,87 @@
+"""While a run goes on: a panel on a terminal, elsewhere a line whenever nothing else was printed for a while."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+from sim.report import progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sim.cli.show_run import Show
+    from sim.report.history import History
+
+#: How often a panel is drawn.
+_DRAW_EVERY_S = 0.2
+#: So many records are looked at: an order has fewer, and a load, of which there is less to be told, has no end of them.
+_RECENT_MAX = 1000
+
+
+@asynccontextmanager
+async def ticking(
+    history: History, show: Show, console: Console, *, scenario: str, panel: bool
+) -> AsyncIterator[None]:
+    """Tell how far a run is for as long as the block lasts.
+
+    Args:
+        panel: draw one that changes; else print a line now and then.
+    """
+    over = asyncio.Event()
+    ticker = asyncio.ensure_future(
+        _draw(history, show, console, scenario, over)
+        if panel
+        else _beat(history, show, console, scenario, over)
+    )
+    try:
+        yield
+    finally:
+        over.set()
+        await ticker
+
+
+async def _is_over(over: asyncio.Event, limit_s: float) -> bool:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(over.wait(), limit_s)
+    return over.is_set()
+
+
+def _now(history: History) -> progress.Standing:
+    """How the order stands that has written last, as far as it can be told without holding it up."""
+    recent = history.records[-_RECENT_MAX:]
+    order = next((each.order for each in reversed(recent) if each.order), "")
+    return progress.standing([each for each in recent if each.order == order])
+
+
+async def _draw(
+    history: History, show: Show, console: Console, scenario: str, over: asyncio.Event
+) -> None:
+    from rich.live import Live
+
+    began = asyncio.get_running_loop().time()
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        while not await _is_over(over, _DRAW_EVERY_S):
+            elapsed_s = asyncio.get_running_loop().time() - began
+            drawn = progress.live(
+                _now(history), scenario=scenario, done=show.done, failed=show.failed,
+                elapsed_s=elapsed_s,
+            )  # fmt: skip
+            live.update(drawn, refresh=True)
+
+
+async def _beat(
+    history: History, show: Show, console: Console, scenario: str, over: asyncio.Event
+) -> None:
+    began = asyncio.get_running_loop().time()
+    printed = show.groups
+    while not await _is_over(over, progress.HEARTBEAT_S):
+        if show.groups == printed:
+            elapsed_s = asyncio.get_running_loop().time() - began
+            line = progress.heartbeat(
+                _now(history), scenario=scenario, done=show.done, elapsed_s=elapsed_s
+            )
+            console.print(line, markup=False, soft_wrap=True)
+        printed = show.groups

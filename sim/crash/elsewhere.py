@@ -1,0 +1,13 @@
+"""Rows of the crash matrix that are no faults at points, and where each of them is performed."""
+
+from __future__ import annotations
+
+ELSEWHERE = {
+    "M9 lost answer of PREPARE": "tests/crash/test_lost_answers.py",
+    "M10 lost answer of COMMIT PREPARED": "tests/crash/test_lost_answers.py",
+    "M11 late PREPARE": "tests/crash/test_late_prepare.py",
+    "M14, M15 whatever keeps a branch from being prepared": "tests/crash/test_votes.py, docs/votes.md",
+    "M19 orphans": "tests/crash/test_orphans.py",
+    "M32 stale rows, values lost with their answer": "tests/crash/test_conflicts.py",
+    "M33 what a session leaves open at the Publisher": "tests/crash/test_link_left.py",
+}

@@ -1,0 +1,251 @@
+"""The crash matrix of a scenario: what happens at every point that a run without faults comes by.
+
+A cell is one fault of the scenario language, added to one of the file's orders. What the order expects of its
+steps does not hold then; its invariants do, and nothing may be prepared after recovery.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+from sim.report.history import History, OrderHistory
+from sim.scenario.cases import groups
+from sim.scenario.check import Loaded, load
+from sim.scenario.faults import Fault, When
+from sim.scenario.judging.expected import Expected
+from sim.scenario.judging.invariants import invariants
+from sim.scenario.judging.runs import Runs
+from sim.scenario.judging.steps import hangs
+from sim.scenario.model import Scenario
+from sim.scenario.runner import Runner
+from sim.scenario.stage import Theatre
+from sim.scenario.theatres import TheatreOptions, played, theatre
+from sim.scenario.words import Capabilities, Case, Selection
+
+#: The id of a cell's fault: no file's fault is called so.
+_FAULT = "cell"
+_ARRIVALS_MAX = 3
+#: Of a node's, first words, and whether each node is struck or the coordinator alone. What only takes time,
+#: or lets a person do harm, is no crash.
+_OF_NODES = (
+    "terminate backend {node}",
+    "cancel backend {node}",
+    "kill backend {node}",
+    "restart node {node} immediate",
+    "stop node {node}",
+    "cut coordinator-{node}",
+)
+_OF_ALL = ("crash coordinator", "pause coordinator", "lose reply", "repeat request")
+#: Points that no order of a clean run tells of: whether they are reached is seen when they are struck.
+_ONCE = ("trigger.enter", "proc.before_compare", "proc.after_apply")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixCell:
+    """One fault at one arrival at one point, in one order of a scenario."""
+
+    order: str
+    point: str
+    nth: int
+    do: str
+
+    def __str__(self) -> str:
+        again = f" #{self.nth}" if self.nth > 1 else ""
+        return f"{self.order} | {self.point}{again} | {self.do}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixResult:
+    """What came of a cell."""
+
+    cell: MatrixCell
+    broken: tuple[str, ...] = ()
+    """Which invariants do not hold; empty: all do."""
+    struck: bool = True
+    """False: the run has not come by there."""
+    outcomes: str = ""
+    """``alice committed, bob in doubt``."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a process needs to play cells of a scenario."""
+
+    path: str
+    on: str
+    options: TheatreOptions
+    selection: Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Derive:
+    """The job to find out the cells of an order."""
+
+    order: str
+
+
+# -- what there is ---------------------------------------------------------------------------------
+
+
+def cases(loaded: Loaded, selection: Selection) -> Iterator[Case]:
+    """A case for each order, in each cell of the file's own matrix; of generated ones the first."""
+    chosen = dataclasses.replace(selection, twins=False)
+    for group in groups(loaded, chosen):
+        course = group.courses.next()
+        if course is not None:
+            yield dataclasses.replace(group.case(*course), number=0)
+
+
+def with_faults(case: Case, faults: tuple[Fault, ...]) -> Case:
+    """The case, with faults that are armed from its beginning beside its own."""
+    names = tuple(fault.id for fault in faults)
+    order = case.order.model_copy(update={"faults": (*case.order.faults, *names)})
+    scenario = case.scenario.model_copy(update={"faults": (*case.scenario.faults, *faults)})
+    return dataclasses.replace(case, scenario=scenario, order=order)
+
+
+def _fault(name: str, point: str, nth: int, do: str) -> Fault:
+    return Fault(id=name, at=point, when=When(nth=nth), do=do, heal="at end")
+
+
+def _nodes(case: Case) -> list[str]:
+    """The Publisher, and the nodes of the sessions that the order has."""
+    named = [case.scenario.steps[item.step][0] for item in case.items if item.step]
+    homes = [case.scenario.sessions[name].node for name in named]
+    return list(dict.fromkeys((case.scenario.topology.publisher, *homes)))
+
+
+def _points(able: Capabilities, nodes: list[str]) -> Iterator[str]:
+    """Every point that a fault can be at, at every node that it may be of."""
+    from sim.scenario.faults_meaning import points
+
+    for template in sorted(points()):
+        name = template.partition("(")[0]
+        if name not in able.points and template not in able.points:
+            continue
+        if name.startswith(("agent.", "log_reader.")):
+            continue
+        if template == name:
+            yield name
+        else:
+            yield from (f"{name}({node})" for node in nodes)
+
+
+def deeds(able: Capabilities, nodes: list[str], point: str) -> Iterator[str]:
+    """What can be done at a point."""
+    name = point.partition("(")[0]
+    for text in _OF_ALL + tuple(text.format(node=node) for text in _OF_NODES for node in nodes):
+        verb = text.partition(" ")[0]
+        if verb in able.faults and name in able.faults_at.get(verb, able.points):
+            yield text
+
+
+# -- playing ---------------------------------------------------------------------------------------
+
+
+class Stand:
+    """Plays the cells of one scenario, one after the other."""
+
+    def __init__(self, setup: Setup, place: Theatre) -> None:
+        self._theatre = place
+        self._cases = {case.name: case for case in cases(load(setup.path), setup.selection)}
+        self._timeout_ms = setup.selection.step_timeout_ms
+
+    async def derive(self, order: str) -> list[MatrixCell]:
+        """The cells of an order: from a run in which it only stands for a moment wherever it comes by."""
+        case = self._cases[order]
+        able, nodes = self._theatre.able, _nodes(case)
+        probes = {
+            f"probe{number}": (point, nth)
+            for number, (point, nth) in enumerate(
+                (point, nth)
+                for point in _points(able, nodes)
+                if point.partition("(")[0] not in _ONCE
+                for nth in range(1, _ARRIVALS_MAX + 1)
+            )
+        }
+        faults = tuple(_fault(name, *place, "delay 1ms") for name, place in probes.items())
+        history = await self._play(with_faults(case, faults), order)
+        reached = [
+            probes[name]
+            for record in history.records
+            if record.kind == "fault" and (name := str((record.data or {}).get("id"))) in probes
+        ]
+        reached += [
+            (point, 1) for point in _points(able, nodes) if point.partition("(")[0] in _ONCE
+        ]
+        return [
+            MatrixCell(order=order, point=point, nth=nth, do=do)
+            for point, nth in dict.fromkeys(reached)
+            for do in deeds(able, nodes, point)
+        ]
+
+    async def cell(self, cell: MatrixCell) -> MatrixResult:
+        """Play a cell and judge it."""
+        began = time.monotonic()
+        fault = _fault(_FAULT, cell.point, cell.nth, cell.do)
+        case = self._cases[cell.order]
+        try:
+            history = await self._play(with_faults(case, (fault,)), str(cell))
+        except (
+            Exception
+        ) as error:  # one that cannot be played is broken, and the others are not its victims
+            took = time.monotonic() - began
+            return MatrixResult(cell=cell, broken=(f"not played: {error!r}",), seconds=took)
+        runs, expected = Runs(history.records), Expected(case)
+        failures = [*hangs(case, expected, runs), *invariants(case, expected, runs)]
+        outcomes = [
+            f"{record.session} {record.message}"
+            for record in history.records
+            if record.kind == "outcome"
+        ]
+        return MatrixResult(
+            cell=cell,
+            broken=tuple(failure.message for failure in failures),
+            struck=any(record.kind == "fault" for record in history.records),
+            outcomes=", ".join(outcomes),
+            seconds=time.monotonic() - began,
+        )
+
+    async def _play(self, case: Case, name: str) -> OrderHistory:
+        """Play a case and return what happened."""
+        clock = None
+        if self._theatre.able.is_virtual:
+            loop = asyncio.get_running_loop()
+            now = getattr(loop, "virtual_time", loop.time)
+            clock = lambda: round(now() * 1_000_000_000)  # noqa: E731 -- the one place
+        own = History().of(name, clock=clock)
+        async with self._theatre.stage(case) as stage:
+            await Runner(case, stage, own, step_timeout_ms=self._timeout_ms).play()
+        own.write("end")
+        return own
+
+
+def serve(setup: Setup, wire: Connection) -> None:
+    """Play what comes over the wire until its end; for `sim.crash.pool`."""
+    played(setup.on, _serve(setup, wire))
+
+
+async def _serve(setup: Setup, wire: Connection) -> None:
+    # Between two cells nothing goes on here, so it may stand where it listens.
+    async with theatre(setup.on, setup.options) as place:
+        stand = Stand(setup, place)
+        while (job := wire.recv()) is not None:
+            if isinstance(job, Derive):
+                wire.send(await stand.derive(job.order))
+            else:
+                wire.send(await stand.cell(job))
+
+
+def needs_a_server_each(cell: MatrixCell, scenario: Scenario) -> bool:
+    """Whether it is played on servers of its own, which cells of one kind share."""
+    from sim.faults.words import needs_servers
+
+    own = scenario.model_copy(update={"faults": (_fault(_FAULT, cell.point, cell.nth, cell.do),)})
+    return needs_servers(own) is not None

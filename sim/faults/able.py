@@ -1,0 +1,54 @@
+"""Which faults can be performed on real servers, and where; of those that cannot, why not.
+
+Loaded with every run: words only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twopc.drivers.points import AGENT_POINTS, POINTS
+
+#: Of the coordinator's process, recovery among them.
+COORDINATOR = frozenset(point.partition("(")[0] for point in POINTS)
+
+#: Where an answer arrives.
+ANSWERS = frozenset({"reply.prepare", "reply.commit"})
+#: Points before a request whose answer can be told from others.
+REQUESTS = frozenset(
+    {"coordinator.before_prepare", "coordinator.before_decision", "coordinator.before_commit"}
+)
+#: In the triggers at Subscribers, and in the Publisher's procedures.
+GATED = frozenset({"trigger.enter", "proc.before_compare", "proc.after_apply"})
+#: Of the agents' processes.
+AGENTS = frozenset(point.partition("(")[0] for point in AGENT_POINTS)
+_WHEREVER = COORDINATOR | ANSWERS | GATED
+
+#: By first word of `do`, the points at which it is performed.
+ON_POSTGRES: Mapping[str, frozenset[str]] = {
+    "crash": _WHEREVER | AGENTS,
+    "pause": _WHEREVER | AGENTS,
+    "kill": _WHEREVER,
+    "terminate": _WHEREVER,
+    "cancel": _WHEREVER,
+    "restart": _WHEREVER,
+    "stop": _WHEREVER,
+    "cut": _WHEREVER,
+    "black": _WHEREVER,
+    "one": _WHEREVER,
+    "delay": _WHEREVER | AGENTS,
+    "forget": COORDINATOR | ANSWERS,
+    "finish": COORDINATOR | ANSWERS,
+    "fill": _WHEREVER,
+    "error": GATED,
+    "lose": REQUESTS | ANSWERS,
+    "repeat": REQUESTS | ANSWERS,
+}
+
+#: As in the model, where clocks are ours too.
+ON_MODEL: Mapping[str, frozenset[str]] = {**ON_POSTGRES, "skew": _WHEREVER}
+
+#: Why others are not.
+WHY_NOT: Mapping[str, str] = {
+    "skew": "a server takes the time of its machine",
+}

@@ -1,0 +1,95 @@
+"""A distribution agent in a process of its own, which works when it is asked and halts at protocol points."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+from sim.faults.remote import DeadError, RemoteProcess
+from sim.faults.serving import Serving
+from sim.faults.words import Place
+from subscriber.distribution_agent import Delivered, DistributionAgent, Profile
+from twopc import log
+from twopc.errors import DeliveryError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSetup:
+    """The agent to be made."""
+
+    subscriber: str
+    publisher: str
+    distribution_dsn: str = field(repr=False)
+    subscriber_dsn: str = field(repr=False)
+    profile: Profile | None
+    armed: tuple[tuple[str, Place], ...] = ()
+    """Faults by their ids, and where each of them is."""
+
+
+class _Delivering(Serving):
+    def __init__(self, setup: AgentSetup, calls: Connection, halts: Connection) -> None:
+        super().__init__(setup.armed, calls, halts)
+        self._agent = DistributionAgent(
+            subscriber=setup.subscriber,
+            publisher=setup.publisher,
+            distribution_dsn=setup.distribution_dsn,
+            subscriber_dsn=setup.subscriber_dsn,
+            profile=setup.profile,
+            points=self._points,
+        )
+
+    def _serving(self) -> AbstractAsyncContextManager[Any]:
+        return _closed(self._agent)
+
+    async def _run_once(self, _: str, final: bool) -> Delivered:
+        return await self._agent.run_once(final=final)
+
+
+@asynccontextmanager
+async def _closed(agent: DistributionAgent) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await agent.close()
+
+
+def serve_agent(setup: AgentSetup, calls: Connection, halts: Connection) -> None:
+    """What the process does."""
+    log.configure(level="error", layout="text")
+    asyncio.run(_Delivering(setup, calls, halts).run())
+
+
+class RemoteAgent:
+    """An agent as a topology drives it; whoever needs one that has died gets another.
+
+    Args:
+        living: the process that lives.
+    """
+
+    def __init__(self, subscriber: str, living: Callable[[str], Awaitable[RemoteProcess]]) -> None:
+        self._subscriber = subscriber
+        self._living = living
+        self._process: RemoteProcess | None = None
+
+    async def run_once(self, *, final: bool = True) -> Delivered:
+        """Deliver everything that is there. DeliveryError, also if the process dies of it."""
+        process = self._process = await self._living(self._subscriber)
+        try:
+            delivered = await process.call("", "run_once", final)
+        except DeadError:
+            raise DeliveryError(
+                f"the agent of {self._subscriber} was killed",
+                node=self._subscriber,
+                sqlstate="08006",
+            ) from None
+        assert isinstance(delivered, Delivered)
+        return delivered
+
+    async def close(self) -> None:
+        """End its process; harmless twice."""
+        if self._process is not None:
+            await self._process.end()

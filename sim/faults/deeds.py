@@ -1,0 +1,268 @@
+"""What faults do to real servers, each by its first word: to processes, servers, connections and what is kept.
+
+Who is struck stands still meanwhile, or is one that nobody waits for. When it is time, and when it is mended, is
+said by `sim.faults.postgres`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from sim.faults import strikes
+from sim.faults.remote import RemoteProcess
+from sim.faults.serving import Word
+from sim.faults.sessions import RemoteSession
+from sim.faults.ways import REQUESTS, Ways
+from sim.faults.wires import Fate
+from sim.faults.words import Plan
+from sim.topology import Topology
+
+Mend = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A transaction has come to a fault's place."""
+
+    point: str
+    session: str = ""
+    gid: str = ""
+    pid: int = 0
+    """The process of its session at its Subscriber."""
+    text: str = ""
+    """The request whose answer arrives, if that is where it stands."""
+    at: str = ""
+    """The node where it stands, if it does at one."""
+
+
+class Observing(Protocol):
+    """Who looks at the nodes beside us."""
+
+    cut: list[str]
+    """The nodes that let nobody in at present."""
+    is_disturbed: bool
+    """Something has been done to them."""
+
+    async def leave(self, node: str) -> None:
+        """Look no more at a node whose server is about to go away."""
+        ...
+
+    async def return_to(self, node: str, dsn: str) -> None:
+        """Look at a node again."""
+        ...
+
+    async def cancel(self, node: str, pid: int) -> None:
+        """Cancel what a process of a node is running."""
+        ...
+
+
+class Deeds:
+    """What can be done to a topology and to those who work on it."""
+
+    def __init__(
+        self, topology: Topology, observer: Observing, ways: Ways, start_again: Mend
+    ) -> None:
+        self._topology = topology
+        self._observer = observer
+        self._ways = ways
+        self._start_again = start_again
+        """Starts another process of the coordinator."""
+        self.sessions: dict[str, RemoteSession] = {}
+        self.coordinator: RemoteProcess | None = None
+        self.agents: dict[str, RemoteProcess] = {}
+        """By Subscriber; none where nothing happens to agents."""
+        self.down: list[str] = []
+        """The nodes whose servers are stopped."""
+        self._mends: dict[str, tuple[Plan, Mend]] = {}
+        """What is broken, and how it is mended."""
+        self._doomed: dict[str, list[int]] = {}
+        """By node, the processes that serve a coordinator that was killed."""
+
+    @property
+    def _deeds(self) -> dict[str, Callable[[Plan, Arrival], Awaitable[Word | None]]]:
+        return {
+            "crash": self._crash,
+            "pause": self._pause,
+            "kill": self._end_backends,
+            "terminate": self._end_backends,
+            "cancel": self._end_backends,
+            "restart": self._restart,
+            "stop": self._stop,
+            "delay": self._delay,
+            "forget": self._forget,
+            "finish": self._finish,
+            "fill": self._fill,
+            "cut": self._cut,
+            "black": self._swallow,
+            "one": self._swallow,
+            "lose": self._lose,
+            "repeat": self._repeat,
+            "error": self._fail,
+        }
+
+    async def _crash(self, plan: Plan, arrival: Arrival) -> Word | None:
+        if plan.deed.what == "agent":
+            return await self._crash_agent(plan.deed.node, arrival)
+        process = self.coordinator
+        assert process is not None
+        self._doomed = await strikes.processes_of(self._topology, down=self.down)
+        await process.kill()
+        await strikes.until_gone(self._topology, self._doomed)
+        self._mends[plan.id] = (plan, self._start_again)
+        return None
+
+    async def _crash_agent(self, subscriber: str, arrival: Arrival) -> Word | None:
+        """Its next sync makes another one."""
+        process = self.agents.get(subscriber)
+        if process is not None and process.is_alive:
+            theirs = await self._topology.agent_processes(subscriber)
+            await process.kill()
+            await strikes.until_gone(self._topology, {subscriber: [pid for _, pid in theirs]})
+        return None if arrival.at == subscriber else Word()
+
+    async def _pause(self, plan: Plan, arrival: Arrival) -> Word:
+        of_agent = plan.deed.what == "agent"
+        process = self.agents.get(plan.deed.node) if of_agent else self.coordinator
+        if process is None or not process.is_alive:
+            return Word()
+        process.stop()
+
+        async def go_on() -> None:
+            process.go_on()
+
+        self._mends[plan.id] = (plan, go_on)
+        return Word()
+
+    async def _end_backends(self, plan: Plan, arrival: Arrival) -> Word:
+        deed, node = plan.deed, self._topology.node(plan.deed.node)
+        session = self.sessions.get(arrival.session)
+        subscriber = session.node if session is not None else ""
+        pids = await strikes.backends(self._topology, deed.node, subscriber, arrival.pid)
+        if deed.verb == "kill":
+            await self._leave(deed.node)
+            await strikes.kill_backends(node, pids)
+            await self._return_to(deed.node)
+        elif deed.verb == "terminate":
+            await strikes.terminate_backends(node, pids)
+        else:
+            await strikes.cancel_backends(node, pids)
+        return Word()
+
+    async def _restart(self, plan: Plan, arrival: Arrival) -> Word:
+        node = self._topology.node(plan.deed.node)
+        await self._leave(node.name)
+        await strikes.stop_server(node, plan.deed.how or "fast")
+        await strikes.start_server(node)
+        await self._return_to(node.name)
+        return Word()
+
+    async def _stop(self, plan: Plan, arrival: Arrival) -> Word:
+        node = self._topology.node(plan.deed.node)
+        await self._leave(node.name)
+        await strikes.stop_server(node, plan.deed.how or "fast")
+        there = strikes.on_server_of(self._topology, node.name)
+        self.down += there
+        self._observer.cut += there
+
+        async def start() -> None:
+            await strikes.start_server(node)
+            self._observer.cut = [name for name in self._observer.cut if name not in there]
+            self.down = [name for name in self.down if name not in there]
+            await self._return_to(node.name)
+
+        self._mends[plan.id] = (plan, start)
+        return Word()
+
+    async def _delay(self, plan: Plan, arrival: Arrival) -> Word:
+        return Word(delay_ms=plan.deed.ms)
+
+    async def _forget(self, plan: Plan, arrival: Arrival) -> Word:
+        if plan.deed.what == "decisions":
+            await strikes.lose_decisions(self._topology)
+        else:
+            await strikes.forget_markers(self._topology, arrival.gid, down=self.down)
+        return Word()
+
+    async def _finish(self, plan: Plan, arrival: Arrival) -> Word:
+        await strikes.finish(self._topology, plan.deed.node, arrival.gid, plan.deed.how)
+        return Word()
+
+    async def _fill(self, plan: Plan, arrival: Arrival) -> Word:
+        node = self._topology.node(plan.deed.node)
+        await strikes.fill_slots(node)
+        self._mends[plan.id] = (plan, partial(strikes.free_slots, node))
+        return Word()
+
+    # -- connections -------------------------------------------------------------------------------
+
+    async def _cut(self, plan: Plan, arrival: Arrival) -> Word:
+        wires = self._ways.wires(self._ways.of(plan)[:1])
+
+        async def mend() -> None:
+            for wire in wires:
+                wire.mend()
+
+        for wire in wires:
+            wire.cut()
+        self._mends[plan.id] = (plan, mend)
+        return Word()
+
+    async def _swallow(self, plan: Plan, arrival: Arrival) -> Word:
+        (way, *_) = self._ways.of(plan)
+        (wire,) = self._ways.wires([way])
+        forward = plan.deed.node == way[0]  # who talks first is named first
+        both = plan.deed.verb == "black"
+        wire.swallow(requests=both or forward, answers=both or not forward)
+
+        async def mend() -> None:
+            wire.mend()
+
+        self._mends[plan.id] = (plan, mend)
+        return Word()
+
+    async def _fail(self, plan: Plan, arrival: Arrival) -> Word:
+        return Word(lose=True)
+
+    async def _lose(self, plan: Plan, arrival: Arrival) -> Word:
+        """Of the answer that is here; or of that to the request that comes next."""
+        if plan.place.name.startswith("reply."):
+            return Word(lose=True)
+
+        async def answered(_: str) -> Fate:
+            return "lose"
+
+        return self._next_answer(plan, answered)
+
+    async def _repeat(self, plan: Plan, arrival: Arrival) -> Word:
+        """A request arrives twice: the second time over another connection."""
+        ((_, node), *_) = self._ways.of_answers(plan.place)
+        dsn = self._topology.node(node).coordinator_dsn
+
+        async def answered(text: str) -> Fate:
+            await strikes.repeat(dsn, text)
+            return "pass"
+
+        if plan.place.name.startswith("reply."):
+            await answered(arrival.text)
+            return Word()
+        return self._next_answer(plan, answered)
+
+    def _next_answer(self, plan: Plan, answered: Callable[[str], Awaitable[Fate]]) -> Word:
+        for wire in self._ways.wires(self._ways.of_answers(plan.place)):
+            wire.watch(REQUESTS[plan.place.name], answered)
+        return Word()
+
+    async def _leave(self, node: str) -> None:
+        """Nobody of ours is connected to a node's server any more."""
+        await self._topology.stop_agents()
+        for name in strikes.on_server_of(self._topology, node):
+            await self._observer.leave(name)
+            await (await self._topology.admin(name)).close()
+
+    async def _return_to(self, node: str) -> None:
+        for name in strikes.on_server_of(self._topology, node):
+            if name != self._topology.distribution:
+                await self._observer.return_to(name, self._topology.node(name).dsn)

@@ -1,0 +1,160 @@
+"""Gates in procedures and triggers: whoever comes by while a gate is closed waits, and can be seen waiting.
+
+A gate is a few lines in a routine of ours, created anew with them: an advisory lock that is taken and given back
+at once, so that nothing of it is held when the transaction prepares. Whoever closes the gate holds that lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from publisher import publication
+from sim.topology import Topology
+from twopc import names
+
+#: The first half of our advisory locks' keys.
+_CLASS = 7431
+_OPERATIONS = ("ins", "upd", "del")
+#: The second lock tells whoever passes that he shall fail.
+_GATE = """
+    declare
+        is_struck boolean;
+    begin
+        perform pg_catalog.pg_advisory_lock_shared({cls}, {gate});
+        is_struck := not pg_catalog.pg_try_advisory_lock_shared({cls}, {error});
+        if not is_struck then
+            perform pg_catalog.pg_advisory_unlock_shared({cls}, {error});
+        end if;
+        perform pg_catalog.pg_advisory_unlock_shared({cls}, {gate});
+        if is_struck then
+            raise exception 'a fault of the scenario' using errcode = {state};
+        end if;
+    end;
+"""
+_WAITING = """
+select l.pid, a.application_name from pg_locks l join pg_stat_activity a using (pid)
+where l.locktype = 'advisory' and not l.granted and l.classid = %s and l.objid = %s
+  and l.database = (select oid from pg_database where datname = current_database())
+order by l.waitstart, l.pid
+"""
+_DEFINITION = """
+select pg_get_functiondef(oid) from pg_proc
+where pronamespace = 'msrepl'::regnamespace and proname = any (%s)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Somebody waits at a gate."""
+
+    node: str
+    pid: int
+    name: str
+    """Its application_name."""
+
+
+class Gate:
+    """The gate of one fault: at the Publisher's procedures, or at every Subscriber's triggers.
+
+    Args:
+        number: of the fault, unique in its topology.
+        point: ``trigger.enter``, ``proc.before_compare`` or ``proc.after_apply``.
+        state: the SQLSTATE of those that are to fail.
+    """
+
+    def __init__(self, topology: Topology, number: int, point: str, state: str) -> None:
+        self._topology = topology
+        self._key, self._error = 2 * number, 2 * number + 1
+        self._point = point
+        self._state = state or "58000"
+        self._keepers: dict[str, AsyncConnection[Any]] = {}
+        """By node, who holds the lock."""
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """Where it is."""
+        if self._point == "trigger.enter":
+            return self._topology.subscribers
+        return (self._topology.publisher,)
+
+    async def build(self) -> None:
+        """Put it into the routines that are there now, and leave it open."""
+        topology = self._topology
+        articles = await publication.articles(await topology.admin(topology.publisher))
+        name_of = (
+            names.sync_trigger_function if self._point == "trigger.enter" else names.sync_procedure
+        )
+        routines = [
+            name_of(operation, article.schema, article.table)
+            for article in articles
+            for operation in _OPERATIONS
+        ]
+        for node in self.nodes:
+            for (definition,) in await topology.execute(node, _DEFINITION, (routines,)):
+                await topology.execute(node, self._with_gate(str(definition)))
+
+    def _with_gate(self, definition: str) -> str:
+        lines = (
+            sql.SQL(_GATE)
+            .format(
+                cls=sql.Literal(_CLASS),
+                gate=sql.Literal(self._key),
+                error=sql.Literal(self._error),
+                state=sql.Literal(self._state),
+            )
+            .as_string(None)
+        )
+        if self._point == "trigger.enter":
+            at = definition.index("\nbegin") + len("\nbegin")
+        elif self._point == "proc.before_compare":
+            at = definition.index("\n    loop\n") + 1
+        else:
+            at = definition.rindex("\nend\n") + 1
+        return definition[:at] + lines + definition[at:]
+
+    async def shut(self) -> None:
+        """Whoever comes by from now on waits."""
+        for node in self.nodes:
+            if node not in self._keepers:
+                self._keepers[node] = await self._topology.node(node).connect()
+            await self._hold(node, self._key, "lock")
+
+    async def waiting(self) -> list[Waiting]:
+        """Who waits there now."""
+        found = []
+        for node, keeper in self._keepers.items():
+            if not keeper.closed:
+                cursor = await keeper.execute(_WAITING, (_CLASS, self._key))
+                found += [
+                    Waiting(node=node, pid=pid, name=name) for pid, name in await cursor.fetchall()
+                ]
+        return found
+
+    async def let_pass(self, node: str) -> None:
+        """Let those through who wait at a node, and nobody else."""
+        await self._hold(node, self._key, "unlock")
+        await self._hold(node, self._key, "lock")
+
+    async def let_fail(self, node: str) -> None:
+        """Have those fail who wait at a node."""
+        await self._hold(node, self._error, "lock")
+        await self.let_pass(node)
+        await self._hold(node, self._error, "unlock")
+
+    async def _hold(self, node: str, key: int, what: str) -> None:
+        await self._keepers[node].execute(
+            f"select pg_catalog.pg_advisory_{what}(%s, %s)".encode(), (_CLASS, key)
+        )
+
+    async def open(self) -> None:
+        """Nobody waits here any more; harmless twice, and after the server has gone."""
+        keepers, self._keepers = self._keepers, {}
+        for keeper in keepers.values():
+            with suppress(psycopg.Error):
+                await keeper.close()

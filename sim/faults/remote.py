@@ -1,0 +1,216 @@
+"""A process from outside, on an event loop: ask it, hear where it stands, stop it, kill it.
+
+It must not know what faults do, nor scenarios.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from sim.faults.serving import END, Begun, Call, Halted, Reply, Word, unpacked
+from twopc.errors import ServerError
+
+_context = multiprocessing.get_context("forkserver")
+_PRELOAD = [
+    "sim.faults.serving",
+    "sim.faults.agents",
+    *(["pytest"] if "pytest" in sys.modules else []),
+]
+
+#: Far longer than an end in order takes; then it is killed.
+_END_S = 15
+
+#: What is done while it stands; returns how it goes on, or None if it does not live any more.
+OnHalt = Callable[[Halted], Awaitable[Word | None]]
+
+
+class DeadError(Exception):
+    """The process has ended, and what it was asked it will not answer."""
+
+
+class RemoteProcess:
+    """One process; `start` it once, and `end` or `kill` it.
+
+    Args:
+        serve: what it does, with what: of `sim.faults.serving` or `sim.faults.agents`.
+        on_halt: is called when it stands at a point.
+    """
+
+    def __init__(
+        self, serve: Callable[[Any, Connection, Connection], None], setup: Any, on_halt: OnHalt
+    ) -> None:
+        self._serve = serve
+        self._setup = setup
+        self._on_halt = on_halt
+        self._process: multiprocessing.context.ForkServerProcess | None = None
+        self._calls: Connection
+        self._halts: Connection
+        self._number = 0
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._halting: set[asyncio.Task[None]] = set()
+        self.begun: dict[str, tuple[int, str]] = {}
+        """By session: the server's process, and the gid, of its transaction that began last."""
+        self.is_alive = False
+        self.is_stopped = False
+        """Stopped by SIGSTOP."""
+
+    @property
+    def is_busy(self) -> bool:
+        """It owes somebody an answer."""
+        return bool(self._waiting)
+
+    async def start(self) -> bool:
+        """Start it; False if it has died before it was ready.
+
+        Raises:
+            ServerError: it cannot be opened.
+        """
+        self._calls, theirs = _context.Pipe()
+        self._halts, theirs_too = _context.Pipe()
+        arguments = (self._setup, theirs, theirs_too)
+        process = _context.Process(target=self._serve, args=arguments, daemon=True)
+        await asyncio.to_thread(_launch, process)
+        self._process, self.is_alive = process, True
+        theirs.close()
+        theirs_too.close()
+        loop = asyncio.get_running_loop()
+        ready = self._waiting[0] = loop.create_future()
+        loop.add_reader(self._calls.fileno(), self._hear)
+        loop.add_reader(self._halts.fileno(), self._hear_halt)
+        try:
+            await ready
+        except DeadError:
+            return False
+        return True
+
+    async def call(self, session: str, verb: str, *arguments: Any) -> Any:
+        """Ask something, and wait for the answer.
+
+        Raises:
+            DeadError: it has died, and does not answer.
+        """
+        if not self.is_alive:
+            raise DeadError
+        self._number += 1
+        answer = asyncio.get_running_loop().create_future()
+        self._waiting[self._number] = answer
+        number = self._number
+        try:
+            self._calls.send(Call(number, session, verb, arguments))
+        except (BrokenPipeError, ConnectionResetError):
+            self._gone()
+        return await answer
+
+    def _hear(self) -> None:
+        try:
+            note = self._calls.recv()
+        except (EOFError, ConnectionResetError):
+            self._gone()
+            return
+        if isinstance(note, Begun):
+            self.begun[note.session] = (note.pid, note.gid)
+            return
+        assert isinstance(note, Reply)
+        answer = self._waiting.pop(note.number, None)
+        if answer is None or answer.done():
+            return  # who asked has not waited
+        if note.failure is not None:
+            answer.set_exception(unpacked(note.failure))
+        else:
+            answer.set_result(note.value)
+
+    def _hear_halt(self) -> None:
+        try:
+            note: Halted = self._halts.recv()
+        except (EOFError, ConnectionResetError):
+            asyncio.get_running_loop().remove_reader(self._halts.fileno())
+            return
+        task = asyncio.get_running_loop().create_task(self._stand(note), name=f"at {note.point}")
+        self._halting.add(task)
+        task.add_done_callback(self._halting.discard)
+
+    async def _stand(self, note: Halted) -> None:
+        word = await self._on_halt(note)
+        if word is not None and self.is_alive:
+            self._halts.send(word)
+
+    # -- its end -----------------------------------------------------------------------------------
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process is not None and self._process.pid is not None
+        return self._process.pid
+
+    def stop(self) -> None:
+        """SIGSTOP it."""
+        os.kill(self.pid, signal.SIGSTOP)
+        self.is_stopped = True
+
+    def go_on(self) -> None:
+        """SIGCONT it; harmless if it goes on already."""
+        if self.is_alive and self.is_stopped:
+            os.kill(self.pid, signal.SIGCONT)
+        self.is_stopped = False
+
+    async def kill(self) -> None:
+        """SIGKILL it; who waits for an answer is not told yet: `bury` does that."""
+        if self._process is None or not self.is_alive:
+            return
+        self._deaf()
+        self._process.kill()
+        await asyncio.to_thread(self._process.join)
+        self.is_alive = self.is_stopped = False
+
+    def bury(self) -> None:
+        """Let everybody know that it is dead who still waits for an answer."""
+        waiting, self._waiting = self._waiting, {}
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(DeadError())
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+            self._calls.close()
+            self._halts.close()
+
+    async def end(self) -> None:
+        """End it in order if it has nothing to do, else kill it; harmless twice."""
+        if self._process is None:
+            return
+        self.go_on()
+        if self.is_alive and not self.is_busy:
+            self._deaf()
+            self._calls.send(Call(0, "", END))
+            await asyncio.to_thread(self._process.join, _END_S)
+        await self.kill()
+        self.bury()
+
+    def _deaf(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._calls.fileno())
+        loop.remove_reader(self._halts.fileno())
+
+    def _gone(self) -> None:
+        """It has ended by itself: something is wrong with it, and was written to stderr."""
+        if not self.is_alive:
+            return
+        self._deaf()
+        self.is_alive = False
+        waiting, self._waiting = self._waiting, {}
+        error = ServerError("a process has ended by itself; stderr tells why")
+        for answer in waiting.values():
+            if not answer.done():
+                answer.set_exception(error)
+
+
+def _launch(process: multiprocessing.context.ForkServerProcess) -> None:
+    _context.set_forkserver_preload(_PRELOAD)
+    process.start()

@@ -1,0 +1,319 @@
+"""A coordinator in a process of its own, which serves the sessions of a scenario and halts at protocol points.
+
+What it is asked comes over one pipe, what it is told where it stands over another: while it stands nothing
+goes on in it. It knows faults by their places only; what happens there is done from outside, or was said with
+the word to go on. It must not look at the databases, nor judge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+import psycopg
+from psycopg.rows import dict_row
+
+from sim.faults.words import Place
+from sim.scenario.postgres_sessions import executed, refusal
+from subscriber.distribution_agent import AheadError
+from twopc import errors, log
+from twopc.drivers import ParticipantAddress, Points, PostgresCoordinator
+from twopc.drivers.transaction import Transaction
+
+#: Whose transaction the running code is about, and which; of a background task: nobody's.
+_AT_WORK: ContextVar[tuple[str, str]] = ContextVar("at_work", default=("", ""))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """The coordinator to be opened."""
+
+    coordinator: str
+    distribution: str = field(repr=False)
+    publisher: ParticipantAddress
+    subscribers: Mapping[str, ParticipantAddress]
+    lock_timeout_ms: int
+    shipping: str
+    commit: str
+    in_doubt_after_s: float
+    answer_timeout_s: float
+    armed: tuple[tuple[str, Place], ...] = ()
+    """Faults by their ids, and where each of them is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A session asks for something."""
+
+    number: int
+    session: str
+    verb: str
+    arguments: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a call."""
+
+    number: int
+    value: Any = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception of ours, on its way between processes."""
+
+    kind: str
+    message: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A session's transaction has begun."""
+
+    session: str
+    pid: int
+    gid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """It stands at a point until it gets a `Word`."""
+
+    fault: str
+    point: str
+    session: str
+    gid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """How it goes on from where it stands."""
+
+    delay_ms: int = 0
+    arm: tuple[tuple[str, Place], ...] = ()
+    """Further places at which it shall halt."""
+    lose: bool = False
+    """What stands there does not go on: an answer does not arrive, a statement fails."""
+
+
+#: The call that ends it, and those that are no session's.
+END: Final = "end"
+ARM: Final = "arm"
+RECOVER: Final = "recover"
+
+
+class _AsItIsError(Exception):
+    """A server's error that is told as the client library has it."""
+
+    def __init__(self, error: psycopg.Error) -> None:
+        super().__init__(error.diag.message_primary or str(error))
+        self.sqlstate = error.sqlstate
+
+
+def undelivered(error: errors.DeliveryError) -> Failure:
+    """Why an agent cannot go on, as a value."""
+    names = ("node", "sqlstate", "number", "seqno", "command")
+    kind = "AheadError" if isinstance(error, AheadError) else "DeliveryError"
+    return Failure(kind, str(error), {name: getattr(error, name) for name in names})
+
+
+def packed(error: errors.TransactionError) -> Failure:
+    """An exception as a value."""
+    names = ("gid", "node", "sqlstate", "number", "detail", "hint", "facts", "cycle")
+    fields = {name: value for name in names if (value := getattr(error, name, None))}
+    return Failure(type(error).__name__, str(error), fields)
+
+
+def unpacked(failure: Failure) -> Exception:
+    """The exception that a value stands for."""
+    if not failure.kind:
+        return RuntimeError(f"in the coordinator's process: {failure.message}")
+    if failure.kind == "psycopg":
+        return psycopg.errors.lookup(failure.fields["sqlstate"])(failure.message)
+    kind = AheadError if failure.kind == "AheadError" else getattr(errors, failure.kind)
+    made = kind(failure.message, **failure.fields)
+    assert isinstance(made, errors.TwopcError)
+    return made
+
+
+class _HaltingPoints(Points):
+    """Points at which the process as a whole stands still, and says so."""
+
+    __slots__ = ("_halts", "_left", "_places")
+
+    def __init__(self, halts: Connection) -> None:
+        super().__init__()
+        self._halts = halts
+        self._places: dict[str, Place] = {}
+        self._left: dict[str, int] = {}
+
+    def put(self, fault: str, place: Place) -> None:
+        """Have a fault halt the process at its place."""
+        self._places[fault] = place
+        self._left[fault] = place.nth
+        self.armed = True
+
+    async def reach(self, name: str) -> None:
+        session, gid = _AT_WORK.get()
+        for fault, place in [*self._places.items()]:
+            if place.point != name or not place.fits(session=session, gid=gid):
+                continue
+            self._left[fault] -= 1
+            if self._left[fault] > 0:
+                continue
+            del self._places[fault], self._left[fault]
+            self.armed = bool(self._places)
+            await self._halt(Halted(fault, name, session, gid))
+
+    async def _halt(self, halted: Halted) -> None:
+        self._halts.send(halted)
+        try:
+            word: Word = self._halts.recv()
+        except (EOFError, ConnectionResetError):
+            os._exit(1)  # nobody is left who could say how it goes on
+        for fault, place in word.arm:
+            self.put(fault, place)
+        if word.delay_ms:
+            await asyncio.sleep(word.delay_ms / 1000)
+
+
+class Serving:
+    """A process that answers calls until it is told to end.
+
+    What can be asked is a method of the same name with an underscore before it.
+    """
+
+    def __init__(
+        self, armed: tuple[tuple[str, Place], ...], calls: Connection, halts: Connection
+    ) -> None:
+        self._calls = calls
+        self._points = _HaltingPoints(halts)
+        for fault, place in armed:
+            self._points.put(fault, place)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ended = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until told to end, or until nobody is there who could tell it."""
+        asyncio.get_running_loop().add_reader(self._calls.fileno(), self._listen)
+        async with self._serving():
+            self._calls.send(Reply(0))
+            await self._ended.wait()
+
+    def _serving(self) -> AbstractAsyncContextManager[Any]:
+        """What is open meanwhile."""
+        return nullcontext()
+
+    def _listen(self) -> None:
+        try:
+            call: Call = self._calls.recv()
+        except (EOFError, ConnectionResetError):
+            os._exit(1)  # whoever has started it is dead: as it would be after a crash of both
+        if call.verb == END:
+            self._ended.set()
+            return
+        task = asyncio.get_running_loop().create_task(self._reply(call))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reply(self, call: Call) -> None:
+        try:
+            reply = Reply(call.number, await self._answer(call))
+        except _AsItIsError as error:
+            failure = Failure("psycopg", str(error), {"sqlstate": error.sqlstate})
+            reply = Reply(call.number, failure=failure)
+        except errors.DeliveryError as error:
+            reply = Reply(call.number, failure=undelivered(error))
+        except errors.TransactionError as error:
+            reply = Reply(call.number, failure=packed(error))
+        except Exception as error:  # a fault of ours: told there, where somebody reads it
+            reply = Reply(call.number, failure=Failure("", repr(error), {}))
+        self._calls.send(reply)
+
+    async def _answer(self, call: Call) -> Any:
+        return await getattr(self, f"_{call.verb}")(call.session, *call.arguments)
+
+    async def _arm(self, _: str, fault: str, place: Place) -> None:
+        self._points.put(fault, place)
+
+
+class _Coordinating(Serving):
+    def __init__(self, setup: Setup, calls: Connection, halts: Connection) -> None:
+        super().__init__(setup.armed, calls, halts)
+        self._setup = setup
+        self._open: dict[str, Transaction] = {}
+        self._coordinator = PostgresCoordinator(
+            setup.coordinator,
+            distribution=setup.distribution,
+            publisher=setup.publisher,
+            subscribers=setup.subscribers,
+            lock_timeout_ms=setup.lock_timeout_ms,
+            in_doubt_after_s=setup.in_doubt_after_s,
+            answer_timeout_s=setup.answer_timeout_s,
+            points=self._points,
+        )
+
+    def _serving(self) -> AbstractAsyncContextManager[Any]:
+        return self._coordinator
+
+    async def _answer(self, call: Call) -> Any:
+        transaction = self._open.get(call.session)
+        gid = transaction.gid if transaction is not None else ""
+        node = transaction.subscriber if transaction is not None else ""
+        _AT_WORK.set((call.session, gid))
+        try:
+            return await super()._answer(call)
+        except psycopg.Error as error:
+            if call.verb == "raw" and error.sqlstate:
+                raise _AsItIsError(error) from error
+            raise refusal(error, node=node, gid=gid) from error
+
+    # -- what can be asked -------------------------------------------------------------------------
+
+    async def _begin(self, session: str, subscriber: str, level: str, role: str) -> None:
+        setup = self._setup
+        transaction = self._coordinator.transaction(
+            subscriber,
+            isolation=level,
+            shipping=setup.shipping,
+            commit=setup.commit,
+            role=role or None,
+        )
+        await transaction.begin()
+        self._open[session] = transaction
+        self._calls.send(Begun(session, transaction.pid, transaction.gid))
+
+    async def _execute(self, session: str, text: str, params: Mapping[str, Any]) -> Any:
+        return await executed(self._open[session], text, params)
+
+    async def _raw(self, session: str, text: str, params: Any) -> Any:
+        cursor = self._open[session].cursor(row_factory=dict_row)
+        await cursor.execute(text, params)
+        rows = await cursor.fetchall() if cursor.description else None
+        return rows, cursor.rowcount, cursor.statusmessage or ""
+
+    async def _commit(self, session: str) -> None:
+        await self._open.pop(session).commit()
+
+    async def _rollback(self, session: str) -> None:
+        transaction = self._open.pop(session, None)
+        if transaction is not None:
+            await transaction.rollback()
+
+    async def _recover(self, _: str) -> None:
+        await self._coordinator.recover()
+
+
+def serve(setup: Setup, calls: Connection, halts: Connection) -> None:
+    """What the process does."""
+    log.configure(level="error", layout="text")  # that things fail is what it is here for
+    asyncio.run(_Coordinating(setup, calls, halts).run())

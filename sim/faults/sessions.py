@@ -1,0 +1,140 @@
+"""A scenario's session at a Subscriber whose coordinator lives in a process of its own.
+
+See `sim.scenario.stage.StageSession` for what each method does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from sim.faults.remote import DeadError, RemoteProcess
+from sim.faults.words import COORDINATOR
+from sim.scenario.postgres_sessions import Session
+from sim.scenario.stage import Result
+from sim.topology import Topology
+from twopc.errors import InDoubtError, RejectedError
+
+
+class RemoteSession(Session):
+    """Coordinated transactions of a Subscriber.
+
+    Args:
+        living: the coordinator's process that new transactions go to; None while there is none.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        node: str,
+        observer: Any,
+        *,
+        name: str,
+        living: Callable[[], Awaitable[RemoteProcess | None]],
+    ) -> None:
+        super().__init__(topology, node, observer)
+        self._name = name
+        self._living = living
+        self._process: RemoteProcess | None = None
+        """The coordinator's process that the open transaction is in."""
+        self._asked = ""
+        """What it has asked and is not answered yet."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Its transaction is in a process that lives."""
+        return self._process is not None and self._process.is_alive
+
+    @property
+    def process(self) -> RemoteProcess | None:
+        """The process that its open transaction is in."""
+        return self._process
+
+    def waits_on(self, who: str, node: str) -> bool:
+        """Whether what it has asked may wait for messages that `who` and a node exchange."""
+        if who == self.node or node == self.node:
+            return bool(self._asked)
+        return (
+            who == COORDINATOR
+            and node not in self._topology.subscribers
+            and self._asked == "commit"
+        )
+
+    async def begin(self, level: str, role: str = "") -> None:
+        process = await self._living()
+        if process is None:
+            raise RejectedError(
+                "there is no coordinator: it has crashed, and nobody has started it again",
+                node=self.node, sqlstate="08006",
+            )  # fmt: skip
+        self._process = process
+        try:
+            await process.call(self._name, "begin", self.node, level, role)
+        except DeadError:
+            self._forget()
+            raise self._lost() from None
+        self.pid, self.gid = process.begun[self._name]
+        self._open = True
+
+    async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
+        try:
+            result = await self._call("execute", text, dict(params))
+        except DeadError:
+            self._forget()
+            raise self._lost() from None
+        assert isinstance(result, Result)
+        return result
+
+    async def raw(self, text: str, params: Any) -> tuple[list[dict[str, Any]] | None, int, str]:
+        """A statement as the client library takes it: rows, how many, and the command tag."""
+        try:
+            found = await self._call("raw", text, params)
+        except DeadError:
+            self._forget()
+            raise self._lost() from None
+        rows, count, tag = found
+        return rows, count, tag
+
+    async def commit(self) -> None:
+        if not self.is_pending:
+            self._forget()
+            raise self._lost()
+        try:
+            await self._call("commit")
+        except DeadError:
+            raise InDoubtError(
+                "the coordinator has died while it was committing: nobody has told how it ended",
+                gid=self.gid, node=self.node,
+            ) from None  # fmt: skip
+        finally:
+            self._forget()
+
+    async def rollback(self) -> None:
+        try:
+            if self.is_pending:
+                await self._call("rollback")
+        except DeadError:
+            pass  # and the session with it: rolled back it is
+        finally:
+            self._forget()
+
+    async def close(self) -> None:
+        await self.rollback()
+
+    async def _call(self, verb: str, *arguments: Any) -> Any:
+        if self._process is None:
+            raise DeadError
+        self._asked = verb
+        try:
+            return await self._process.call(self._name, verb, *arguments)
+        finally:
+            self._asked = ""
+
+    def _forget(self) -> None:
+        self._process, self.pid, self._open = None, 0, False
+
+    def _lost(self) -> RejectedError:
+        return RejectedError(
+            "the coordinator has died, and with it what was not prepared",
+            gid=self.gid, node=self.node, sqlstate="08006",
+        )  # fmt: skip

@@ -1,0 +1,110 @@
+"""A stage on real servers on which faults happen; see `sim.scenario.stage.Stage`.
+
+What happens when is the runner's business, what is done the performer's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+from sim.faults.postgres import Performer
+from sim.faults.remote import DeadError
+from sim.faults.serving import RECOVER
+from sim.faults.sessions import RemoteSession
+from sim.faults.words import agent_wait, plans_of
+from sim.scenario.faults import Fault
+from sim.scenario.postgres_prepared import Prepared
+from sim.scenario.postgres_stage import PostgresStage
+from sim.scenario.stage import AwayError, Delivery, StageSession, Wait, Waits
+from sim.scenario.words import Case
+
+
+class FaultyStage(PostgresStage):
+    """The sessions' coordinator is a process of its own, so that it can be struck."""
+
+    def __init__(self, prepared: Prepared, case: Case) -> None:
+        super().__init__(prepared)
+        self._performer = Performer(
+            prepared.topology,
+            prepared.observer,
+            plans_of(case),
+            step_ms=prepared.scenario.topology.timeouts.step_ms,
+        )
+
+    async def begin(self) -> None:
+        """Before anybody connects."""
+        await self._performer.open()
+
+    async def open(self, session: str, node: str) -> StageSession:
+        said = self._scenario.sessions.get(session)  # a load's clients stand in no file
+        if (said is not None and said.plain) or node == self._topology.publisher:
+            return await super().open(session, node)
+        opened = RemoteSession(
+            self._topology, node, self._observer, name=session, living=self._performer.living
+        )
+        self._performer.sessions[session] = opened
+        self._sessions[session] = opened
+        return opened
+
+    async def arm(self, fault: Fault) -> None:
+        await self._performer.living()
+        await self._performer.arm(fault.id)
+
+    async def fired(self) -> Sequence[tuple[str, str]]:
+        return self._performer.fired()
+
+    async def recover(self) -> None:
+        """Mend what heals, then one pass of recovery in the coordinator's process."""
+        performer = self._performer
+        await performer.heal()
+        process = await performer.living()
+        if process is not None and not process.is_stopped:
+            with contextlib.suppress(DeadError):  # struck at a point of recovery
+                await process.call("", RECOVER)
+
+    async def close(self) -> None:
+        """Nothing is broken afterwards that others would stumble over."""
+        await self._performer.close()
+
+    # -- looking: while a fault happens there is nothing to be seen --------------------------------
+
+    async def waits(self) -> Waits:
+        if await self._performer.at_gates():
+            return Waits(waits={})  # who has just stood there has not come to rest yet
+        async with self._performer.turn:
+            looked = await super().waits()
+        waits = {**self._performer.waits(), **self._resting(), **looked.waits}
+        return Waits(waits=waits, cyclic=looked.cyclic, cycles=looked.cycles)
+
+    def _resting(self) -> dict[str, Wait]:
+        """The sessions that wait for an agent that stands."""
+        stopped = {name for name, each in self._performer.agents.items() if each.is_stopped}
+        return {
+            name: agent_wait(name, node)
+            for name, session in self._sessions.items()
+            for node in sorted(stopped.intersection(session.synced))
+        }
+
+    async def deliveries(self) -> list[Delivery]:
+        async with self._performer.turn:
+            return await super().deliveries()
+
+    async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        async with self._performer.turn:
+            if node in self._performer.down:
+                raise AwayError(node)
+            return await super().rows(node, table, columns)
+
+    async def prepared(self, node: str) -> tuple[str, ...]:
+        async with self._performer.turn:
+            return () if node in self._performer.down else await super().prepared(node)
+
+    async def markers(self, node: str) -> list[dict[str, Any]]:
+        async with self._performer.turn:
+            return await super().markers(node)
+
+    async def query(self, node: str, text: str) -> list[dict[str, Any]]:
+        async with self._performer.turn:
+            return await super().query(node, text)

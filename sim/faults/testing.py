@@ -1,0 +1,188 @@
+"""Faults for tests in Python: the coordinator of a test's sessions is a process of its own, and can be struck.
+
+See docs/testing.md for what a test sees of it. It must not know pytest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sim.faults import able
+from sim.faults.postgres import Performer
+from sim.faults.sessions import RemoteSession
+from sim.faults.words import COORDINATOR, Place, Plan, deed_of, heal_of, point_name
+from sim.scenario.faults_meaning import DEEDS, is_deed, points
+from sim.topology import Topology
+from twopc.errors import ConfigurationError
+
+#: Not for tests: their server is that of other tests.
+_OF_SERVERS = {"kill", "restart", "stop", "fill"}
+_KNOWN = {"id", "at", "do", "nth", "session", "heal"}
+
+
+class _Nobody:
+    """Nobody looks at the nodes but the test."""
+
+    def __init__(self) -> None:
+        self.cut: list[str] = []
+        self.is_disturbed = False
+
+    async def leave(self, node: str) -> None:
+        """There is nothing to leave."""
+
+    async def return_to(self, node: str, dsn: str) -> None:
+        """There is nothing to return to."""
+
+    async def cancel(self, node: str, pid: int) -> None:
+        """Sessions are cancelled by those who have them."""
+
+
+class RemoteCursor:
+    """What came of one statement."""
+
+    def __init__(self, session: RemoteSession) -> None:
+        self._session = session
+        self._rows: list[dict[str, Any]] | None = None
+        self.rowcount = -1
+        self.statusmessage: str | None = None
+
+    @property
+    def description(self) -> bool:
+        """It has returned rows, perhaps none."""
+        return self._rows is not None
+
+    async def execute(self, query: Any, params: Any = None) -> None:
+        """As psycopg's."""
+        text = query if isinstance(query, str) else query.as_string(None)
+        self._rows, self.rowcount, self.statusmessage = await self._session.raw(text, params)
+
+    async def fetchall(self) -> list[dict[str, Any]]:
+        """Every row."""
+        return self._rows or []
+
+
+class RemoteTransaction:
+    """A transaction in the coordinator's own process, as those of `twopc.drivers.transaction`."""
+
+    def __init__(self, session: RemoteSession) -> None:
+        self._session = session
+
+    @property
+    def gid(self) -> str:
+        """The global transaction's id."""
+        return self._session.gid
+
+    @property
+    def pid(self) -> int:
+        """The process that serves it at the Subscriber; 0 if it is not open."""
+        return self._session.pid
+
+    def cursor(self, **_: Any) -> RemoteCursor:
+        """For one statement; its rows are dictionaries."""
+        return RemoteCursor(self._session)
+
+    async def commit(self) -> None:
+        """Commit at both sites or at neither."""
+        await self._session.commit()
+
+    async def rollback(self) -> None:
+        """Roll back at both sites."""
+        await self._session.rollback()
+
+
+class TestFaults:
+    """The faults of one test."""
+
+    __test__ = False  # not a test, whatever its name says
+
+    def __init__(self, topology: Topology, *, timeout_s: float) -> None:
+        self._topology = topology
+        self._performer = Performer(
+            topology, _Nobody(), step_ms=round(timeout_s * 1000), gives_up=True
+        )
+        self._count = 0
+
+    async def add(self, said: Mapping[str, Any]) -> str:
+        """Have a fault happen; returns its id.
+
+        Args:
+            said: ``at`` and ``do`` as in scenario files; ``nth``, ``session``, ``heal`` and ``id`` if need be.
+
+        Raises:
+            ConfigurationError: it is not written so, or cannot happen here.
+        """
+        self._count += 1
+        plan = self._plan({"id": f"fault {self._count}", **said})
+        await self._performer.add(plan)
+        await self._performer.living()
+        await self._performer.arm(plan.id)
+        return plan.id
+
+    def _plan(self, said: Mapping[str, Any]) -> Plan:
+        unknown = sorted(said.keys() - _KNOWN)
+        if unknown or not {"at", "do"} <= said.keys():
+            what = f"no {unknown[0]!r}" if unknown else "'at' and 'do'"
+            raise ConfigurationError(
+                f"a fault has {what}: it is written as {{'at': 'coordinator.decision_logged', "
+                "'do': 'crash coordinator'}"
+            )
+        at, do = str(said["at"]), str(said["do"])
+        topology = self._topology
+        nodes = (topology.publisher, *topology.subscribers)
+        place = Place(point=at, nth=int(said.get("nth", 1)), session=str(said.get("session", "")))
+        if not _is_point(at, (*nodes,)):
+            raise ConfigurationError(
+                f"no protocol point {at!r}; points are {', '.join(sorted(points()))}"
+            )
+        if not is_deed(do, topology.publisher, topology.subscribers):
+            raise ConfigurationError(
+                f"{do!r} is nothing that a fault does; there are: {'; '.join(DEEDS.values())}"
+            )
+        deed = deed_of(do, (*nodes, COORDINATOR))
+        why = self._why_not(place, deed.verb)
+        if why:
+            raise ConfigurationError(f"{do!r} at {at!r}: {why}")
+        heal = heal_of(str(said.get("heal", "at end")))
+        return Plan(id=str(said["id"]), place=place, deed=deed, heal=heal)
+
+    @staticmethod
+    def _why_not(place: Place, verb: str) -> str:
+        if verb in _OF_SERVERS:
+            return "the server is that of other tests, too; a scenario file gets one of its own"
+        if place.name in able.GATED:
+            return "triggers and procedures get their gates in scenario files only"
+        if place.name not in able.ON_POSTGRES.get(verb, frozenset()):
+            return able.WHY_NOT.get(verb, "it is not performed there")
+        return ""
+
+    async def begin(self, session: str, node: str, isolation: str) -> RemoteTransaction:
+        """Begin a transaction in the coordinator's process; one that has died is started again first."""
+        performer = self._performer
+        if await performer.living() is None:
+            await performer.heal()
+        made = RemoteSession(self._topology, node, _Nobody(), name=session, living=performer.living)
+        performer.sessions[session] = made
+        await made.begin(isolation)
+        return RemoteTransaction(made)
+
+    def note(self, write: Callable[..., None]) -> None:
+        """Have the history say what has happened."""
+        for fault, point in self._performer.fired():
+            write("fault", message=point, data={"id": fault, "at": point})
+
+    async def heal(self) -> None:
+        """Mend what is broken: a coordinator that has died is started again, and recovers."""
+        await self._performer.heal()
+
+    async def close(self) -> None:
+        """End the coordinator's process."""
+        await self._performer.close()
+
+
+def _is_point(text: str, nodes: tuple[str, ...]) -> bool:
+    name = point_name(text)
+    node = text[len(name) :]
+    if not node:
+        return name in points()
+    return f"{name}(node)" in points() and node.strip("()") in nodes

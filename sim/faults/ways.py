@@ -1,0 +1,152 @@
+"""The ways between a topology's nodes, led through wires where a fault needs one.
+
+A coordinator talks to each node; a Subscriber's sessions talk to the Publisher by their links. Two Subscribers
+have nothing to say to each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from psycopg import sql
+
+from sim.faults.wires import Wire
+from sim.faults.words import COORDINATOR, Deed, Place, Plan
+from sim.topology import Topology
+from subscriber.objects import SERVER
+from twopc.drivers import ParticipantAddress
+from twopc.names import BranchId
+
+#: Who talks, and to which node.
+Way = tuple[str, str]
+
+#: First words of what concerns connections.
+_OF_WAYS = frozenset({"cut", "black", "one"})
+_OF_ANSWERS = frozenset({"lose", "repeat"})
+#: In the text of the request that is sent next at a point, or was sent before it.
+REQUESTS = {
+    "coordinator.before_prepare": b"prepare transaction",
+    "coordinator.before_decision": b"log_decisions",
+    "coordinator.before_commit": b"commit prepared",
+    "reply.prepare": b"prepare transaction",
+    "reply.commit": b"commit prepared",
+}
+_GID = re.compile(r"'(twopc:[^']+)'")
+
+
+class Ways:
+    """Wires of one topology."""
+
+    def __init__(self, topology: Topology, plans: Sequence[Plan]) -> None:
+        self._topology = topology
+        self._wanted = {way for plan in plans for way in self.of(plan)}
+        self._wires: dict[Way, Wire] = {}
+
+    def has(self, plan: Plan) -> bool:
+        """Whether the wires that a fault needs are there."""
+        return {*self.of(plan)} <= self._wires.keys()
+
+    async def add(self, plan: Plan) -> None:
+        """Lead through wires what one more fault needs."""
+        self._wanted |= {*self.of(plan)}
+        await self.open()
+
+    async def open(self) -> None:
+        """Lead through wires what shall go there; sessions that are open already go as they went."""
+        for way in sorted(self._wanted - self._wires.keys()):
+            who, node = way
+            wire = self._wires[way] = Wire(self._topology.node(node).dsn)
+            await wire.open()
+            if who != COORDINATOR:
+                await self._lead_link(who, wire)
+
+    async def close(self) -> None:
+        """Cut every wire."""
+        for wire in self._wires.values():
+            await wire.close()
+
+    async def _lead_link(self, subscriber: str, wire: Wire) -> None:
+        rows = await self._topology.execute(
+            subscriber,
+            "select srvname, srvoptions from pg_foreign_server where srvname = %s",
+            (SERVER,),
+        )
+        ((name, options),) = rows
+        present = {entry.partition("=")[0] for entry in options}
+        wanted = {
+            "host": wire.host,
+            "port": str(wire.port),
+            "sslmode": "disable",
+            "gssencmode": "disable",
+        }
+        if "hostaddr" in present:
+            wanted["hostaddr"] = wire.host
+        changes = sql.SQL(", ").join(
+            sql.SQL("{} {} {}").format(
+                sql.SQL("set" if option in present else "add"), sql.SQL(option), sql.Literal(value)
+            )
+            for option, value in wanted.items()
+        )
+        alter = sql.SQL("alter server {} options ({})").format(sql.Identifier(name), changes)
+        await self._topology.execute(subscriber, alter.as_string(None))
+
+    def address(self, name: str) -> ParticipantAddress:
+        """How the coordinator reaches a node."""
+        plain = self._topology.address(name)
+        wire = self._wires.get((COORDINATOR, name))
+        if wire is None:
+            return plain
+        return ParticipantAddress(
+            name=name,
+            dsn=wire.through(plain.dsn),
+            application_dsn=wire.through(plain.application_dsn),
+        )
+
+    def distribution(self) -> str:
+        """How the coordinator reaches the decision log."""
+        name = self._topology.distribution
+        dsn = self._topology.node(name).coordinator_dsn
+        wire = self._wires.get((COORDINATOR, name))
+        return dsn if wire is None else wire.through(dsn)
+
+    def of(self, plan: Plan) -> list[Way]:
+        """The ways that a fault is about."""
+        deed = plan.deed
+        ways: list[Way] = []
+        if deed.verb in _OF_WAYS:
+            ways.append(ends(deed, self._topology.publisher))
+        if deed.verb in _OF_ANSWERS or plan.place.name.startswith("reply."):
+            ways += self.of_answers(plan.place)
+        return ways
+
+    def of_answers(self, place: Place) -> list[Way]:
+        """By which ways the answer comes that a point is about."""
+        if place.name == "coordinator.before_decision":
+            return [(COORDINATOR, self._topology.distribution)]
+        prepares = place.name in ("coordinator.before_prepare", "reply.prepare")
+        if prepares and place.node == self._topology.publisher:
+            return [(subscriber, place.node) for subscriber in self._topology.subscribers]
+        return [(COORDINATOR, place.node)]
+
+    def silent(self) -> list[Way]:
+        """The ways on which somebody waits for what does not come."""
+        return [way for way, wire in self._wires.items() if wire.has_swallowed]
+
+    def wires(self, ways: Sequence[Way]) -> list[Wire]:
+        """The wires of these ways."""
+        return [self._wires[way] for way in ways]
+
+
+def ends(deed: Deed, publisher: str) -> Way:
+    """Who talks, and to which node, on the way between a fault's two ends."""
+    one, other = deed.node, deed.other
+    swapped = other == COORDINATOR or one == publisher
+    return (other, one) if swapped else (one, other)
+
+
+def gid_in(text: str) -> str:
+    """The global transaction that a request is about, without a branch; empty if it names none."""
+    found = _GID.search(text)
+    branch = BranchId.parse(found[1]) if found is not None else None
+    return str(branch.global_id) if branch is not None else ""

@@ -1,0 +1,171 @@
+"""What a fault of a scenario file says, taken apart: values that every stage reads alike.
+
+The text itself was checked by `sim.scenario.faults_meaning`; no stage is known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from sim.scenario.faults import Fault
+from sim.scenario.model import Scenario
+from sim.scenario.parts import duration_ms
+from sim.scenario.stage import Wait
+from sim.scenario.words import Case
+
+COORDINATOR = "coordinator"
+#: First words of what concerns a whole server, and everybody on it.
+_OF_SERVERS = frozenset({"kill", "restart", "stop", "fill"})
+_POINT = re.compile(r"(?P<name>[a-z_.]+)(?:\((?P<node>[^()]*)\))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """What happens."""
+
+    verb: str
+    """The first word, as in `sim.scenario.faults_meaning.DEEDS`."""
+    what: str = ""
+    """``coordinator``, ``backend``, ``node``, ``agent``, ``marker`` …, if the word has an object."""
+    node: str = ""
+    other: str = ""
+    """The other end of a connection."""
+    how: str = ""
+    """``immediate``, an SQLSTATE, ``commit`` or ``rollback``."""
+    ms: int = 0
+    """Of a delay, or by how much a clock is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heal:
+    """When what was broken is mended."""
+
+    when: Literal["end", "never", "after", "at"] = "end"
+    after_ms: int = 0
+    point: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """An arrival at a protocol point."""
+
+    point: str
+    nth: int = 1
+    session: str = ""
+    """Only arrivals of this session's transactions count."""
+    gid: str = ""
+    """Only arrivals of this global transaction count."""
+
+    @property
+    def name(self) -> str:
+        """The point without its node."""
+        return point_name(self.point)
+
+    @property
+    def node(self) -> str:
+        """The point's node, or stream; empty if it has none."""
+        return self.point[len(self.name) :].strip("()")
+
+    def fits(self, *, session: str, gid: str) -> bool:
+        """Whether an arrival counts."""
+        return self.session in ("", session) and self.gid in ("", gid)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A fault that can be performed."""
+
+    id: str
+    place: Place
+    deed: Deed
+    heal: Heal
+
+
+def point_name(point: str) -> str:
+    """``coordinator.before_commit(pub)`` without ``(pub)``."""
+    found = _POINT.fullmatch(point)
+    return found["name"] if found is not None else point
+
+
+def plan_of(fault: Fault, scenario: Scenario) -> Plan:
+    """A fault of a file, taken apart."""
+    return Plan(
+        id=fault.id,
+        place=Place(
+            point=fault.at,
+            nth=fault.when.nth,
+            session=fault.when.session or "",
+            gid=fault.when.gid or "",
+        ),
+        deed=deed_of(fault.do, (*scenario.topology.nodes, COORDINATOR)),
+        heal=heal_of(fault.heal),
+    )
+
+
+def plans_of(case: Case) -> tuple[Plan, ...]:
+    """The faults that a case arms, sooner or later, in the file's order."""
+    armed = case.faults
+    return tuple(plan_of(each, case.scenario) for each in case.scenario.faults if each.id in armed)
+
+
+def agent_wait(session: str, subscriber: str) -> Wait:
+    """Somebody syncs, and an agent is stopped."""
+    why = f"the agent of {subscriber}, which is stopped"
+    return Wait(session=session, on="", node=subscriber, lock=why)
+
+
+def needs_servers(scenario: Scenario) -> int | None:
+    """The first fault that strikes a whole server, by its place; None: nobody else is disturbed."""
+    for place, fault in enumerate(scenario.faults):
+        if fault.do.split()[0] in _OF_SERVERS:
+            return place
+    return None
+
+
+def deed_of(text: str, nodes: Collection[str]) -> Deed:
+    """What `do` says; `nodes` are those that a connection may lie between."""
+    verb, *rest = text.split()
+    match verb, rest:
+        case "cut", [ends]:
+            node, other = ends_of(ends, nodes)
+            return Deed(verb=verb, node=node, other=other)
+        case (("black" | "one"), [word, ends]):
+            node, other = ends_of(ends, nodes)
+            return Deed(verb=verb, what=word, node=node, other=other)
+        case "delay", [duration]:
+            return Deed(verb=verb, ms=duration_ms(duration))
+        case "error", [state]:
+            return Deed(verb=verb, how=state)
+        case "skew", [what, node, shift]:
+            sign = -1 if shift.startswith("-") else 1
+            return Deed(verb=verb, what=what, node=node, ms=sign * duration_ms(shift[1:]))
+        case "finish", [node, outcome]:
+            return Deed(verb=verb, node=node, how=outcome)
+        case _, [what]:
+            return Deed(verb=verb, what=what)
+        case _, [what, node]:
+            return Deed(verb=verb, what=what, node=node)
+        case _, [what, node, how]:
+            return Deed(verb=verb, what=what, node=node, how=how)
+    return Deed(verb=verb)
+
+
+def ends_of(ends: str, nodes: Collection[str]) -> tuple[str, str]:
+    """The two ends with a dash between them, which may be in their names too; empty if they are none."""
+    for at, letter in enumerate(ends):
+        if letter in "-–" and ends[:at] in nodes and ends[at + 1 :] in nodes:
+            return ends[:at], ends[at + 1 :]
+    return "", ""
+
+
+def heal_of(text: str) -> Heal:
+    """What `heal` says."""
+    word, _, rest = text.partition(" ")
+    if word == "never":
+        return Heal(when="never")
+    if word == "after":
+        return Heal(when="after", after_ms=duration_ms(rest))
+    return Heal() if rest in ("", "end") else Heal(when="at", point=rest)

@@ -1,0 +1,42 @@
+"""From simpy's events to asyncio's futures: coroutines on a `sim.model.loop.VirtualLoop` await what models do."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeVar, cast
+
+import simpy
+
+from sim.model.ports import Kernel
+from sim.model.words import Steps
+
+T = TypeVar("T")
+
+
+async def performed(kernel: Kernel, work: Steps[T], name: str) -> T:
+    """Do some work of the model: what it returns or raises.
+
+    Whoever waits may be cancelled; the work goes on, and what comes of it is told to nobody.
+    """
+    return await bridge(kernel.spawn(work, name))  # type: ignore[no-any-return] # what the work returns
+
+
+def bridge(event: simpy.Event) -> asyncio.Future[Any]:
+    """Until an event has come: its value, or what it failed with."""
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def came(event: simpy.Event) -> None:
+        if not event.ok:
+            event.defused = True
+        if future.done():
+            return
+        if event.ok:
+            future.set_result(event.value)
+        else:
+            future.set_exception(cast("BaseException", event.value))
+
+    if event.callbacks is None:
+        came(event)
+    else:
+        event.callbacks.append(came)
+    return future

@@ -1,0 +1,206 @@
+"""Applications' sessions of a model: coordinated at a Subscriber, plain at the Publisher.
+
+Each has the shape of `sim.model.ports.ModelSession` and raises `twopc.errors.TransactionError` as the sessions of a
+scenario on real servers do. Work runs in the process of whoever calls; a coordinator that is killed takes the work of
+its sessions with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import simpy
+
+from sim.model.coordinator import CoordinatorProcess, ModelTransaction
+from sim.model.network import KILLED, Network, Wire
+from sim.model.node import ModelNode
+from sim.model.node.session import NodeSession
+from sim.model.words import LostError, SqlError, StatementResult, Steps
+from twopc.errors import InDoubtError, LocalProtocolError, RejectedError, from_sqlstate
+
+T = TypeVar("T")
+
+#: Whose an application's sessions are.
+ROLE = "app"
+
+
+class SubscriberClient:
+    """Coordinated transactions of a Subscriber, one after the other.
+
+    Args:
+        process: the coordinator's process that lives now.
+        variant, shipping: of every transaction.
+    """
+
+    def __init__(
+        self, name: str, node: str, process: Callable[[], CoordinatorProcess], *, variant: str,
+        shipping: str,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.node = node
+        self._process = process
+        self._variant = variant
+        self._shipping = shipping
+        self._one: ModelTransaction | None = None
+        self._by: CoordinatorProcess | None = None
+        self.gid = ""
+        self.pid = 0
+
+    @property
+    def is_open(self) -> bool:
+        """A transaction is open."""
+        return self._one is not None
+
+    def begin(self, level: str = "read committed", role: str = "") -> Steps[None]:
+        """Begin a global transaction. RejectedError"""
+        if self._one is not None:
+            raise LocalProtocolError(f"{self.name} has a transaction open already")
+        by = self._by = self._process()
+        one = by.transaction(self.node, variant=self._variant, role=role or ROLE)
+        yield from self._work(lambda: one.begin(level, shipping=self._shipping), "begin")
+        self._one = one
+        self.gid = one.gid
+        self.pid = one.connection.pid if one.connection is not None else 0
+
+    def execute(self, text: str, params: Mapping[str, Any] | None = None) -> Steps[StatementResult]:
+        """One statement. RejectedError"""
+        one = self._opened()
+        return (yield from self._work(lambda: one.execute(text, params), "execute"))
+
+    def commit(self) -> Steps[None]:
+        """Commit everywhere or nowhere. RejectedError, InDoubtError, HeuristicError"""
+        one = self._opened()
+        try:
+            yield from self._work(one.commit, "commit")
+        finally:
+            self._one, self.pid = None, 0
+
+    def rollback(self) -> Steps[None]:
+        """Roll back everywhere; harmless if nothing is open."""
+        one, self._one, self.pid = self._one, None, 0
+        if one is not None and self._by is not None and self._by.alive:
+            yield from self._work(one.rollback, "rollback")
+
+    def cancel(self) -> None:
+        """Cancel what runs at its own node."""
+        one = self._one
+        if one is not None and one.connection is not None:
+            one.connection.session.cancel()
+
+    def close(self) -> Steps[None]:
+        """Leave; what is open is rolled back."""
+        yield from self.rollback()
+
+    def _opened(self) -> ModelTransaction:
+        if self._one is None:
+            if self._by is not None and not self._by.alive:
+                raise self._killed("begin")  # it has gone with its coordinator
+            raise LocalProtocolError(f"{self.name} has no transaction open")
+        return self._one
+
+    def _work(self, work: Callable[[], Steps[T]], what: str) -> Steps[T]:
+        """Do something as part of the coordinator's process."""
+        by = self._by
+        assert by is not None
+        if not by.alive:
+            raise self._killed("begin")
+        joined = by.join()
+        try:
+            return (yield from work())
+        except simpy.Interrupt as interrupt:
+            if by.alive or interrupt.cause != KILLED:
+                raise
+            self._one = None
+            raise self._killed(what) from None
+        finally:
+            if joined is not None:
+                by.leave(joined)
+
+    def _killed(self, what: str) -> RejectedError | InDoubtError:
+        why = "the coordinator's process was killed"
+        if what == "commit":
+            return InDoubtError(f"{self.gid}: {why}; recovery will settle it", gid=self.gid)
+        return RejectedError(
+            f"{why}, and with it what was not prepared", gid=self.gid, node=self.node,
+            sqlstate="08006",
+        )  # fmt: skip
+
+
+class PublisherClient:
+    """Plain transactions at the Publisher."""
+
+    gid = ""
+
+    def __init__(self, name: str, node: ModelNode, network: Network) -> None:
+        self.name = name
+        self.node = node.name
+        self._node = node
+        self._network = network
+        self._wire: Wire | None = None
+        self.is_open = False
+
+    @property
+    def pid(self) -> int:
+        """Of its session there; 0 if it is not connected."""
+        return self._session.pid if self._wire is not None else 0
+
+    @property
+    def _session(self) -> NodeSession:
+        assert self._wire is not None
+        assert isinstance(self._wire.served, NodeSession)
+        return self._wire.served
+
+    def begin(self, level: str = "read committed", role: str = "") -> Steps[None]:
+        """Begin a transaction. RejectedError"""
+        yield from self._run(f"begin isolation level {level}", None)
+        self.is_open = True
+
+    def execute(self, text: str, params: Mapping[str, Any] | None = None) -> Steps[StatementResult]:
+        """One statement. RejectedError"""
+        return (yield from self._run(text, params))
+
+    def commit(self) -> Steps[None]:
+        """Commit. RejectedError"""
+        self.is_open = False
+        yield from self._end("commit")
+
+    def rollback(self) -> Steps[None]:
+        """Roll back."""
+        self.is_open = False
+        yield from self._end("rollback")
+
+    def cancel(self) -> None:
+        """Cancel what runs."""
+        if self._wire is not None:
+            self._session.cancel()
+
+    def close(self) -> Steps[None]:
+        """Leave; what is open is rolled back."""
+        wire, self._wire, self.is_open = self._wire, None, False
+        if wire is not None:
+            wire.close()
+        return
+        yield  # as the others
+
+    def _end(self, text: str) -> Steps[None]:
+        if self._wire is not None and not self._wire.lost:
+            yield from self._run(text, None)
+
+    def _run(self, text: str, params: Mapping[str, Any] | None) -> Steps[StatementResult]:
+        try:
+            wire = self._wire
+            if wire is None or wire.lost:
+                wire = self._wire = yield from self._network.connect(
+                    f"client:{self.name}", self.node, f"session:{self.name}",
+                    lambda: self._node.connect(ROLE, self.name),
+                )  # fmt: skip
+            session = self._session
+            touches = frozenset((self.node,))
+            return (yield from wire.ask(lambda: session.execute(text, params), text, touches))
+        except SqlError as error:
+            raise from_sqlstate(
+                error.sqlstate, error.message, detail=error.detail, hint=error.hint, node=self.node
+            ) from error
+        except LostError as error:
+            raise from_sqlstate("08006", str(error), node=self.node) from error

@@ -1,0 +1,397 @@
+"""A coordinator's process in virtual time: its transactions, its recovery, and what becomes of it when it dies.
+
+The drivers, the rules and the recovery are the product's own; here is what `twopc.drivers.engine` and `keeper` do
+beside them. It must not know tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any, NoReturn
+
+import psycopg
+import simpy
+
+from sim.model.application import ModelConnection, ModelFinishers
+from sim.model.clocks import Clock
+from sim.model.ledger import Ledger
+from sim.model.log_client import ModelDecided
+from sim.model.markers import Markers
+from sim.model.network import KILLED, Network
+from sim.model.node import ModelNode
+from sim.model.wiring import Wiring
+from sim.model.words import Cause, Label, Level, LostError, SqlError, StatementResult, Steps
+from twopc.drivers.hub import Hub
+from twopc.drivers.lean import Report
+from twopc.drivers.outcome import refusal_at_commit, rejection
+from twopc.drivers.plan import SETTINGS
+from twopc.drivers.points import Points
+from twopc.drivers.ports import Key
+from twopc.drivers.postgres import Driver
+from twopc.drivers.recovery import Settled
+from twopc.drivers.virtual import VirtualTime, steps
+from twopc.errors import (
+    DeadlockError,
+    HeuristicError,
+    InDoubtError,
+    RejectedError,
+    conflict_facts,
+)
+from twopc.names import node_of, session_name
+from twopc.protocol.effects import Outcome
+
+_TURN_S = 0.001
+
+
+class Place:
+    """What the coordinators of one system have in common.
+
+    Args:
+        nodes: by name, the Publisher among them.
+        log_at: the node that the decision log is at.
+    """
+
+    def __init__(
+        self, network: Network, nodes: Mapping[str, ModelNode], ledger: Ledger, *, publisher: str,
+        log_at: str, wiring: Wiring,
+    ) -> None:  # fmt: skip
+        self.network = network
+        self.kernel = network.kernel
+        self.nodes = nodes
+        self.ledger = ledger
+        self.publisher = publisher
+        self.log_at = log_at
+        self.wiring = wiring
+
+
+class ModelTransaction:
+    """One global transaction of an application."""
+
+    def __init__(
+        self, process: CoordinatorProcess, subscriber: str, variant: str, role: str
+    ) -> None:
+        self._process = process
+        self.subscriber = subscriber
+        self.variant = variant
+        self.role = role
+        self.gid = ""
+        self.epoch = 0
+        self.sequence = 0
+        self.connection: ModelConnection | None = None
+        self.outcome: Outcome | None = None
+        self.cycle: tuple[str, ...] = ()
+        """The deadlock that it was made the victim of."""
+
+    @property
+    def key(self) -> Key:
+        """Epoch and sequence."""
+        return self.epoch, self.sequence
+
+    def begin(self, level: Level | str = "", *, shipping: str = "eager") -> Steps[None]:
+        """Begin it. RejectedError"""
+        return self._process.begin(self, level, shipping)
+
+    def execute(self, text: str, params: Mapping[str, Any] | None = None) -> Steps[StatementResult]:
+        """One statement. RejectedError: the transaction can only be rolled back."""
+        assert self.connection is not None, "begin it first"
+        try:
+            return (yield from self.connection.execute(text, params))
+        except SqlError as error:
+            self._refuse(error)
+        except LostError as error:
+            raise RejectedError(
+                f"the connection to {self.subscriber} is lost: {error}", gid=self.gid,
+                node=self.subscriber, sqlstate="08006",
+            ) from error  # fmt: skip
+
+    def commit(self) -> Steps[None]:
+        """Commit it everywhere or nowhere. RejectedError, InDoubtError, HeuristicError"""
+        return self._process.commit(self)
+
+    def rollback(self) -> Steps[None]:
+        """Roll it back everywhere; harmless after its end."""
+        yield from self._process.rollback(self)
+
+    def _refuse(self, error: SqlError) -> NoReturn:
+        found = Report(
+            message=error.message, sqlstate=error.sqlstate, detail=error.detail, hint=error.hint,
+            context=error.context,
+        )  # fmt: skip
+        if self.cycle and found.sqlstate == "57014":
+            raise self.deadlock() from error
+        raise rejection(found, gid=self.gid, node=self.node_of(found)) from error
+
+    def deadlock(self) -> DeadlockError:
+        """What the victim of a deadlock gets."""
+        return DeadlockError(
+            f"deadlock across servers; this transaction was chosen: {'; '.join(self.cycle)}",
+            cycle=self.cycle, gid=self.gid, node=self.subscriber, sqlstate="57014",
+        )  # fmt: skip
+
+    def node_of(self, found: Report) -> str:
+        """Who raised an error."""
+        over = found.remote or conflict_facts(found.detail) is not None
+        return self._process.place.publisher if over else self.subscriber
+
+
+class CoordinatorProcess:
+    """A process of a coordinator; several of one name may live at once.
+
+    Args:
+        number: tells it from others of its name.
+        clock: what it waits by for answers that were lost; without it, one that is right.
+        observe: sees every effect and event of its drivers, with the gid.
+    """
+
+    def __init__(
+        self, place: Place, name: str, number: int = 1, *, points: Points | None = None,
+        in_doubt_after_s: float = 5.0, recovery_interval_s: float = 1.0, retention_s: float = 600.0,
+        markers_kept_s: float = 60.0, clock: Clock | None = None,
+        observe: Callable[[str, Any], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.place = place
+        self.name = name
+        self.actor = f"coordinator:{name}:{number}"
+        self.points = points if points is not None else Points()
+        self.alive = True
+        self.active: dict[int, ModelTransaction] = {}
+        self.unsettled: set[Key] = set()
+        self._interval_s = recovery_interval_s
+        self._sequence = count(1)
+        self._processes: dict[simpy.Process, None] = {}
+        self._idle: dict[tuple[str, str, int], list[ModelConnection]] = {}
+        """Connections to Subscribers that are in no transaction, by role and epoch."""
+        kernel, network, nodes = place.kernel, place.network, place.nodes
+        here = self.actor
+        self.log = place.wiring.log(
+            place.ledger, network, here, place.log_at, coordinator=name, actor=self.actor,
+            branches=[*nodes],
+        )  # fmt: skip
+        clock = clock or Clock(lambda: kernel.now)
+        runtime = VirtualTime(
+            clock,
+            lambda seconds: kernel.delay(
+                clock.lasts(seconds), Label(actor=self.actor, cause=Cause.TIMER, what="look again")
+            ),
+        )
+        decided = ModelDecided(place.ledger, network, here, place.log_at, self.actor)
+        self.finishers = ModelFinishers(
+            network, nodes[place.publisher], here=here, actor=self.actor
+        )
+        self.hub = Hub(
+            publisher=place.publisher,
+            participants={
+                one: place.wiring.site(nodes[one], network, here, self.actor) for one in nodes
+            },
+            log=self.log,
+            finishers=self.finishers,
+            points=self.points,
+            damage=decided.damage,
+            in_doubt_after_s=in_doubt_after_s,
+            observe=observe,
+            runtime=runtime,
+        )
+        sites = {
+            one: place.wiring.site(nodes[one], network, here, f"{self.actor}:recovery")
+            for one in nodes
+        }
+        self._markers = Markers(kernel, sites, markers_kept_s)
+        self._recovery = place.wiring.recovery(
+            name,
+            publisher=place.publisher,
+            participants=sites,
+            decisions=decided,
+            points=self.points,
+            retention_s=retention_s,
+        )
+
+    # -- life --------------------------------------------------------------------------------------
+
+    def spawn(self, work: Steps[Any], what: str) -> simpy.Process:
+        """Run something as this process, with which it dies."""
+        process = self.place.kernel.spawn(work, f"{self.actor}: {what}")
+        self._processes[process] = None
+        assert process.callbacks is not None
+        process.callbacks.append(lambda _: self._processes.pop(process, None))
+        return process
+
+    def join(self) -> simpy.Process | None:
+        """Whatever runs now is part of it from now on, until `leave`; None if it is already."""
+        process = self.place.kernel.env.active_process
+        if process is None or process in self._processes:
+            return None
+        self._processes[process] = None
+        return process
+
+    def leave(self, process: simpy.Process) -> None:
+        """It goes on by itself."""
+        self._processes.pop(process, None)
+
+    def crash(self) -> None:
+        """kill -9: everything it does stops, and its connections break. Harmless twice.
+
+        What runs now cannot be stopped by itself: it must not do anything more.
+        """
+        self.alive = False
+        running = self.place.kernel.env.active_process
+        killed = [one for one in self._processes if one.is_alive and one is not running]
+        for process in killed:
+            process.defused = True
+            process.interrupt(KILLED)
+        self.place.network.client_lost(self.actor, killed)
+
+    def pause(self) -> None:
+        """SIGSTOP: its connections stay."""
+        self.place.network.pause(self.actor)
+
+    def go_on(self) -> None:
+        """SIGCONT"""
+        self.place.network.go_on(self.actor)
+
+    def transaction(
+        self, subscriber: str, *, variant: str = "presumed_abort", role: str = "app"
+    ) -> ModelTransaction:
+        """A transaction of an application at a Subscriber, not begun."""
+        return ModelTransaction(self, subscriber, variant, role)
+
+    # -- transactions ------------------------------------------------------------------------------
+
+    def begin(self, one: ModelTransaction, level: str, shipping: str) -> Steps[None]:
+        """For `ModelTransaction`."""
+        if self.points.armed:
+            yield from steps(self.points.reach(f"coordinator.begin({one.subscriber})"))
+        try:
+            ids = self.log.current(one.variant) or (yield from self.log.epoch(one.variant))
+        except (LostError, SqlError) as error:
+            raise RejectedError(
+                f"the decision log cannot be reached, nothing was begun: {error}"
+            ) from error
+        one.epoch, one.sequence = ids.epoch, next(self._sequence)
+        one.gid = ids.text(one.sequence)
+        self.active[one.sequence] = one
+        texts = [
+            f"begin isolation level {level}" if level else "begin",
+            f"set local msrepl.gid = '{one.gid}'",
+        ]
+        if shipping == "lazy":
+            texts.append("set local msrepl.shipping = 'lazy'")
+        try:
+            one.connection = self._idle_connection(one) or (yield from self._connect(one))
+            yield from one.connection.say(texts)
+        except (LostError, SqlError) as error:
+            self.active.pop(one.sequence, None)
+            if one.connection is not None:
+                one.connection.close()
+            raise RejectedError(
+                f"{one.subscriber} cannot be reached, nothing was begun: {error}", gid=one.gid,
+                node=one.subscriber,
+            ) from error  # fmt: skip
+
+    def _connect(self, one: ModelTransaction) -> Steps[ModelConnection]:
+        node = self.place.nodes[one.subscriber]
+        return ModelConnection.open(
+            self.place.network, node, here=self.actor, actor=f"{self.actor}:{one.sequence}",
+            role=one.role, name=session_name(self.name, one.epoch),
+        )  # fmt: skip
+
+    def _idle_connection(self, one: ModelTransaction) -> ModelConnection | None:
+        idle = self._idle.get((one.subscriber, one.role, one.epoch))
+        while idle:
+            found = idle.pop()
+            if found.clean:
+                found.wire.belongs_to(f"{self.actor}:{one.sequence}")
+                return found
+            found.close()
+        return None
+
+    def commit(self, one: ModelTransaction) -> Steps[None]:
+        """For `ModelTransaction`."""
+        assert one.connection is not None, "begin it first"
+        ids = self.log.epochs[one.variant]
+        driver = self.place.wiring.driver(
+            self.hub, ids, one.sequence, one.connection, SETTINGS[one.variant],
+            (self.place.publisher, one.subscriber),
+        )  # fmt: skip
+        try:
+            yield from driver.commit().__await__()
+        finally:
+            one.outcome = driver.answer
+            self._end(one, settled=driver.settled)
+        self._tell(one, driver)
+
+    def rollback(self, one: ModelTransaction) -> Steps[None]:
+        """For `ModelTransaction`."""
+        if one.connection is None or one.outcome is not None:
+            return
+        one.outcome = Outcome.ABORTED
+        try:
+            yield from steps(one.connection.roll_back())
+        finally:
+            self._end(one, settled=True)
+
+    def _end(self, one: ModelTransaction, *, settled: bool) -> None:
+        self.active.pop(one.sequence, None)
+        self.place.kernel.forget(f"{self.actor}:{one.sequence}")
+        if not settled:
+            self.unsettled.add(one.key)
+        elif one.outcome is Outcome.COMMITTED:
+            self._markers.over(one.gid, (self.place.publisher, one.subscriber))
+        connection = one.connection
+        if connection is None:
+            return
+        if settled and one.outcome is Outcome.COMMITTED and connection.clean and self.alive:
+            # after a rollback its link may have something open
+            self._idle.setdefault((one.subscriber, one.role, one.epoch), []).append(connection)
+        else:
+            connection.close()
+
+    def _tell(self, one: ModelTransaction, driver: Driver) -> None:
+        damage = driver.damage
+        if damage is not None:
+            raise HeuristicError(
+                f"{one.gid}: decided {damage.decided}, but {damage.participant} is {damage.found}: somebody"
+                " finished that branch by hand",
+                gid=one.gid,
+                node=node_of(damage.participant),
+            )
+        if driver.answer is Outcome.COMMITTED:
+            return
+        if driver.answer is not Outcome.ABORTED:
+            raise InDoubtError(f"{one.gid}: {driver.reason}; recovery will settle it", gid=one.gid)
+        failure = driver.failure
+        if one.cycle and failure is not None and failure.sqlstate == "57014":
+            raise one.deadlock()
+        node = one.node_of(failure) if failure is not None else ""
+        raise refusal_at_commit(failure, driver.reason, gid=one.gid, node=node)
+
+    # -- recovery ----------------------------------------------------------------------------------
+
+    def recover(self) -> Steps[list[Settled]]:
+        """One pass. psycopg.Error: the log cannot be reached."""
+        yield from self.log.ensure()
+        while self._recovery.is_busy:  # with one that was begun by itself
+            yield self.place.kernel.delay(
+                _TURN_S, Label(actor=self.actor, cause=Cause.POLL, what="recovery's turn")
+            )
+        return (
+            yield from steps(
+                self._recovery.run(
+                    own=self.log.own,
+                    unsettled=self.unsettled,
+                    active=lambda: {one.key for one in self.active.values()},
+                )
+            )
+        )
+
+    def keep_recovering(self) -> Steps[None]:
+        """Recover at once, and from time to time."""
+        label = Label(actor=self.actor, cause=Cause.POLL, what="recovery")
+        while True:
+            try:
+                yield from self.recover()
+                yield from self.log.forget_now()
+                yield from self._markers.forget()
+            except (psycopg.Error, LostError, SqlError):
+                pass  # it is tried again
+            yield self.place.kernel.delay(self._interval_s, label)

@@ -1,0 +1,281 @@
+"""What an agent's statements do at a Subscriber: its position, the procedures of articles, their net effect.
+
+The meaning of ``subscriber/sql/{move_position,msins,msreplace,msupd_bitmap,apply_call,apply_statement,apply_net,
+net_updates,replraiserror}.sql``. It must not know which commands come next.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from sim.model.distribution.calls import ReadCall, Shape
+from sim.model.node import ModelNode
+from sim.model.node.heap import Table
+from sim.model.node.tx import OpenTx
+from sim.model.sql.types import output
+from sim.model.words import SqlError, Steps, Values
+from twopc.distributed import DistributedArticle
+from twopc.lsn import lsn_text
+from twopc.propagation import CommandType, Format
+
+POSITIONS = """
+create table msrepl.msreplication_subscriptions (publisher text primary key, position bigint not null)
+"""
+POSITION = "msrepl.msreplication_subscriptions"
+_OPERATIONS = {
+    CommandType.INSERT: "ins", CommandType.UPDATE: "upd", CommandType.DELETE: "del",
+    CommandType.SQL_INSERT: "ins", CommandType.SQL_UPDATE: "upd", CommandType.SQL_DELETE: "del",
+}  # fmt: skip
+_COMMAND = {"ins": "INSERT", "upd": "UPDATE", "del": "DELETE"}
+_IN_THE_WAY = ("23505", "23P01", "23503")
+
+#: A command as it is stored: code (article * 100 + type), text.
+Call = tuple[int, str]
+#: Applies one command: ``(receiver, tx, article, operation, text)``.
+Apply = Callable[["Receiver", OpenTx, DistributedArticle, str, str], Steps[None]]
+
+
+class Receiver:
+    """A Subscriber's end.
+
+    Args:
+        articles: by number; grows as tables are published.
+        apply: what one call does; a plant puts something else here.
+    """
+
+    def __init__(
+        self,
+        node: ModelNode,
+        articles: Mapping[int, DistributedArticle],
+        apply: Apply | None = None,
+    ) -> None:
+        self.node = node
+        self._articles = articles
+        self._shapes: dict[tuple[int, str], Shape] = {}
+        self._apply_call = apply or apply_call
+        node.define(POSITIONS)
+        for name, function in (
+            ("msrepl.move_position", self.move),
+            ("msrepl.apply_block", self.block),
+            ("msrepl.apply_net", self.net),
+            ("msrepl.sp_msreplraiserror", self.raise_error),
+        ):
+            node.add_function(name, function)
+
+    def begin(self, publisher: str) -> None:
+        """Something is subscribed to, outside of time."""
+        self.node.outside(lambda tx: tx.insert(POSITION, (publisher, 0)), "the agent's position")
+
+    def check_procedures(self, article: DistributedArticle) -> None:
+        """42883: an article names a procedure of the user's that is not here."""
+        for operation in ("ins", "upd", "del"):
+            name = article.propagation.method(operation).procedure
+            if name is not None and self.custom(article, operation) is None:
+                raise SqlError("42883", f"function {name} does not exist")
+
+    # -- the position --------------------------------------------------------------------------------
+
+    def position(self, publisher: str) -> int | None:
+        """As it is committed; None if nothing was ever begun."""
+        table = self.node.table(POSITION)
+        found: tuple[Any, ...] | None = next(
+            (row for row in table.committed() if row[0] == publisher), None
+        )
+        return None if found is None else found[1]
+
+    def move(self, tx: OpenTx, publisher: str, was: int, becomes: int) -> Steps[int]:
+        """``msrepl.move_position``: 40001 if it is not where the agent believes it to be."""
+        moved = yield from tx.update(
+            POSITION,
+            (publisher,),
+            (publisher, becomes),
+            lambda row: bool(row[1] == was),
+        )
+        if moved is None:
+            raise SqlError(
+                "40001",
+                f"the position of what {publisher} distributes is not {lsn_text(was)} any more",
+                hint="Another agent has delivered here, or the subscription was initialised again.",
+            )
+        return becomes
+
+    # -- commands --------------------------------------------------------------------------------------
+
+    def block(self, tx: OpenTx, calls: Sequence[Call]) -> Steps[int]:
+        """Commands, one after the other."""
+        for call in calls:
+            yield from self.one(tx, call)
+        return len(calls)
+
+    def one(self, tx: OpenTx, call: Call) -> Steps[None]:
+        """One command, handed to the procedure of its article."""
+        code, text = call
+        article_id, kind = divmod(code, 100)
+        article = self._articles.get(article_id)
+        operation = _OPERATIONS.get(kind, "")
+        if article is None or not operation:
+            raise SqlError("55000", f"there is nothing here that takes commands {code}")
+        if article.propagation.method(operation).format is Format.SQL:
+            yield from self._statement(tx, article, operation, text)
+        else:
+            yield from self._apply_call(self, tx, article, operation, text)
+
+    def _statement(
+        self, tx: OpenTx, article: DistributedArticle, operation: str, text: str
+    ) -> Steps[None]:
+        result = yield from tx.run(text)
+        if not result.rowcount:
+            raise not_found(_COMMAND[operation], article.article.name, None, text)
+
+    def net(self, tx: OpenTx, calls: Sequence[Call]) -> Steps[int]:
+        """``msrepl.apply_net``: whatever is in the way of what; else the first that fails."""
+        if (yield from self._tried(tx, lambda: self.block(tx, calls))):
+            return len(calls)
+        left = list(calls)
+        while left:
+            later = yield from self._each(tx, left)
+            if len(later) == len(left):
+                later = yield from self._together(tx, left)
+                if len(later) == len(left):
+                    yield from self.one(tx, left[0])
+                    later = left[1:]
+            left = later
+        return len(calls)
+
+    def _each(self, tx: OpenTx, calls: Sequence[Call]) -> Steps[list[Call]]:
+        """Each by itself; those that something is in the way of."""
+        later = []
+        for call in calls:
+            if not (yield from self._tried(tx, partial(self.one, tx, call))):
+                later.append(call)  # noqa: PERF401 - in a generator's steps
+        return later
+
+    def _together(self, tx: OpenTx, left: list[Call]) -> Steps[list[Call]]:
+        """Updates that are only in each other's way are made at once, article by article; what is left."""
+        for code in sorted({code for code, _ in left if code % 100 == CommandType.UPDATE}):
+            calls = [text for each, text in left if each == code]
+            article = self._articles[code // 100]
+            if len(calls) < 2 or self.custom(article, "upd") is not None:
+                continue
+            if (yield from self._tried(tx, partial(self._exchange, tx, article, calls))):
+                return [each for each in left if each[0] != code]
+        return left
+
+    def _exchange(self, tx: OpenTx, article: DistributedArticle, calls: list[str]) -> Steps[None]:
+        """The rows are deleted and inserted again, with what only this Subscriber knows of them."""
+        table = self.node.table(article.article.name)
+        rows = []
+        for text in calls:
+            call = self.read(article, "upd", text)
+            old = tx.get(table.name, call.key)
+            if old is None:
+                raise not_found("UPDATE", article.article.name, call.shown_key, None)
+            rows.append(call.updated(old))
+            yield from tx.delete(table.name, call.key, _any)
+        for row in rows:
+            yield from tx.insert(table.name, row)
+
+    def _tried(self, tx: OpenTx, work: Callable[[], Steps[Any]]) -> Steps[bool]:
+        """In a subtransaction; False if something is in the way, and nothing of it is left."""
+        tx.savepoint("msrepl_net")
+        try:
+            yield from work()
+        except SqlError as error:
+            tx.rollback_to("msrepl_net")
+            tx.release("msrepl_net")
+            if error.sqlstate not in _IN_THE_WAY:
+                raise
+            return False
+        tx.release("msrepl_net")
+        return True
+
+    def read(self, article: DistributedArticle, operation: str, text: str) -> ReadCall:
+        """A call, with the types of the table here."""
+        table = self.node.table(article.article.name)
+        shape = self._shapes.get((article.article_id, operation))
+        if shape is None or not shape.fits(article, table):
+            shape = self._shapes[article.article_id, operation] = Shape(article, operation, table)
+        return ReadCall(shape, text)
+
+    # -- procedures of users -------------------------------------------------------------------------
+
+    def custom(self, article: DistributedArticle, operation: str) -> str | None:
+        """The procedure of the user's that is called; None: the default one."""
+        wanted = article.procedure(operation)
+        schema = article.article.schema
+        names = (wanted,) if "." in wanted else (f"{schema}.{wanted}", f"public.{wanted}", wanted)
+        return next((name for name in names if name in self.node.procedures), None)
+
+    def raise_error(self, tx: OpenTx, number: int, *more: Any) -> Steps[None]:
+        """``msrepl.sp_msreplraiserror``, for procedures of users."""
+        command, article = (*more, None, None)[:2]
+        raise not_found(command, article, None, None, number)
+        yield  # it is a generator
+
+
+def apply_call(
+    receiver: Receiver, tx: OpenTx, article: DistributedArticle, operation: str, text: str
+) -> Steps[None]:
+    """A call, as its procedure takes it."""
+    name = receiver.custom(article, operation)
+    table = receiver.node.table(article.article.name)
+    call = receiver.read(article, operation, text)
+    if name is not None:
+        given = {f"p{at}": value for at, value in enumerate(call.values)}
+        places = ", ".join(f":{each}" for each in given)
+        yield from tx.run(f"select {name}({places})", given)
+        return
+    wanted = article.propagation.method(operation).procedure
+    if wanted is not None:
+        raise SqlError("42883", f"function {wanted} does not exist")
+    if operation == "ins":
+        yield from tx.insert(table.name, call.inserted(receiver.node, tx))
+        return
+    if operation == "upd":
+        names_keys = _names_keys(table, article.propagation.method(operation).format)
+        done: Any = yield from tx.change(table.name, call.key, call.updated, names_keys=names_keys)
+    else:
+        done = (yield from tx.delete(table.name, call.key, _any)) or None
+    if done is None:
+        raise not_found(_COMMAND[operation], article.article.name, call.shown_key, None)
+
+
+def _names_keys(table: Table, form: Format) -> bool:
+    """The procedure sets a key's column, though perhaps to what it was: a unique one, or with these formats all."""
+    primary = frozenset(table.primary.places) if table.primary is not None else frozenset[int]()
+    return form in (Format.CALL, Format.XCALL) or not table.key_places <= primary
+
+
+def not_found(
+    command: str | None, article: str | None, key: Mapping[str, Any] | None, statement: str | None,
+    number: int = 20598,
+) -> SqlError:  # fmt: skip
+    """20598: the row that a call changes is not here."""
+    named = ", ".join(
+        f"{name} = {'NULL' if value is None else output(value)}"
+        for name, value in sorted((key or {}).items())
+    )
+    facts = {
+        "kind": "row_missing", "number": number, "command": command, "article": article,
+        "key": None if key is None else {name: _json(value) for name, value in key.items()},
+        "statement": None if statement is None else statement[:1000],
+    }  # fmt: skip
+    return SqlError(
+        "P0002",
+        "the row was not found at the Subscriber when applying the replicated "
+        f"{f'{command} ' if command else ''}command{f' for table {article}' if article else ''}"
+        f"{f' with primary key {named}' if named else ''} ({number})",
+        detail=json.dumps(facts),
+        hint="The Subscriber has lost or never had the row: `twopc validate` finds and repairs such rows.",
+    )
+
+
+def _json(value: Any) -> Any:
+    return value if value is None or isinstance(value, int | float | bool) else output(value)
+
+
+def _any(values: Values) -> bool:
+    return True

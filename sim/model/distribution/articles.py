@@ -1,0 +1,243 @@
+"""What is published to whom, as the distribution database knows it. Values, made from the nodes' tables.
+
+It must not know positions, nor what becomes of a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from publisher.pgoutput import Relation, RelationColumn
+from sim.model.node import ModelNode
+from sim.model.node.heap import Table
+from sim.model.sql.ddl import condition
+from sim.model.sql.types import Type
+from sim.model.words import SubscriberSpec, TableSpec, Values
+from subscriber.distribution_agent.planner import Snapshot, Terms
+from twopc.articles import Article, Column
+from twopc.distributed import DistributedArticle, default_procedures
+from twopc.names import VERSION_COLUMN
+from twopc.propagation import Propagation
+
+_TYPES = {
+    "float": "double precision", "varchar": "character varying", "char": "character",
+    "timestamptz": "timestamp with time zone", "timestamp": "timestamp without time zone",
+}  # fmt: skip
+
+
+def type_text(kind: Type) -> str:
+    """As `format_type` gives it."""
+    if kind.element is not None:
+        return f"{type_text(kind.element)}[]"
+    name = _TYPES.get(kind.name, kind.name)
+    if kind.precision is None:
+        return name
+    scale = f",{kind.scale or 0}" if kind.name == "numeric" else ""
+    return f"{name}({kind.precision}{scale})"
+
+
+def split(name: str) -> tuple[str, str]:
+    """Schema and table of a table's name."""
+    schema, _, table = name.rpartition(".")
+    return schema or "public", table
+
+
+def propagation_of(said: Mapping[str, str]) -> Propagation:
+    """How an article travels, from what differs from the original's defaults."""
+    return Propagation.from_json({**Propagation().as_json(), **said})
+
+
+def _columns(table: Table, published: Sequence[str]) -> tuple[Column, ...]:
+    wanted = {*published, *table.key, VERSION_COLUMN} if published else {*table.at}
+    return tuple(
+        Column(
+            name=column.name,
+            type=type_text(column.type),
+            not_null=column.not_null,
+            identity=("a" if column.always else "d") if column.identity else "",
+            generated="s" if column.generated is not None else "",
+        )
+        for column in table.columns
+        if column.name in wanted
+    )
+
+
+def article_of(table: Table, spec: TableSpec, number: int) -> DistributedArticle:
+    """The article of a published table."""
+    schema, name = split(spec.name)
+    columns = _columns(table, spec.published)
+    known = {column.name for column in columns}
+    return DistributedArticle(
+        article_id=number,
+        article=Article(
+            schema=schema, table=name, columns=columns, key=table.key or spec.key,
+            row_filter=spec.filter or None,
+        ),
+        propagation=propagation_of(spec.propagate),
+        procedures=default_procedures(schema, name),
+        left_out=tuple(
+            column.name
+            for column in table.columns
+            if column.name not in known and column.generated is None
+        ),
+        generated=tuple(
+            column.name for column in table.columns if column.generated is not None
+        ),
+    )  # fmt: skip
+
+
+def part_of(base: DistributedArticle, number: int, more: str) -> DistributedArticle:
+    """An article of its own for those who have a filter besides the article's."""
+    there = base.article.row_filter
+    return replace(
+        base,
+        article_id=number,
+        article=replace(base.article, row_filter=f"({there}) and ({more})" if there else more),
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Subscribed:
+    """One article of one Subscriber's subscription: a row of ``msrepl.mssubscriptions``."""
+
+    article: DistributedArticle
+    after: int = 0
+    copy: Snapshot | None = None
+    copied_to: int = 0
+    loopback_detection: bool = True
+    active: bool = True
+
+
+class Registry:
+    """Who gets what: articles, subscriptions, originators.
+
+    Args:
+        publisher: the Publisher's node.
+        tables: what is published, in the order of its publication.
+    """
+
+    def __init__(self, publisher: ModelNode, tables: Iterable[TableSpec]) -> None:
+        self.publisher = publisher
+        self.articles: dict[int, DistributedArticle] = {}
+        self.subscriptions: dict[str, dict[int, Subscribed]] = {}
+        """By Subscriber and number of the article."""
+        self.originators: dict[str, int] = {}
+        """By link role."""
+        self.names: dict[int, str] = {}
+        """Of the Subscribers, by their number as an originator."""
+        self.version = 0
+        """Changes with everything that the log reader goes by."""
+        self._base: dict[str, int] = {}
+        self._parts: dict[tuple[str, str], int] = {}
+        self._conditions: dict[int, Callable[[Values], bool]] = {}
+        self._relations: dict[str, tuple[tuple[str, ...], Relation]] = {}
+        for spec in tables:
+            self.publish(spec)
+
+    def publish(self, spec: TableSpec) -> DistributedArticle:
+        """Another table."""
+        table = self.publisher.table(spec.name)
+        article = article_of(table, spec, len(self.articles) + 1)
+        self._base[table.name] = article.article_id
+        self._add(article)
+        return article
+
+    def _add(self, article: DistributedArticle) -> None:
+        self.articles[article.article_id] = article
+        self._relations.clear()
+        self.version += 1
+
+    def choose(self, filters: Mapping[str, str]) -> list[DistributedArticle]:
+        """The articles that a Subscriber gets: where it has a filter, an article of its own for that."""
+        chosen = []
+        for name, number in self._base.items():
+            more = filters.get(name, "")
+            if more:
+                part = self._parts.get((name, more))
+                if part is None:
+                    part = self._parts[name, more] = len(self.articles) + 1
+                    self._add(part_of(self.articles[number], part, more))
+                number = part
+            chosen.append(self.articles[number])
+        return chosen
+
+    def announce(self, spec: SubscriberSpec, *, role: str, after: int, active: bool) -> None:
+        """A Subscriber gets its articles, from a position on.
+
+        Args:
+            role: of its link at the Publisher: it is in the marks of its transactions.
+        """
+        number = len(self.names) + 1
+        self.originators[role] = number
+        self.names[number] = spec.name
+        self.subscriptions[spec.name] = {
+            article.article_id: Subscribed(article=article, after=after, active=active)
+            for article in self.choose(spec.filters)
+        }
+        self.version += 1
+
+    def originator(self, subscriber: str) -> int:
+        """Its number."""
+        return next(number for number, name in self.names.items() if name == subscriber)
+
+    def terms(self, subscriber: str) -> tuple[Terms, ...]:
+        """What its agent goes by: of the active ones."""
+        own = self.originator(subscriber)
+        return tuple(
+            Terms(
+                article_id=number,
+                after=each.after,
+                copy=each.copy,
+                copied_to=each.copied_to,
+                own=own if each.loopback_detection else None,
+            )
+            for number, each in self.subscriptions.get(subscriber, {}).items()
+            if each.active
+        )
+
+    # -- rows of the Publisher -----------------------------------------------------------------------
+
+    def belongs(self, number: int, values: Values) -> bool:
+        """Whether a row of the Publisher's table is in an article."""
+        article = self.articles[number].article
+        if article.row_filter is None:
+            return True
+        found = self._conditions.get(number)
+        if found is None:
+            found = self._conditions[number] = condition(
+                article.row_filter, self.publisher.table(article.name), self.publisher.plans
+            )
+        return found(values)
+
+    def relation(self, table: Table) -> Relation | None:
+        """A table as the log announces it; None if it is not published."""
+        if table.name not in self._base and not is_ours(table.name):
+            return None
+        names = tuple(column.name for column in table.columns if column.generated is None)
+        known = self._relations.get(table.name)
+        if known is not None and known[0] == names:
+            return known[1]
+        schema, name = split(table.name)
+        key = {*table.key}
+        made = Relation(
+            table.number,
+            schema,
+            name,
+            "f" if self._needs_old_rows(schema, name) else "d",
+            tuple(RelationColumn(column, 0, -1, column in key) for column in names),
+        )
+        self._relations[table.name] = (names, made)
+        return made
+
+    def _needs_old_rows(self, schema: str, name: str) -> bool:
+        return any(
+            each.propagation.needs_old_rows or each.article.row_filter is not None
+            for each in self.articles.values()
+            if (each.article.schema, each.article.table) == (schema, name)
+        )
+
+
+def is_ours(table: str) -> bool:
+    """A table of ours that the log is read for."""
+    return table in ("msrepl.branch_marker", "msrepl.log_message")

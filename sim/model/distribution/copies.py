@@ -1,0 +1,235 @@
+"""A Subscriber's rows brought anew, while others go on: what the copy has seen is not brought a second time.
+
+The meaning of `sim.topology.initial` and of reinitialising there. It must not know how changes travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sim.model.distribution.articles import Registry
+from sim.model.distribution.processes import Connection, Process, at_once
+from sim.model.distribution.store import Store
+from sim.model.node import ModelNode
+from sim.model.node.modes import SHARE_ROW
+from sim.model.node.rows import visible
+from sim.model.node.session import NodeSession
+from sim.model.node.tx import OpenTx
+from sim.model.words import SqlError, Steps, Values
+from subscriber.distribution_agent.planner import Snapshot
+from twopc.distributed import DistributedArticle
+from twopc.errors import LockTimeoutError, SubscriptionError
+
+_ROLE = "postgres"
+_LOOK_S = 0.02
+_HOLD = "update msrepl.msreplication_subscriptions set position = position + 1 where publisher = :publisher"
+_LOCK = "select msrepl.lock_copies(:tables)"
+_FILL = "select msrepl.fill_copy(:table, :columns, :rows)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What a copy has seen of the Publisher."""
+
+    snapshot: Snapshot
+    """The transactions that are in it."""
+    seqno: int
+    """None of those that commit from here on is."""
+
+
+#: What a subscription is told of a copy: after which position it gets something.
+Copied = Callable[[Store, Moment, int], int]
+
+
+def take_copies(node: ModelNode) -> None:
+    """Let a node be filled."""
+    node.add_function("msrepl.fill_copy", _fill)
+    node.add_function("msrepl.lock_copies", _lock)
+
+
+def _lock(tx: OpenTx, tables: Sequence[str]) -> Steps[int]:
+    """Let nobody change these until the transaction ends."""
+    for name in tables:
+        yield from tx.lock_table(tx.node.table(name), SHARE_ROW)
+    return len(tables)
+
+
+def _fill(tx: OpenTx, table: str, columns: Sequence[str], rows: Sequence[Values]) -> Steps[int]:
+    """These rows in place of those that are there."""
+    there = tx.node.table(table)
+    assert there.primary is not None
+    for _, version in visible(tx, there, tx.statement()):
+        yield from tx.delete(table, there.primary.key(version.values), _any)
+    at = {name: place for place, name in enumerate(columns)}
+    for row in rows:
+        values = tuple(
+            row[at[column.name]]
+            if column.name in at
+            else None
+            if column.generated is not None
+            else tx.node.default(tx, there, column)
+            for column in there.columns
+        )
+        yield from tx.insert(table, values)
+    return len(rows)
+
+
+class Snapshots(Process):
+    """The snapshot agent of one Publisher."""
+
+    def bring_again(
+        self, publisher: ModelNode, node: ModelNode, store: Store, registry: Registry, *,
+        subscriber: str, role: str, lock_timeout_s: float, copied: Copied,
+    ) -> Steps[None]:  # fmt: skip
+        """Copy everything to a Subscriber anew; its own transactions are waited for.
+
+        Args:
+            role: of its link at the Publisher.
+
+        Raises:
+            LockTimeoutError: a transaction of its does not end.
+        """
+        subscribed = registry.subscriptions.get(subscriber)
+        if not subscribed:
+            raise SubscriptionError(f"{subscriber!r} does not subscribe: subscribe it first")
+        articles = [each.article for each in subscribed.values()]
+        here = yield from self.connect(node, _ROLE, "msrepl snapshot")
+        there = yield from self.connect(publisher, _ROLE, "msrepl snapshot")
+        try:
+            # first the position, as the agent does, or they wait for each other
+            yield from here.ask(lambda one: _hold(one, publisher.name), "hold the agent")
+            yield from self._lock_out(here, articles, lock_timeout_s)
+            yield from self._until_finished(publisher, there, role, lock_timeout_s)
+            moment = yield from self._copy(publisher, there, here, articles)
+            position = yield from here.ask(lambda one: _position(one, publisher.name), "position")
+            after = copied(store, moment, position)
+            for each in subscribed.values():
+                each.after, each.copy, each.copied_to = after, moment.snapshot, moment.seqno
+                each.active = False
+            yield from here.run("commit")
+            for each in subscribed.values():
+                each.active = True
+        finally:
+            here.close()
+            there.close()
+
+    def _lock_out(
+        self, here: Connection, articles: Sequence[DistributedArticle], timeout_s: float
+    ) -> Steps[None]:
+        said = {"tables": [each.article.name for each in articles]}
+        yield from here.run(f"set local lock_timeout = '{round(timeout_s * 1000)}ms'")
+        try:
+            yield from here.ask(partial(_execute, _LOCK, said), "lock the copies")
+        except SqlError as error:
+            if error.sqlstate != "55P03":
+                raise
+            raise LockTimeoutError(
+                f"the tables at {here.wire.there!r} are being written and cannot be replaced: end that"
+                " transaction and try again",
+                sqlstate=error.sqlstate,
+            ) from error
+
+    def _until_finished(
+        self, publisher: ModelNode, there: Connection, role: str, timeout_s: float
+    ) -> Steps[None]:
+        """A Subscriber's transaction may be over there while its branch here is still to be committed: a copy
+        made now would miss it, and it would never come, being the Subscriber's own."""
+        until = self.kernel.now + timeout_s
+        while True:
+            found = yield from there.ask(
+                lambda _: at_once(
+                    [gid for gid, one in publisher.prepared().items() if one.owner == role]
+                ),
+                "look for prepared branches",
+            )
+            if not found:
+                return
+            if self.kernel.now > until:
+                raise LockTimeoutError(
+                    f"branch {found[0]} is prepared at the Publisher and does not end: `twopc recover` settles"
+                    " what a dead coordinator left",
+                    gid=found[0],
+                )
+            yield self.sleep(_LOOK_S, "wait for a branch")
+
+    def _copy(
+        self, publisher: ModelNode, there: Connection, here: Connection,
+        articles: Sequence[DistributedArticle],
+    ) -> Steps[Moment]:  # fmt: skip
+        yield from there.run("begin isolation level repeatable read")
+        moment: Moment = yield from there.ask(lambda one: _moment(one, publisher), "snapshot")
+        yield from here.run("set local session_replication_role = replica")
+        for each in articles:
+            columns = [column.name for column in each.article.value_columns]
+            table = here.session.node.table(each.article.name)
+            columns = [name for name in columns if name in table.at]
+            result = yield from there.run(_select(each, columns))
+            rows: Any = result.rows
+            said = {"table": table.name, "columns": columns, "rows": rows}
+            yield from here.ask(partial(_execute, _FILL, said), "fill a copy")
+        yield from there.run("commit")
+        return moment
+
+
+def copied(store: Store, moment: Moment, delivered: int) -> int:
+    """From which position on a Subscriber gets what its copy has not seen.
+
+    Transactions that the copy has not seen, of those that are stored already: the first of them is the first
+    that the subscription gets. What is not stored yet comes after everything that is.
+
+    Args:
+        delivered: up to where its agent has come; it does not go back.
+
+    Raises:
+        SubscriptionError: a transaction was delivered that the Publisher's own sessions do not see yet.
+    """
+    unseen = [each.seqno for each in store.transactions if not moment.snapshot.sees(each.xid)]
+    if any(seqno <= delivered for seqno in unseen):
+        raise SubscriptionError("a transaction was delivered that the Publisher does not see yet")
+    return unseen[0] - 1 if unseen else store.read_to
+
+
+def _hold(session: NodeSession, publisher: str) -> Steps[None]:
+    """An agent moves the position from where it found it, so one that has planned a batch before finds it
+    elsewhere afterwards, and plans anew."""
+    yield from session.execute("begin")
+    yield from session.execute(_HOLD, {"publisher": publisher})
+
+
+def _execute(text: str, params: Mapping[str, Any], session: NodeSession) -> Steps[Any]:
+    return (yield from session.execute(text, params))
+
+
+def _position(session: NodeSession, publisher: str) -> Steps[int]:
+    found = yield from session.execute(
+        "select position from msrepl.msreplication_subscriptions where publisher = :publisher",
+        {"publisher": publisher},
+    )
+    rows: Any = found.rows
+    return int(rows[0][0])
+
+
+def _moment(session: NodeSession, node: ModelNode) -> Steps[Moment]:
+    """The first statement of the transaction takes its snapshot, at the same moment."""
+    text = node.snapshot_text()
+    yield from session.execute("select 1")
+    return Moment(snapshot=Snapshot.parse(text), seqno=node.wal.end)
+
+
+def _select(each: DistributedArticle, columns: Sequence[str]) -> str:
+    names = ", ".join(f'"{name}"' for name in columns)
+    condition = each.article.row_filter
+    rest = ("where", condition) if condition else ()
+    return " ".join(("select", names, "from", _quoted(each), *rest))
+
+
+def _any(values: Values) -> bool:
+    return True
+
+
+def _quoted(each: DistributedArticle) -> str:
+    article = each.article
+    return f'"{article.schema}"."{article.table}"'

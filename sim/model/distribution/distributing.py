@@ -1,0 +1,376 @@
+"""Distribution of one system: log reader, distribution database and agents, driven to a position or left running.
+
+What `sim.topology.distribution` is to real servers. Nothing here waits for time to pass but for who works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import simpy
+
+from sim.model.distribution.agent import DistributionAgent, Record
+from sim.model.distribution.apply import Receiver, apply_call
+from sim.model.distribution.articles import Registry
+from sim.model.distribution.changes import see_marker
+from sim.model.distribution.copies import Snapshots, copied, take_copies
+from sim.model.distribution.loads import Habits, in_one_commit, is_own, settings_of
+from sim.model.distribution.log_reader import LogReader, Slot
+from sim.model.distribution.log_reader import in_one_commit as stored_in_one_commit
+from sim.model.distribution.processes import KilledError, outcome, until_killed
+from sim.model.distribution.store import Store
+from sim.model.distribution.told import Delivery, deliveries
+from sim.model.network import Network
+from sim.model.node import ModelNode
+from sim.model.wiring import Wiring
+from sim.model.words import Cause, Label, LostError, ModelSpec, SqlError, Steps, SubscriberSpec
+from subscriber.distribution_agent import AheadError, Delivered, Profile
+from twopc.drivers.points import Points
+from twopc.errors import ArticleError, ConfigurationError, DeliveryError
+from twopc.names import BranchId
+
+#: Parts of `sim.model.wiring.Wiring.parts` that are replaced here: what a plant puts in their place has the same
+#: signature.
+PARTS: Mapping[str, Any] = {
+    "log_reader": LogReader,
+    "read_marker": see_marker,
+    "log_commits": stored_in_one_commit,
+    "agent": DistributionAgent,
+    "agent_commits": in_one_commit,
+    "agent_own": is_own,
+    "agent_settings": settings_of,
+    "apply": apply_call,
+    "copied": copied,
+}
+#: How often positions are looked at while agents are running by themselves.
+_LOOK_S = 0.002
+#: Further attempts of a driven agent that has met what may be a change that the log reader has not read yet.
+_ATTEMPTS = 5
+
+
+class Seat:
+    """Where a process of distribution sits: the one that lives now, and those that come after it.
+
+    Args:
+        make: a new process.
+        run: what one that runs by itself does; None: it is only driven.
+    """
+
+    def __init__(self, make: Callable[[], Any], run: Callable[[Any], Steps[None]] | None) -> None:
+        self._make = make
+        self._run = run
+        self.process: Any = None
+        self._paused = False
+
+    def living(self) -> Any:
+        """The process that lives; one is made if there is none."""
+        if self.process is None or not self.process.alive:
+            self.process = self._make()
+            if self._paused:
+                self.process.pause()
+        return self.process
+
+    def start(self) -> None:
+        """Have it run by itself, if it is to; harmless if it does."""
+        if self.process is not None and self.process.alive and self.process.failed is None:
+            return
+        process = self.living()
+        process.failed = None
+        if self._run is not None:
+            process.spawn(until_killed(self._run(process)), "run")
+
+    def crash(self) -> None:
+        """kill -9. Harmless twice; somebody starts it again, or who needs it makes another."""
+        if self.process is not None:
+            self.process.crash()
+
+    def pause(self) -> None:
+        """It stops where it is, and its connections stay."""
+        self._paused = True
+        if self.process is not None:
+            self.process.pause()
+
+    def resume(self) -> None:
+        """It goes on."""
+        self._paused = False
+        if self.process is not None:
+            self.process.resume()
+
+
+class AgentSeat(Seat):
+    """A Subscriber's agent."""
+
+    def __init__(
+        self, make: Callable[[], Any], run: Callable[[Any], Steps[None]] | None, record: Record
+    ) -> None:
+        super().__init__(make, run)
+        self.record = record
+        """What the distribution database knows of it."""
+
+    @property
+    def sessions(self) -> list[tuple[str, int]]:
+        """Node and process of its sessions at the Subscriber."""
+        if self.process is None:
+            return []
+        return [(self.process.node.name, one.pid) for one in self.process.sessions]
+
+
+class Distribution:
+    """One Publisher's.
+
+    Args:
+        nodes: by name; tables and rows are there, at the Subscribers too.
+        role_of: the role under which a Subscriber's link works at the Publisher.
+        points: what is armed acts in the log reader and the agents.
+    """
+
+    def __init__(
+        self, spec: ModelSpec, wiring: Wiring, network: Network, nodes: Mapping[str, ModelNode], *,
+        role_of: Callable[[str], str], points: Points | None = None,
+    ) -> None:  # fmt: skip
+        self.spec = spec
+        self.network = network
+        self.kernel = network.kernel
+        self.nodes = nodes
+        self.points = points or Points()
+        self.publisher = nodes[spec.publisher]
+        self._role_of = role_of
+        self._parts = wiring.parts
+        self._log_planner = wiring.log_planner
+        self._begin = self.publisher.wal.end
+        self.registry = Registry(self.publisher, spec.tables)
+        self.store = Store(self.publisher, spec.publisher, self._begin)
+        self.store.keeps_all = not spec.agent_poll_s
+        self.slot = Slot(self.publisher, self._begin)
+        self.habits = Habits(
+            commits=self._part("agent_commits"),
+            is_own=self._part("agent_own"),
+            settings=self._part("agent_settings"),
+            planner=wiring.agent_planner,
+            apply=self._part("apply"),
+        )
+        poll_s = spec.agent_poll_s
+        self.reader = Seat(self._make_reader, (lambda one: one.run(poll_s)) if poll_s else None)
+        self.receivers: dict[str, Receiver] = {}
+        self.seats: dict[str, AgentSeat] = {}
+        self._told: dict[str, int] = {}
+        self._driving: simpy.Event | None = None
+        for one in spec.subscribers:
+            self._subscribe(one)
+        if poll_s:
+            self.start()
+
+    def _part(self, name: str) -> Any:
+        return self._parts.get(name, PARTS[name])
+
+    def _subscribe(self, spec: SubscriberSpec) -> None:
+        node, poll_s = self.nodes[spec.name], self.spec.agent_poll_s
+        receiver = self.receivers[spec.name] = Receiver(
+            node, self.registry.articles, self.habits.apply
+        )
+        receiver.begin(self.spec.publisher)
+        take_copies(node)
+        self.registry.announce(spec, role=self._role_of(spec.name), after=self._begin, active=True)
+        for each in self.registry.subscriptions[spec.name].values():
+            receiver.check_procedures(each.article)
+        record = Record()
+        self.store.reports[spec.name] = 0
+        run = (lambda one: one.run(poll_s)) if poll_s else None
+        self.seats[spec.name] = AgentSeat(lambda: self._make_agent(spec, record), run, record)
+
+    def _make_reader(self) -> LogReader:
+        made: type[LogReader] = self._part("log_reader")
+        return made(
+            self.network, self.publisher, self.store, self.slot, self.registry,
+            planner=self._log_planner, points=self.points,
+            read_marker=self._part("read_marker"),
+            commits=self._part("log_commits"),
+        )  # fmt: skip
+
+    def _make_agent(self, spec: SubscriberSpec, record: Record) -> DistributionAgent:
+        made: type[DistributionAgent] = self._part("agent")
+        return made(
+            self.network, self.nodes[spec.name], self.store, self.registry, record,
+            publisher=self.spec.publisher, subscriber=spec.name,
+            profile=Profile(
+                subscription_streams=spec.streams, commit_batch_size=spec.batch,
+                skip_errors=spec.skip_errors,
+            ),
+            habits=self.habits, points=self.points,
+        )  # fmt: skip
+
+    # -- delivering ----------------------------------------------------------------------------------
+
+    def sync(self, subscribers: Sequence[str] = ()) -> Steps[dict[str, Delivered]]:
+        """Deliver everything that is committed at the Publisher at this moment to Subscribers (all).
+
+        Returns:
+            What each agent has done; nothing of agents that are running by themselves.
+
+        Raises:
+            ConfigurationError: one does not subscribe.
+            DeliveryError: a change cannot be applied at one of them; the others have got everything.
+        """
+        wanted = list(dict.fromkeys(subscribers or self.seats))
+        for name in wanted:
+            if name not in self.seats:
+                raise ConfigurationError(f"{name!r} does not subscribe")
+        if self.spec.agent_poll_s:
+            yield from self._until_delivered(wanted)
+            return {}
+        while self._driving is not None:
+            yield self._driving
+        mine = self._driving = self.kernel.event()
+        try:
+            return (yield from self._drive_all(wanted))
+        finally:
+            self._driving = None
+            mine.succeed()
+
+    def _drive_all(self, wanted: Sequence[str]) -> Steps[dict[str, Delivered]]:
+        yield from self._read()
+        sent = {
+            name: self.kernel.spawn(outcome(self._drive(name)), f"sync of {name}")
+            for name in wanted
+        }
+        done: dict[str, Delivered] = {}
+        failures: list[Exception] = []
+        for name, process in sent.items():
+            said: Any = process.value if process.processed else (yield process)
+            error, delivered = said
+            if error is not None:
+                failures.append(error)
+            else:
+                done[name] = delivered
+        if failures:
+            raise failures[0]
+        return done
+
+    def _read(self) -> Steps[None]:
+        """Have the log reader store everything that is committed by now. DeliveryError"""
+        reader = self.reader.living()
+        try:
+            yield from reader.have(reader.run_once(), "read")
+        except (LostError, SqlError) as error:
+            raise DeliveryError(
+                f"the log reader does not get on: {error}", node=self.spec.publisher,
+                sqlstate="08006" if isinstance(error, LostError) else error.sqlstate,
+            ) from error  # fmt: skip
+
+    def _drive(self, subscriber: str) -> Steps[Delivered]:
+        for _ in range(_ATTEMPTS):
+            try:
+                return (yield from self._run_once(subscriber, final=False))
+            except AheadError:
+                # what it clashes with came from the Subscriber itself, after the log was read
+                yield from self._read()
+        return (yield from self._run_once(subscriber, final=True))
+
+    def _run_once(self, subscriber: str, *, final: bool) -> Steps[Delivered]:
+        agent: DistributionAgent = self.seats[subscriber].living()
+        try:
+            return (yield from agent.have(agent.run_once(final=final), "deliver"))
+        except KilledError as error:
+            raise DeliveryError(
+                f"the agent of {subscriber} was killed", node=subscriber, sqlstate="08006"
+            ) from error
+
+    def take_deliveries(self) -> list[Delivery]:
+        """What the agents have met since this was asked last: delivered, passed over, left out."""
+        found: list[Delivery] = []
+        gids = {}
+        for marker in self.publisher.markers():
+            branch = BranchId.parse(marker.gid)
+            if branch is not None:
+                gids[marker.xid] = str(branch.global_id)
+        for name, seat in self.seats.items():
+            after = self._told.get(name, 0)
+            upto = self._told[name] = self.position(name)
+            found += deliveries(
+                self.store.between(after, upto), self.registry.terms(name), self.registry.articles,
+                node=name, origin=self._origin, gids=gids,
+                skipped={
+                    each.seqno: each.error
+                    for each in seat.record.history
+                    if each.event == "skipped"
+                },
+            )  # fmt: skip
+        return found
+
+    def _origin(self, number: int | None) -> str:
+        return self.registry.names.get(number or 0, self.spec.publisher)
+
+    def position(self, subscriber: str) -> int:
+        """Up to where everything is at a Subscriber."""
+        return self.receivers[subscriber].position(self.spec.publisher) or 0
+
+    def reinitialise(self, subscriber: str) -> Steps[None]:
+        """Copy everything to a Subscriber anew, while others go on. LockTimeoutError, SubscriptionError"""
+        snapshots = Snapshots(self.network, f"snapshot:{subscriber}", self.points)
+        if not self.spec.agent_poll_s:
+            seat = self.seats.get(subscriber)
+            if seat is not None and seat.process is not None:
+                seat.process.close()  # it has nothing planned; one that runs will notice
+        yield from snapshots.bring_again(
+            self.publisher, self.nodes[subscriber], self.store, self.registry,
+            subscriber=subscriber, role=self._role_of(subscriber),
+            lock_timeout_s=self.spec.lock_timeout_s, copied=self._part("copied"),
+        )  # fmt: skip
+
+    # -- running by themselves -----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Have the log reader and every agent run; harmless for those that do."""
+        self.reader.start()
+        for seat in self.seats.values():
+            seat.start()
+
+    def _until_delivered(self, subscribers: Sequence[str]) -> Steps[None]:
+        """Wait until agents that run by themselves have delivered what is committed by now. DeliveryError"""
+        upto = self.publisher.wal.end
+        label = Label(actor="sync", cause=Cause.POLL, what="look how far agents are")
+        while not self._has_all(subscribers, upto):
+            yield self.kernel.delay(_LOOK_S, label)
+
+    def _has_all(self, subscribers: Sequence[str], upto: int) -> bool:
+        for seat in (self.reader, *(self.seats[name] for name in subscribers)):
+            if seat.process is not None and seat.process.failed is not None:
+                raise seat.process.failed
+        reader: LogReader | None = self.reader.process
+        if reader is None or not reader.alive or reader.read_to < upto:
+            return False
+        last = self.store.last
+        return all(self._seen(name) >= last for name in subscribers)
+
+    def _seen(self, subscriber: str) -> int:
+        agent = self.seats[subscriber].process
+        return max(
+            self.position(subscriber), agent.seen if agent is not None and agent.alive else 0
+        )
+
+    def agent(self, subscriber: str) -> AgentSeat:
+        """A Subscriber's."""
+        return self.seats[subscriber]
+
+    def quiet(self) -> bool:
+        """Nothing is on its way: agents that run have delivered all, and nobody drives one."""
+        if not self.spec.agent_poll_s:
+            return self._driving is None
+        try:
+            return self._has_all([*self.seats], self.publisher.wal.end)
+        except (DeliveryError, ArticleError):
+            return True
+
+    def digest(self) -> tuple[Any, ...]:
+        """Of everything that can still matter: what is stored, and how far everybody is, by number."""
+        stored = self.store.transactions
+        place = {each.seqno: at for at, each in enumerate(stored, 1)}
+        return (
+            len(stored),
+            *(len(each.commands) for each in stored),
+            *(
+                max((at for seqno, at in place.items() if seqno <= self.position(name)), default=0)
+                for name in self.seats
+            ),
+        )

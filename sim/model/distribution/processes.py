@@ -1,0 +1,163 @@
+"""A process of distribution: its connections, its points, and what becomes of it when it dies.
+
+It must not know what is distributed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import psycopg
+import simpy
+
+from sim.model.network import Network, Wire
+from sim.model.node import ModelNode
+from sim.model.node.session import NodeSession
+from sim.model.words import Cause, Label, LostError, SqlError, Steps
+from twopc.drivers.points import Points
+from twopc.drivers.virtual import steps
+
+T = TypeVar("T")
+
+
+class KilledError(LostError):
+    """The process was killed while somebody waited for what it was doing."""
+
+
+class Connection:
+    """A connection of a process to one node."""
+
+    def __init__(self, process: Process, wire: Wire) -> None:
+        session = wire.served
+        assert isinstance(session, NodeSession)
+        self._process = process
+        self.session = session
+        self.wire = wire
+        self._touches = frozenset((wire.there,))
+
+    def ask(self, work: Callable[[NodeSession], Steps[T]], what: str) -> Steps[T]:
+        """Have the session do something. SqlError, LostError"""
+        session, process = self.session, self._process
+        yield from process.network.awake(process.actor)
+
+        def done() -> Steps[T]:
+            watch = process.kernel.watch
+            if watch is not None:  # what is there besides rows is looked at without SQL
+                watch(f"at {session.node.name}", True)
+            return (yield from work(session))
+
+        return (yield from self.wire.ask(done, what, self._touches))
+
+    def run(self, text: str) -> Steps[Any]:
+        """One statement."""
+        return (yield from self.ask(lambda one: one.execute(text), text))
+
+    @property
+    def lost(self) -> bool:
+        """It is gone."""
+        return bool(self.wire.lost) or self.session.dead is not None
+
+    def close(self) -> None:
+        """Harmless twice."""
+        self.wire.close()
+
+
+class Process:
+    """What can be killed, halted, and started again.
+
+    Args:
+        actor: its name, also that of the place where it runs, as the network knows it.
+        points: what is armed acts where the product's own process would reach it.
+    """
+
+    def __init__(self, network: Network, actor: str, points: Points) -> None:
+        self.network = network
+        self.kernel = network.kernel
+        self.actor = actor
+        self.points = points
+        self.alive = True
+        self._running: dict[simpy.Process, None] = {}
+
+    def connect(self, node: ModelNode, role: str, name: str) -> Steps[Connection]:
+        """LostError, SqlError
+
+        Args:
+            name: its `application_name`.
+        """
+        yield from self.network.awake(self.actor)
+        wire = yield from self.network.connect(
+            self.actor, node.name, self.actor, lambda: node.connect(role, name)
+        )
+        return Connection(self, wire)
+
+    def spawn(self, work: Steps[Any], what: str) -> simpy.Process:
+        """Run something as this process, with which it dies."""
+        process = self.kernel.spawn(work, f"{self.actor}: {what}")
+        self._running[process] = None
+        assert process.callbacks is not None
+        process.callbacks.append(lambda _: self._running.pop(process, None))
+        return process
+
+    def have(self, work: Steps[T], what: str) -> Steps[T]:
+        """Wait, as somebody else, for what this process does. KilledError: it died meanwhile."""
+        process = self.spawn(outcome(work), what)
+        error, value = yield process
+        if error is not None:
+            raise error
+        return value  # type: ignore[no-any-return] # what `work` returns
+
+    def reach(self, point: str) -> Steps[None]:
+        """Come by a point; what is raised there is as if a server had said it. SqlError, LostError"""
+        if not self.points.armed:
+            return
+        try:
+            yield from steps(self.points.reach(point))
+        except psycopg.Error as error:
+            if error.sqlstate is None:
+                raise LostError(str(error)) from error
+            raise SqlError(error.sqlstate, str(error)) from error
+
+    def sleep(self, seconds: float, what: str) -> simpy.Event:
+        """Let others go on."""
+        return self.kernel.delay(seconds, Label(actor=self.actor, cause=Cause.POLL, what=what))
+
+    def crash(self) -> None:
+        """kill -9: what it does stops, and its connections break. Harmless twice."""
+        self.alive = False
+        for process in [*self._running]:
+            if process.is_alive:
+                process.interrupt("killed")
+        self._running.clear()
+        self.network.client_lost(self.actor)
+
+    def pause(self) -> None:
+        """It stops where it is; its connections stay."""
+        self.network.pause(self.actor)
+
+    def resume(self) -> None:
+        """It goes on."""
+        self.network.go_on(self.actor)
+
+
+def outcome(work: Steps[T]) -> Generator[simpy.Event, Any, tuple[Exception | None, T | None]]:
+    """What it returns or raises, as a value: a process that fails would stop the simulation."""
+    try:
+        return None, (yield from work)
+    except simpy.Interrupt as interrupt:
+        return KilledError(str(interrupt.cause)), None
+    except Exception as error:
+        return error, None
+
+
+def until_killed(work: Steps[None]) -> Steps[None]:
+    """Do it, until it ends or is killed."""
+    with suppress(simpy.Interrupt):
+        yield from work
+
+
+def at_once(value: T) -> Steps[T]:
+    """Something that takes no time."""
+    return value
+    yield  # it is a generator

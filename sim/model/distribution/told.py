@@ -1,0 +1,82 @@
+"""What agents have delivered, passed over and left out, told transaction by transaction. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sim.model.distribution.store import Stored
+from subscriber.distribution_agent.loads import Command
+from subscriber.distribution_agent.planner import Terms
+from twopc.distributed import DistributedArticle, command_words
+from twopc.lsn import lsn_text
+
+#: Commands that are told of one transaction.
+_TOLD = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What an agent did with one transaction, or with the part of it that has one origin."""
+
+    node: str
+    """The Subscriber."""
+    seqno: str
+    """The transaction's place among the Publisher's."""
+    origin: str
+    """The Subscriber that it came from; the Publisher's name if from none."""
+    gid: str = ""
+    """The global transaction, without a branch; empty for a plain one."""
+    commands: tuple[str, ...] = ()
+    """``update account id=1``."""
+    suppressed: bool = False
+    """It was the Subscriber's own, and was not delivered."""
+    skipped: str = ""
+    """The error for which it was left out."""
+
+
+def deliveries(
+    transactions: Sequence[Stored], terms: Sequence[Terms], articles: Mapping[int, DistributedArticle], *,
+    node: str, origin: Callable[[int | None], str], gids: Mapping[int, str], skipped: Mapping[int, str],
+) -> list[Delivery]:  # fmt: skip
+    """What an agent has met.
+
+    Args:
+        terms: of the Subscriber.
+        origin: the name of whoever has the number of an originator.
+        gids: of global transactions, by the Publisher's transaction id.
+        skipped: errors by position.
+    """
+    by_article = {each.article_id: each for each in terms}
+    found = []
+    for each in transactions:
+        parts: dict[int | None, list[Command]] = {}
+        for command in each.commands:
+            wants = by_article.get(command.article_id)
+            if wants is not None and wants.wants(each.seqno, each.xid):
+                parts.setdefault(command.originator, []).append(command)
+        for number, commands in sorted(parts.items(), key=lambda part: origin(part[0])):
+            found.append(
+                Delivery(
+                    node=node,
+                    seqno=lsn_text(each.seqno),
+                    origin=origin(number),
+                    gid=gids.get(each.xid, ""),
+                    commands=_words(articles, commands),
+                    suppressed=all(by_article[one.article_id].own == number for one in commands)
+                    and number is not None,
+                    skipped=skipped.get(each.seqno, ""),
+                )
+            )
+    return found
+
+
+def _words(
+    articles: Mapping[int, DistributedArticle], commands: Sequence[Command]
+) -> tuple[str, ...]:
+    told = [
+        command_words(articles.get(each.article_id), each.type, each.command) for each in commands
+    ]
+    if len(told) > _TOLD:
+        told[_TOLD:] = [f"{len(told) - _TOLD} more"]
+    return tuple(told)

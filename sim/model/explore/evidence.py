@@ -1,0 +1,259 @@
+"""What is known of a run: what applications were told, what coordinators did, what nodes held at every moment.
+
+It must not judge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from twopc.names import BranchId, GlobalId, node_of
+from twopc.protocol import effects as x
+from twopc.protocol import events as e
+from twopc.protocol.effects import Message, Outcome, RecordKind
+from twopc.protocol.variants import VARIANTS
+
+if TYPE_CHECKING:
+    from sim.model.ledger import Damage
+    from sim.model.system import System
+
+#: What each effect and event is called that a fault can be at.
+_POINTS: dict[tuple[type, Any], str] = {
+    (x.Send, Message.PREPARE): "coordinator.before_prepare({})",
+    (e.VotedYes, None): "coordinator.after_prepare({})",
+    (x.Log, None): "coordinator.before_decision",
+    (e.Logged, None): "coordinator.decision_logged",
+    (x.Send, Message.COMMIT): "coordinator.before_commit({})",
+    (e.BranchCommitted, None): "coordinator.after_commit({})",
+    (x.Send, Message.ABORT): "coordinator.before_rollback({})",
+    (x.Send, Message.FENCE): "coordinator.before_rollback({})",
+    (e.BranchAborted, None): "coordinator.after_rollback({})",
+}
+
+COMMITTED, FENCED, PREPARED = "committed", "fenced", "prepared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a session was told at the end of a transaction."""
+
+    session: str
+    gid: str
+    outcome: str
+    """``committed``, ``rolled back``, ``refused``, ``in doubt``, ``heuristic``."""
+    error: Exception | None = None
+    step: str = ""
+    """At which it was told."""
+    node: str = ""
+    """Where the session is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """An effect that a coordinator was about to perform, or an event that it was told."""
+
+    gid: str
+    what: Any
+    decided: bool
+    """Commit of this transaction was durable by then: in the log, or at the last agent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """How branches stood: by gid of the branch."""
+
+    stands: dict[str, str]
+    decided: frozenset[tuple[int, int]]
+    """Transactions whose commit is in the decision log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """What was left once everything was mended and recovered."""
+
+    prepared: dict[str, tuple[str, ...]]
+    """By node."""
+    markers: dict[str, dict[str, bool]]
+    """By node: gids, and whether it is a fence."""
+    decisions: tuple[Any, ...]
+    """That somebody is to be told yet."""
+    rows: dict[str, dict[str, tuple[Any, ...]]]
+    """By table and node, without versions of rows."""
+    versions: dict[str, dict[str, tuple[Any, ...]]]
+
+
+class Evidence:
+    """Of one run; the `sim.model.ports.Recorder` of its system."""
+
+    def __init__(self) -> None:
+        self.told: list[Told] = []
+        self.trace: list[Traced] = []
+        self.records: list[tuple[str, dict[str, Any]]] = []
+        """Everything else that the model tells."""
+        self.moments: list[Moment] = []
+        """Oldest first, only where something had changed."""
+        self.participants: dict[str, tuple[str, ...]] = {}
+        """By gid of a branch that was committed once: the other branches of its transaction."""
+        self.rests: list[Rest] = []
+        self.foreign: tuple[str, ...] = ()
+        """What was prepared before anything began."""
+        self.deliveries: list[Any] = []
+        """Of the agents."""
+        self.by_hand: list[str] = []
+        """Branches that somebody has finished."""
+        self._system: System | None = None
+        self._last: tuple[Any, ...] = ()
+
+    @property
+    def system(self) -> System:
+        """Whose."""
+        assert self._system is not None
+        return self._system
+
+    @property
+    def damage(self) -> list[Damage]:
+        """What the coordinators have noted."""
+        return self.system.ledger.damage
+
+    @property
+    def agent_of(self) -> str:
+        """Which branch's commit is the decision: ``""`` if the log has it, else the Subscriber's."""
+        return "subscriber" if VARIANTS[self.system.spec.commit].last_agent else ""
+
+    def of(self, system: System) -> None:
+        """It is about this one."""
+        self._system = system
+
+    # -- ports.Recorder ----------------------------------------------------------------------------
+
+    def write(self, kind: str, **fields: Any) -> None:
+        """A coordinator does something, or is told something; or anything else."""
+        if kind == "machine":
+            gid = fields["gid"]
+            self.trace.append(Traced(gid=gid, what=fields["what"], decided=self._decided(gid)))
+        else:
+            self.records.append((kind, fields))
+
+    def drew(self, name: str, value: Any) -> None:
+        """Nothing is drawn here."""
+
+    def _decided(self, gid: str) -> bool:
+        found = GlobalId.parse(gid)
+        if found is None:
+            return False
+        system = self.system
+        if self.agent_of:
+            agents = [system.nodes[name] for name in system.subscribers]
+            return any(
+                marker.gid == f"{gid}:{node.name}" and not marker.fence
+                for node in agents
+                for marker in node.markers()
+            )
+        record = system.ledger.decisions.get((found.epoch, found.sequence))
+        return record is not None and record.kind is RecordKind.COMMIT
+
+    def point(self) -> str:
+        """The last point of the protocol that a coordinator has come to; empty if it has come to none."""
+        for note in reversed(self.trace):
+            found = _POINTS.get((type(note.what), getattr(note.what, "message", None)))
+            if found is not None:
+                node = node_of(
+                    getattr(note.what, "to", "") or getattr(note.what, "participant", "")
+                )
+                return found.format(node)
+        return ""
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def begins(self) -> None:
+        """Before anything has happened."""
+        self.foreign = tuple(gid for node in self.system.nodes.values() for gid in node.prepared())
+
+    def look(self) -> None:
+        """How branches stand now, if that may have changed."""
+        system = self.system
+        now = (
+            len(system.ledger.decisions),
+            *[
+                (node.commit_no, len(node.branches), node.up, node.wal.durable)
+                for node in system.nodes.values()
+            ],
+        )
+        if now == self._last:
+            return
+        self._last = now
+        stands: dict[str, str] = {}
+        for node in system.nodes.values():
+            for marker in node.markers():
+                stands[marker.gid] = FENCED if marker.fence else COMMITTED
+                branch = BranchId.parse(marker.gid)
+                if not marker.fence and branch is not None:
+                    self.participants[marker.gid] = tuple(
+                        str(branch.global_id.branch(site)) for site in marker.participants
+                    )
+            for gid in node.prepared():
+                stands[gid] = PREPARED
+        decided = frozenset(
+            key
+            for key, record in system.ledger.decisions.items()
+            if record.kind is RecordKind.COMMIT
+        )
+        self.moments.append(Moment(stands=stands, decided=decided))
+
+    def ends(self) -> None:
+        """What is left now."""
+        system = self.system
+        markers: dict[str, dict[str, bool]] = {}
+        for name, node in system.nodes.items():
+            markers[name] = {marker.gid: marker.fence for marker in node.markers()}
+        rows: dict[str, dict[str, tuple[Any, ...]]] = {}
+        versions: dict[str, dict[str, tuple[Any, ...]]] = {}
+        for table in system.spec.tables:
+            for name, node in system.nodes.items():
+                held = node.table(table.name).rows()
+                columns = list(node.table(table.name).columns)
+                own = [place for place, one in enumerate(columns) if one.name in table.columns]
+                rows.setdefault(table.name, {})[name] = tuple(
+                    tuple(row[place] for place in own) for row in held
+                )
+                versions.setdefault(table.name, {})[name] = tuple(tuple(row) for row in held)
+        self.rests.append(
+            Rest(
+                prepared={name: tuple(node.prepared()) for name, node in system.nodes.items()},
+                markers=markers,
+                decisions=tuple(
+                    (key, str(record.kind))
+                    for key, record in system.ledger.decisions.items()
+                    if record.participants
+                ),
+                rows=rows,
+                versions=versions,
+            )
+        )
+
+    def rows(self) -> str:
+        """What is in the tables at the end, in words."""
+        if not self.rests:
+            return "no end"
+        return "; ".join(
+            f"{table} {held if len(set(nodes.values())) > 1 else next(iter(nodes.values()))}"
+            for table, nodes in self.rests[-1].rows.items()
+            for held in [nodes]
+        )
+
+    def committed(self) -> set[str]:
+        """Branches that were committed when they were last seen: markers are forgotten after a while."""
+        last: dict[str, str] = {}
+        for moment in self.moments:
+            last.update(moment.stands)
+        return {gid for gid, how in last.items() if how == COMMITTED}
+
+    def gids(self) -> list[str]:
+        """Of every transaction that is known of."""
+        found = dict.fromkeys(one.gid for one in self.told if one.gid)
+        found.update(dict.fromkeys(one.gid for one in self.trace))
+        return [gid for gid in found if GlobalId.parse(gid) is not None]
+
+
+__all__ = ["Evidence", "Moment", "Outcome", "Rest", "Told", "Traced"]

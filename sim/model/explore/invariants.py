@@ -1,0 +1,229 @@
+"""What must hold of every run, judged from its evidence: each returns what is broken, in words.
+
+The names are those under which the crash matrix speaks of the same rules; those in words are about tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from sim.model.explore.evidence import COMMITTED, FENCED, PREPARED, Evidence
+from twopc.names import BranchId
+from twopc.protocol import effects as x
+from twopc.protocol import events as e
+from twopc.protocol.effects import Message, RecordKind
+
+
+def atomic(evidence: Evidence) -> list[str]:
+    """I1: in the end every branch is committed, or none is."""
+    committed = evidence.committed()
+    said = [
+        f"{gid} is committed, and {other} is not"
+        for gid, others in evidence.participants.items()
+        if gid in committed
+        for other in others
+        if other not in committed and other not in _alone(evidence, gid)
+        if not _confessed(evidence, (gid, other))
+    ]
+    damage = [one for one in evidence.damage if one.gid not in evidence.by_hand]
+    return [
+        *said,
+        *[f"{one.gid} is {one.outcome}: {one.decided} was decided" for one in damage],
+    ]
+
+
+def _confessed(evidence: Evidence, gids: tuple[str, ...]) -> bool:
+    """Somebody has finished one of these by hand, and the coordinator has noted it."""
+    noted = {one.gid for one in evidence.damage}
+    return any(gid in noted for gid in gids if gid in evidence.by_hand)
+
+
+def _alone(evidence: Evidence, gid: str) -> set[str]:
+    """Branches that have left with their vote."""
+    return {
+        f"{note.gid}:{note.what.participant}"
+        for note in evidence.trace
+        if isinstance(note.what, e.VotedReadOnly) and gid.startswith(f"{note.gid}:")
+    }
+
+
+def voted(evidence: Evidence) -> list[str]:
+    """I2: whoever is told to commit has voted yes."""
+    yes: set[tuple[str, str]] = set()
+    said = []
+    for note in evidence.trace:
+        what = note.what
+        if isinstance(what, e.VotedYes):
+            yes.add((note.gid, what.participant))
+        elif isinstance(what, x.Send) and what.message is Message.COMMIT:
+            if (note.gid, what.to) not in yes:
+                said.append(f"{note.gid}: {what.to} was told to commit without its vote")
+        elif isinstance(what, x.Log) and what.record.kind is RecordKind.COMMIT:
+            missing = [one for one in what.record.participants if (note.gid, one) not in yes]
+            said += [f"{note.gid}: commit was decided without the vote of {one}" for one in missing]
+    return said
+
+
+def answered_truly(evidence: Evidence) -> list[str]:
+    """I3: what the application was told is how it is; in doubt it may be either."""
+    committed: dict[str, set[str]] = {}
+    for gid in evidence.committed():
+        branch = BranchId.parse(gid)
+        if branch is not None:
+            committed.setdefault(str(branch.global_id), set()).add(branch.branch)
+    wrote = {
+        str(branch.global_id)
+        for moment in evidence.moments
+        for gid in moment.stands
+        if (branch := BranchId.parse(gid)) is not None
+    }
+    said = []
+    for one in evidence.told:
+        if one.outcome in ("refused", "rolled back") and one.gid in committed:
+            where = ", ".join(sorted(committed[one.gid]))
+            said.append(
+                f"{one.session} was told that {one.gid} is {one.outcome}, and it is committed at {where}"
+            )
+        if one.outcome == "committed" and one.gid in wrote and one.gid not in committed:
+            said.append(f"{one.session} was told that {one.gid} is committed, and it is not")
+    return said
+
+
+def never_flips(evidence: Evidence) -> list[str]:
+    """I4: what a branch once was for good it stays."""
+    final: dict[str, str] = {}
+    said = []
+    for moment in evidence.moments:
+        for gid, how in moment.stands.items():
+            before = final.get(gid)
+            if before is not None and how != before:
+                said.append(f"{gid} was {before} and then {how}")
+            if how in (COMMITTED, FENCED):
+                final[gid] = how
+    return list(dict.fromkeys(said))
+
+
+def nothing_left(evidence: Evidence) -> list[str]:
+    """I5: after recovery nothing is prepared, and nobody is to be told anything."""
+    rest = evidence.rests[-1]
+    said = [
+        f"{gid} is still prepared at {node}"
+        for node, gids in rest.prepared.items()
+        for gid in gids
+        if gid not in evidence.foreign
+    ]
+    by_hand = {
+        (found.global_id.epoch, found.global_id.sequence)
+        for gid in evidence.by_hand
+        if (found := BranchId.parse(gid)) is not None
+    }
+    left = [one for one in rest.decisions if one[0] not in by_hand]  # kept as evidence
+    return [*said, *[f"the decision log still holds {one}" for one in left]]
+
+
+def others_untouched(evidence: Evidence) -> list[str]:
+    """I6: what was prepared by others is prepared still."""
+    left = {gid for gids in evidence.rests[-1].prepared.values() for gid in gids}
+    return [f"{gid} was not ours, and is gone" for gid in evidence.foreign if gid not in left]
+
+
+def decided_first(evidence: Evidence) -> list[str]:
+    """I7: nobody is told to commit before the decision is durable."""
+    told: set[str] = set()
+    said = []
+    for note in evidence.trace:
+        what = note.what
+        if not isinstance(what, x.Send) or what.message is not Message.COMMIT:
+            continue
+        if note.gid not in told and not note.decided:
+            said.append(f"{what.to} was told to commit {note.gid} before the decision was durable")
+        told.add(note.gid)
+    return said
+
+
+def remembered(evidence: Evidence) -> list[str]:
+    """I8: while one branch is committed and another prepared, the decision can be found."""
+    said = []
+    for moment in evidence.moments:
+        by: dict[tuple[int, int], dict[str, str]] = {}
+        for gid, how in moment.stands.items():
+            branch = BranchId.parse(gid)
+            if branch is not None and gid not in evidence.foreign:
+                key = branch.global_id.epoch, branch.global_id.sequence
+                by.setdefault(key, {})[branch.branch] = how
+        for key, stands in by.items():
+            if not {COMMITTED, PREPARED} <= set(stands.values()) or key in moment.decided:
+                continue
+            agents = [one for one, how in stands.items() if how == COMMITTED and evidence.agent_of]
+            if not agents:
+                said.append(f"{key} is {stands}, and the decision is forgotten")
+    return list(dict.fromkeys(said))
+
+
+def settled_once(evidence: Evidence) -> list[str]:
+    """I9: recovering again changes nothing."""
+    once, twice = evidence.rests[-2:]
+    return [] if once == twice else [f"recovering again changed {once} to {twice}"]
+
+
+def converged(evidence: Evidence) -> list[str]:
+    """Every node has the same rows."""
+    said = []
+    for table, nodes in evidence.rests[-1].versions.items():
+        if len(set(nodes.values())) > 1:
+            shown = "; ".join(f"{node} has {list(held)}" for node, held in nodes.items())
+            said.append(f"{table}: {shown}")
+    return said
+
+
+def same_rows(evidence: Evidence) -> list[str]:
+    """As `converged`, versions of rows aside, at the Publisher and where sessions were."""
+    said: list[str] = []
+    if evidence.by_hand:
+        return said  # that is damage, and told
+    nodes_used = {evidence.system.spec.publisher} | {
+        branch.branch.partition("/")[0]
+        for found in evidence.rests[-1].markers.values()
+        for gid in found
+        if (branch := BranchId.parse(gid)) is not None
+    }
+    for table, nodes in evidence.rests[-1].rows.items():
+        held = {node: rows for node, rows in nodes.items() if node in nodes_used}
+        if len(set(held.values())) > 1:
+            shown = "; ".join(f"{node} has {list(rows)}" for node, rows in held.items())
+            said.append(f"{table}: {shown}")
+    return said
+
+
+def echoed(evidence: Evidence) -> list[str]:
+    """Nobody is brought a change of its own."""
+    at = {one.gid: one.node for one in evidence.told if one.gid}
+    return [
+        f"{one.node} was brought {', '.join(one.commands)}, which came from there"
+        for one in evidence.deliveries
+        if not one.suppressed and at.get(one.gid) == one.node
+    ]
+
+
+Check = Callable[[Evidence], list[str]]
+
+#: Of every run.
+INVARIANTS: Mapping[str, Check] = {
+    "I1": atomic,
+    "I2": voted,
+    "I3": answered_truly,
+    "I4": never_flips,
+    "I5": nothing_left,
+    "I6": others_untouched,
+    "I7": decided_first,
+    "I8": remembered,
+    "I9": settled_once,
+}
+#: Of runs whose programs ask for it.
+FURTHER: Mapping[str, Check] = {"converged": converged, "echoed": echoed, "same_rows": same_rows}
+
+
+def broken(evidence: Evidence, further: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Everything that is broken: the invariant and how that shows."""
+    checks = [*INVARIANTS.items(), *[(name, FURTHER[name]) for name in further]]
+    return [(name, message) for name, check in checks for message in check(evidence)]

@@ -1,0 +1,308 @@
+"""Programs to explore: some sessions over a small system, and what may go wrong in it.
+
+A program is clients of the model, without a runner and without an event loop: a run of one costs milliseconds. It
+must not know what is looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.model.choosing import ChoiceKernel, Option, Strike
+from sim.model.explore.evidence import Evidence, Told
+from sim.model.explore.invariants import broken
+from sim.model.explore.strikes import STRIKES
+from sim.model.explore.words import Budget
+from sim.model.system import LOG, System, build
+from sim.model.wiring import Wiring
+from sim.model.words import Cause, Label, LostError, ModelSpec, SqlError, Steps
+from twopc.errors import DeliveryError, HeuristicError, InDoubtError, TransactionError
+from twopc.protocol.effects import Outcome
+from twopc.waits import link_name
+
+#: Longer than recovery waits between two passes.
+_LONG_S = 3.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A session and its steps: statements, ``commit``, ``rollback``. It begins with the first."""
+
+    node: str
+    steps: tuple[tuple[str, str], ...]
+    """Name and text of each."""
+    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By step."""
+    saves: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By step: parameters for later ones, each with the column it is taken from."""
+    level: str = "read committed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A program: a system, and clients that use it."""
+
+    name: str
+    spec: ModelSpec
+    clients: Mapping[str, Client]
+    prepare: Callable[[System], None] | None = None
+    """Outside of time, before anything happens."""
+    claims: Mapping[str, Callable[[Evidence], list[str]]] = field(default_factory=dict)
+    """Invariants of its own: what is broken, in words."""
+    checks: tuple[str, ...] = ()
+    """Names of further invariants: see `sim.model.explore.invariants`."""
+    lingers: int = 0
+    """So often timers go off once every client is through, and something may still go wrong."""
+
+    def start(self, kernel: ChoiceKernel, wiring: Wiring, budget: Budget) -> ScriptRun:
+        """A run of it, from the beginning."""
+        return ScriptRun(self, kernel, wiring, budget)
+
+
+class ScriptRun:
+    """A script that runs; see `sim.model.explore.search.Run`."""
+
+    def __init__(
+        self, script: Script, kernel: ChoiceKernel, wiring: Wiring, budget: Budget
+    ) -> None:
+        self.script: Script = script
+        self.kernel = kernel
+        self.budget = budget
+        self.evidence = Evidence()
+        self.system = build(script.spec, wiring, kernel=kernel, recorder=self.evidence)
+        self.evidence.of(self.system)
+        if script.prepare is not None:
+            script.prepare(self.system)
+        self.evidence.begins()
+        kernel.settle()
+        while (options := kernel.enabled()) and not options[0].is_timer:
+            kernel.fire(options[0])  # coordinators have started before anybody comes
+        self._lingered = 0
+        self.launched: list[str] = []
+        """Names of the steps that began, in order; kept where a trace is."""
+        self.struck: list[tuple[Strike, str]] = []
+        """What went wrong, and the point of the protocol that was reached last, if one was."""
+        self._sessions: dict[str, Any] = {}
+        self._waited: dict[str, None] = {}
+        self._alive = {
+            name: kernel.spawn(self._client(name, one), f"client:{name}")
+            for name, one in script.clients.items()
+        }
+
+    # -- clients -----------------------------------------------------------------------------------
+
+    def _client(self, name: str, client: Client) -> Steps[None]:
+        session = self.system.session(name, client.node)
+        params: dict[str, Any] = {}
+        told, refused = self.evidence.told, False
+        self._sessions[name] = session
+        touches = frozenset((f"client {name}",))
+        for step, text in client.steps:
+            label = Label(actor=name, cause=Cause.LAUNCH, what=f"{step}: {text}", touches=touches)
+            yield self.kernel.delay(0.0, label)
+            gid = session.gid
+            if refused and text != "begin":
+                continue
+            refused = False
+            try:
+                if not session.is_open and text not in ("rollback", "sync"):
+                    yield from session.begin(client.level)
+                    gid = session.gid
+                if text == "commit":
+                    yield from session.commit()
+                    told.append(
+                        Told(
+                            session=name, gid=gid, outcome="committed", step=step, node=client.node
+                        )
+                    )
+                elif text == "rollback":
+                    yield from session.rollback()
+                    told.append(
+                        Told(
+                            session=name,
+                            gid=gid,
+                            outcome="rolled back",
+                            step=step,
+                            node=client.node,
+                        )
+                    )
+                elif text == "sync":
+                    yield from self.system.sync(self.system.subscribers)
+                elif text != "begin":
+                    given = {**params, **client.params.get(step, {})}
+                    found = yield from session.execute(text, given)
+                    for column, by in client.saves.get(step, {}).items():
+                        row = (found.rows or [()])[0]
+                        params[column] = row[found.names.index(by)]
+            except TransactionError as error:
+                outcome = _outcome(error)
+                told.append(
+                    Told(
+                        session=name,
+                        gid=gid,
+                        outcome=outcome,
+                        error=error,
+                        step=step,
+                        node=client.node,
+                    )
+                )
+                yield from session.rollback()
+                refused = True
+            except DeliveryError:
+                continue  # it is delivered in the end
+        yield from session.close()
+
+    # -- search.Run --------------------------------------------------------------------------------
+
+    def over(self) -> bool:
+        """Every client is through, and nobody has anything to do but to look now and then."""
+        if any(process.is_alive for process in self._alive.values()):
+            return False
+        enabled = self.kernel.enabled()
+        if any(not one.is_timer for one in enabled):
+            return False
+        self._lingered += 1
+        return self._lingered > self.script.lingers
+
+    def look(self) -> None:
+        """Keep what can be seen from outside."""
+        self.evidence.look()
+        waiting = {
+            one.application_name
+            for node in self.system.nodes.values()
+            for one in node.sessions.values()
+            if one.wait is not None
+        }
+        if waiting:
+            for name, client in self.script.clients.items():
+                session = self._sessions.get(name)
+                if session is not None and link_name(client.node, session.pid) in waiting:
+                    self._waited[name] = None
+
+    def strikes(self) -> Sequence[Strike]:
+        """What may go wrong now."""
+        found: list[Strike] = []
+        for kind in self.budget.of:
+            found += STRIKES[kind](self)
+        return found
+
+    def finish(self) -> list[tuple[str, str]]:
+        """Mend what is broken, and let recovery do its work."""
+        kernel, system = self.kernel, self.system
+        interval = self.script.spec.recovery_interval_s
+        kernel.settle()
+        for _ in range(12):
+            kernel.run(kernel.now + interval)
+            self.evidence.look()
+            if system.quiet():
+                break
+        if self.script.spec.distributes:
+            failed = self._deliver()
+            if failed:
+                return [("delivers", failed)]
+        for _ in range(2):
+            kernel.run(kernel.now + interval)
+            self.evidence.ends()
+        hung = [name for name, process in self._alive.items() if process.is_alive]
+        if hung:
+            return [("ends", f"{', '.join(hung)} never ended")]
+        found = broken(self.evidence, self.script.checks)
+        for name, claim in self.script.claims.items():
+            found += [(name, message) for message in claim(self.evidence)]
+        return found
+
+    def _deliver(self) -> str:
+        """What was committed everywhere; why it cannot be."""
+        system, kernel, failed = self.system, self.kernel, ""
+        for _ in range(3):  # a server may not have noticed yet that an agent was killed
+            try:
+                kernel.run(kernel.spawn(system.sync(system.subscribers), "sync"))
+            except (DeliveryError, TransactionError) as error:
+                failed = str(error)
+                kernel.run(kernel.now + self.script.spec.recovery_interval_s)
+            else:
+                self.evidence.deliveries += system.take_deliveries()
+                return ""
+        return failed
+
+    def ending(self) -> str:
+        """What each client was told, and what is in the tables."""
+        last = {one.session: one.outcome for one in self.evidence.told}
+        told = ", ".join(
+            f"{name} {last.get(name, 'nothing')}{' after a wait' if name in self._waited else ''}"
+            for name in self.script.clients
+        )
+        return f"{told}; {self.evidence.rows()}"
+
+    def story(self, option: Option) -> str:
+        """Steps, and what goes wrong."""
+        if isinstance(option, Strike):
+            self.struck.append((option, self.evidence.point()))
+            return f"!! {option.what}"
+        if option.label.cause is Cause.LAUNCH:
+            self.launched.append(option.label.what.partition(":")[0])
+        return str(option) if option.label.cause is Cause.LAUNCH else ""
+
+    # -- strikes -----------------------------------------------------------------------------------
+
+    def _restarted(self, name: str, away: bool) -> Steps[None]:
+        label = Label(
+            actor=f"restart of {name}", cause=Cause.PAUSE if away else Cause.RESTART,
+            what="it comes back", touches=frozenset((name,)),
+        )  # fmt: skip
+        yield self.kernel.delay(_LONG_S if away else 0.01, label)
+        yield from self.system.restart_node(name)
+
+    def node_down(self, name: str, kept: int | None, *, away: bool = False) -> None:
+        """It goes down, and comes back by itself."""
+        self.system.crash_node(name, kept)
+        self.kernel.spawn(self._restarted(name, away), f"restart of {name}")
+
+    def coordinator_killed(self, name: str) -> None:
+        """Another process starts."""
+        seat = self.system.coordinators()[name]
+        seat.crash()
+        seat.restart()
+
+    def machine_fails(self, name: str) -> None:
+        """The coordinator's, with the decision log."""
+        seat = self.system.coordinators()[name]
+        seat.crash()
+        self.node_down(LOG, None)
+        seat.restart()
+
+    def finished_by_hand(self, node: str, gid: str) -> None:
+        """Rolled back, if it is still there."""
+        self.evidence.by_hand.append(gid)
+
+        def finish() -> Steps[None]:
+            with suppress(SqlError, LostError):
+                yield from self.system.finish_by_hand(node, gid, Outcome.ABORTED)
+
+        self.kernel.spawn(finish(), "by hand")
+
+    def coordinator_paused(self, name: str) -> None:
+        """Another process starts while it sleeps; it wakes up when there is nothing else to do."""
+        seat = self.system.coordinators()[name]
+        process = seat.process
+        process.pause()
+        seat.restart()
+
+        def wake() -> Steps[None]:
+            label = Label(actor=f"{process.actor}:sleep", cause=Cause.PAUSE, what="it goes on")
+            yield self.kernel.delay(_LONG_S, label)
+            process.go_on()
+
+        self.kernel.spawn(wake(), "sleep")
+
+
+def _outcome(error: TransactionError) -> str:
+    if isinstance(error, HeuristicError):
+        return "heuristic"
+    return "in doubt" if isinstance(error, InDoubtError) else "refused"
+
+
+__all__ = ["Client", "Script", "ScriptRun"]

@@ -1,0 +1,365 @@
+"""Exploration without keeping states: a run is a list of choices, played from the beginning each time.
+
+Two ways. `by_bounds` lets more and more go wrong, and more and more happen before its turn, so that what it finds
+first is nearly as short as can be. `exhaust` follows every order; of orders that differ only in what does not
+depend on each other it follows one (sleep sets, P. Godefroid 1996), and what depends on what is seen when it is
+done (`sim.model.choosing`).
+
+It must not know what a program does.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sim.model.choosing import ChoiceKernel, Chooser, Option, Replay, Strike, depend, passed_over
+from sim.model.explore.words import Broken, Budget, Choices, Explored
+from sim.model.wiring import Wiring
+
+#: Rubbish of so many runs is kept before it is collected: less than a megabyte each.
+_RUNS_KEPT = 100
+
+
+class Run(Protocol):
+    """A program that runs."""
+
+    def strikes(self) -> Sequence[Strike]:
+        """What may go wrong now."""
+        ...
+
+    def over(self) -> bool:
+        """Nothing is left to explore; what is left happens as time would decide."""
+        ...
+
+    def look(self) -> None:
+        """Something has happened."""
+        ...
+
+    def finish(self) -> list[tuple[str, str]]:
+        """To the end; invariants that do not hold, and how that shows."""
+        ...
+
+    def ending(self) -> str:
+        """How it has ended, in words: equal for equal endings."""
+        ...
+
+    def story(self, option: Option) -> str:
+        """A line of the trace; empty for what goes without saying."""
+        ...
+
+
+class Program(Protocol):
+    """What is explored."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    def start(self, kernel: ChoiceKernel, wiring: Wiring, budget: Budget) -> Run:
+        """A run of it, from the beginning."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class _Point:
+    """A place where something is chosen."""
+
+    options: list[Option]
+    left: list[int]
+    """Places of options that are not followed yet."""
+    sleep: dict[int, dict[str, int]]
+    """By name: what need not be followed from here, for an equivalent run has been."""
+    faults: int
+    deviations: int
+    at: int = 0
+    """What is followed now."""
+    seen: dict[str, int] = field(default_factory=dict)
+    """What that has looked at and changed."""
+    slowed: int = 0
+    """How many others are slow for its sake."""
+
+
+class Search:
+    """One search of one program."""
+
+    def __init__(self, program: Program, wiring: Wiring, budget: Budget) -> None:
+        self._program = program
+        self._wiring = wiring
+        self._budget = budget
+        self._began = time.monotonic()
+        self._states: set[int] = set()
+        self._struck: set[tuple[int, int]] = set()
+        self._endings: dict[str, None] = {}
+        self.runs = self.orders = self.pruned = 0
+        self.broken: Broken | None = None
+
+    # -- the two ways ------------------------------------------------------------------------------
+
+    def by_bounds(self) -> Explored:
+        """Let more and more go wrong: faults first, then deviations from the order of time."""
+        budget = self._budget
+        done = True
+        for total in range(budget.faults + budget.deviations + 1):
+            for deviations in range(
+                max(0, total - budget.faults), min(total, budget.deviations) + 1
+            ):
+                done = self._walk(total - deviations, deviations, sleeping=False) and done
+                if self.broken is not None or not done:
+                    return self._explored(exhausted=False)
+        return self._explored(exhausted=False)
+
+    def exhaust(self) -> Explored:
+        """Follow every order, with as many faults as the budget has."""
+        done = self._walk(self._budget.faults, 0, sleeping=True)
+        return self._explored(exhausted=done and self.broken is None)
+
+    def _explored(self, *, exhausted: bool) -> Explored:
+        return Explored(
+            runs=self.runs, states=len(self._states), orders=self.orders,
+            endings=tuple(sorted(self._endings)), crash_points=len(self._struck), pruned=self.pruned,
+            seconds=time.monotonic() - self._began, exhausted=exhausted, broken=self.broken,
+        )  # fmt: skip
+
+    # -- walking -----------------------------------------------------------------------------------
+
+    def _walk(self, faults: int, deviations: int, *, sleeping: bool) -> bool:
+        """Follow everything within exactly these bounds (all, if sleeping); False: given up."""
+        with _swept() as sweep:
+            return self._walked(faults, deviations, sweep, sleeping=sleeping)
+
+    def _walked(
+        self, faults: int, deviations: int, sweep: Callable[[], None], *, sleeping: bool
+    ) -> bool:
+        budget, points = self._budget, list[_Point]()
+        known: dict[tuple[int, int], int] = {}
+        while True:
+            self._descend(points, faults, deviations, sleeping=sleeping, known=known)
+            sweep()
+            if self.broken is not None:
+                return True
+            while points and not points[-1].left:
+                points.pop()
+            if not points:
+                return True
+            last = points[-1]
+            if sleeping:
+                last.sleep[last.options[last.at].name] = last.seen
+            last.at = last.left.pop(0)
+            if self.runs >= budget.runs:
+                return False
+            if budget.seconds and time.monotonic() - self._began > budget.seconds:
+                return False
+
+    def _descend(
+        self, points: list[_Point], faults: int, deviations: int, *, sleeping: bool,
+        known: dict[tuple[int, int], int],
+    ) -> None:  # fmt: skip
+        """Play what is written down, then on to an end by the first of what is left each time."""
+        self.runs += 1
+        kernel = ChoiceKernel()
+        run = self._program.start(kernel, self._wiring, self._budget)
+        kernel.settle()
+        for point in points[:-1]:
+            options: list[Option] = [*kernel.enabled()]
+            if point.at >= len(options):
+                options += run.strikes()
+            for one in passed_over(options, point.at):
+                one.slow = True
+            kernel.fire(options[point.at])
+            run.look()
+        if points:
+            point = points[-1]
+            self._follow(kernel, run, _options(kernel, run, faults, point), point)
+        while not run.over():
+            before = points[-1] if points else None
+            spent, strayed = _spent(before)
+            if len(points) >= self._budget.depth:
+                self._fail(points, "ends", f"it has not ended after {len(points)} choices")
+                return
+            self._states.add(kernel.state)
+            point = _Point(options=[], left=[], sleep={}, faults=spent, deviations=strayed)
+            point.options = _options(kernel, run, faults, point)
+            if not point.options:
+                break
+            if sleeping:
+                asleep = before.sleep if before is not None else {}
+                seen = before.seen if before is not None else {}
+                point.sleep = {
+                    name: theirs for name, theirs in asleep.items() if not depend(theirs, seen)
+                }
+                wanted = [
+                    at for at, option in enumerate(point.options) if option.name not in point.sleep
+                ]
+                self.pruned += len(point.options) - len(wanted)
+                if not wanted:
+                    return
+            else:
+                left = (faults - spent, deviations - strayed)
+                here = known.get((kernel.state, left[0]), -1)
+                if here >= left[1]:
+                    self.pruned += 1
+                    return
+                known[kernel.state, left[0]] = left[1]
+                wanted = _within(point.options, left[1])
+            point.at, point.left = wanted[0], wanted[1:]
+            points.append(point)
+            self._follow(kernel, run, point.options, point)
+        if not sleeping and points and _spent(points[-1]) != (faults, deviations):
+            return  # it was tried with less already
+        self.orders += 1
+        broken = run.finish()
+        if broken:
+            invariant, message = broken[0]
+            self._fail(points, invariant, message)
+        else:
+            self._endings.setdefault(run.ending())
+
+    def _follow(self, kernel: ChoiceKernel, run: Run, options: list[Option], point: _Point) -> None:
+        point.options = options
+        chosen = options[point.at]
+        if isinstance(chosen, Strike):
+            self._struck.add((kernel.state, chosen.name))
+        point.slowed = 0
+        for one in passed_over(options, point.at):
+            one.slow = True
+            point.slowed += 1
+        point.seen = kernel.fire(chosen)
+        run.look()
+
+    def _fail(self, points: list[_Point], invariant: str, message: str) -> None:
+        choices = tuple(point.at for point in points)
+        self.broken = replay(self._program, self._wiring, self._budget, choices) or Broken(
+            invariants=(invariant,), message=message, choices=choices, trace=()
+        )
+
+
+@contextmanager
+def _swept() -> Generator[Callable[[], None]]:
+    """Within the block rubbish is collected now and then: a run is one heap of it, and looking for more is half
+    of the work. What is yielded is called after each run."""
+    was_on, runs = gc.isenabled(), 0
+
+    def sweep() -> None:
+        nonlocal runs
+        runs += 1
+        if runs % _RUNS_KEPT == 0:
+            gc.collect()
+
+    gc.disable()
+    gc.freeze()  # what was there before is not looked at each time
+    try:
+        yield sweep
+    finally:
+        gc.unfreeze()
+        if was_on:
+            gc.enable()
+
+
+def _options(kernel: ChoiceKernel, run: Run, faults: int, point: _Point) -> list[Option]:
+    options: list[Option] = [*kernel.enabled()]
+    if point.faults < faults:
+        options += run.strikes()
+    return options
+
+
+def _spent(point: _Point | None) -> tuple[int, int]:
+    """Faults and deviations up to and with what is followed at a point."""
+    if point is None:
+        return 0, 0
+    chosen = point.options[point.at]
+    if isinstance(chosen, Strike):
+        return point.faults + 1, point.deviations
+    return point.faults, point.deviations + point.slowed
+
+
+def _within(options: list[Option], deviations: int) -> list[int]:
+    """Places of those that may be followed, what time would have first."""
+    return [
+        at
+        for at, option in enumerate(options)
+        if isinstance(option, Strike) or len(passed_over(options, at)) <= deviations
+    ]
+
+
+# -- single runs -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class Played:
+    """A run that was played."""
+
+    run: Run
+    choices: Choices
+    trace: tuple[str, ...]
+    broken: list[tuple[str, str]]
+    ending: str
+
+
+def played(program: Program, wiring: Wiring, budget: Budget, chooser: Chooser) -> Played:
+    """Play one run."""
+    kernel = ChoiceKernel()
+    run = program.start(kernel, wiring, budget)
+    kernel.settle()
+    choices: list[int] = []
+    trace: list[str] = []
+    faults = 0
+    broken: list[tuple[str, str]] = []
+    while not run.over():
+        if len(choices) >= budget.depth:
+            broken = [("ends", f"it has not ended after {len(choices)} choices")]
+            break
+        options: list[Option] = [*kernel.enabled()]
+        if faults < budget.faults:
+            options += run.strikes()
+        if not options:
+            break
+        at = min(chooser.choose(options), len(options) - 1)
+        choices.append(at)
+        chosen = options[at]
+        faults += isinstance(chosen, Strike)
+        for one in passed_over(options, at):
+            one.slow = True
+            trace.append(f"slow: {one}")
+        line = run.story(chosen)
+        if line:
+            trace.append(line)
+        kernel.fire(chosen)
+        run.look()
+    if not broken:
+        broken = run.finish()
+    return Played(
+        run=run, choices=tuple(choices), trace=tuple(trace), broken=broken, ending=run.ending()
+    )
+
+
+def play(
+    program: Program, wiring: Wiring, budget: Budget, chooser: Chooser
+) -> tuple[Choices, tuple[str, ...], list[tuple[str, str]], str]:
+    """One run: its choices, its trace, what is broken, and its ending."""
+    one = played(program, wiring, budget, chooser)
+    return one.choices, one.trace, one.broken, one.ending
+
+
+def replay(program: Program, wiring: Wiring, budget: Budget, choices: Choices) -> Broken | None:
+    """Play a run again; None if nothing is broken."""
+    made, trace, broken, _ = play(program, wiring, budget, Replay(choices))
+    if not broken:
+        return None
+    names = tuple(dict.fromkeys(name for name, _ in broken))
+    return Broken(invariants=names, message=broken[0][1], choices=made, trace=trace)
+
+
+def by_bounds(program: Program, wiring: Wiring, budget: Budget) -> Explored:
+    """See `Search.by_bounds`."""
+    return Search(program, wiring, budget).by_bounds()
+
+
+def exhaust(program: Program, wiring: Wiring, budget: Budget) -> Explored:
+    """See `Search.exhaust`."""
+    return Search(program, wiring, budget).exhaust()

@@ -1,0 +1,78 @@
+"""A broken run made short: what is not needed for the same invariant to break is left out.
+
+A run is what was chosen otherwise than time would have; each of that is left out in turn, and in larger parts first
+(delta debugging, A. Zeller and R. Hildebrandt 2002).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sim.model.explore.programs import Script
+from sim.model.explore.search import Program, Search
+from sim.model.explore.search import replay as played_again
+from sim.model.explore.words import Broken, Budget, Choices
+from sim.model.wiring import Wiring
+
+
+def shrink(program: Program, wiring: Wiring, budget: Budget, found: Broken) -> Broken:
+    """A run as short as this finds one, that breaks the invariant that `found` breaks first."""
+    best = found
+    parts = 2
+    while True:
+        places = [at for at, choice in enumerate(best.choices) if choice]
+        if not places or parts > len(places):
+            return best
+        size = -(-len(places) // parts)
+        for start in range(0, len(places), size):
+            tried = _without(best.choices, places[start : start + size])
+            shorter = played_again(program, wiring, budget, tried)
+            if (
+                shorter is not None
+                and found.invariants[0] in shorter.invariants
+                and shorter.events < best.events
+            ):
+                best, parts = shorter, 2
+                break
+        else:
+            if parts >= len(places):
+                return best
+            parts = min(len(places), parts * 2)
+
+
+def fewer(
+    script: Script, wiring: Wiring, budget: Budget, found: Broken, *, runs: int = 300
+) -> tuple[Script, Broken]:
+    """The same with fewer clients, if some are not needed for the same invariant to break."""
+    bounds = replace(budget, deviations=2, runs=runs)
+    for name in [*script.clients]:
+        if len(script.clients) == 1:
+            break
+        clients = {one: client for one, client in script.clients.items() if one != name}
+        smaller = replace(script, clients=clients)
+        shorter = Search(smaller, wiring, bounds).by_bounds().broken
+        if shorter is not None and found.invariants[0] in shorter.invariants:
+            script, found = smaller, shorter
+    return script, found
+
+
+def _without(choices: Choices, places: list[int]) -> Choices:
+    gone = frozenset(places)
+    return tuple(0 if at in gone else choice for at, choice in enumerate(choices))
+
+
+def told(choices: Choices) -> str:
+    """A run in a few characters: ``17:2,40:1`` are the choices that are not the first."""
+    return ",".join(f"{at}:{choice}" for at, choice in enumerate(choices) if choice) or "-"
+
+
+def read(text: str) -> Choices:
+    """What `told` has written.
+
+    Raises:
+        ValueError: it has not.
+    """
+    if text.strip() in ("", "-"):
+        return ()
+    pairs = {int(at): int(choice) for at, choice in (one.split(":") for one in text.split(","))}
+    return tuple(pairs.get(at, 0) for at in range(max(pairs) + 1))

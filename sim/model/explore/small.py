@@ -1,0 +1,183 @@
+"""Small programs, each the least in which some bugs can show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sim.model.choosing import ChoiceKernel
+from sim.model.explore.evidence import Evidence
+from sim.model.explore.programs import Client, Script
+from sim.model.system import System
+from sim.model.words import Delay, ModelSpec, Steps, SubscriberSpec, TableSpec, Timing
+
+_ACCOUNT = TableSpec(
+    name="account",
+    columns={"id": "int", "balance": "int not null check (balance >= 0)"},
+    key=("id",),
+    rows=({"id": 1, "balance": 100}, {"id": 2, "balance": 100}),
+)
+_TAKE = "update account set balance = balance - 10 where id = 1"
+
+
+def spec(
+    commit: str = "presumed_abort", subscribers: int = 1, *, distributes: bool = False, sql: tuple[str, ...] = ()
+) -> ModelSpec:  # fmt: skip
+    """A small system: one table of two accounts.
+
+    Args:
+        sql: of the Publisher alone, behind the table's definition.
+    """
+    return ModelSpec(
+        publisher="pub",
+        subscribers=tuple(SubscriberSpec(name=f"sub{n + 1}") for n in range(subscribers)),
+        tables=(replace(_ACCOUNT, sql=sql),),
+        commit=commit,
+        distributes=distributes,
+        in_doubt_after_s=0.1,
+        recovery_interval_s=1.0,
+        timing=Timing(restart=Delay(a=0.01)),
+    )
+
+
+def _transfer(name: str, commit: str, lingers: int = 0) -> Script:
+    steps = (("write", _TAKE), ("end", "commit"))
+    return Script(
+        name=name,
+        spec=spec(commit),
+        clients={"alice": Client(node="sub1", steps=steps)},
+        checks=("same_rows",),
+        lingers=lingers,
+    )
+
+
+def _strangers(system: System) -> None:
+    """Another coordinator has something prepared at the Publisher."""
+    session = system.publisher.connect("postgres", "another coordinator")
+
+    def prepare() -> Steps[None]:
+        for text in (
+            "begin",
+            "update account set balance = 50 where id = 2",
+            "prepare transaction 'twopc:other:1:1:pub'",
+        ):
+            yield from session.execute(text)
+
+    kernel = system.kernel
+    assert isinstance(kernel, ChoiceKernel)
+    kernel.run(kernel.spawn(prepare(), "another coordinator"))
+
+
+def _deferred(system: System) -> None:
+    """A table of the Subscriber's own, with a key that is checked at the commit only."""
+    system.nodes["sub1"].define(
+        "create table held (id int primary key, place int unique deferrable initially deferred)"
+    )
+    system.nodes["sub1"].define("insert into held values (0, 1)")
+
+
+_END = ("end", "commit")
+_READ = ("read", "select balance from account where id = 1")
+_READ_AND_TAKE = (
+    _READ,
+    ("write", "update account set balance = :seen - 10 where id = 1"),
+    _END,
+)
+
+
+def _one_wins(evidence: Evidence) -> list[str]:
+    """Nothing is delivered meanwhile, so each works on a copy that the other's commit makes old."""
+    committed = [one.session for one in evidence.told if one.outcome == "committed"]
+    return [f"{' and '.join(committed)} have both changed the same copy"] if committed[1:] else []
+
+
+def _two(
+    name: str, alice: tuple[tuple[str, str], ...], bob: tuple[tuple[str, str], ...] = (), *,
+    sql: tuple[str, ...] = (),
+) -> Script:  # fmt: skip
+    """Sessions at two Subscribers, to which everything is delivered in the end."""
+    saves = {"read": {"seen": "balance"}}
+    clients = {"alice": Client(node="sub1", steps=alice, saves=saves)}
+    if bob:
+        clients["bob"] = Client(node="sub2", steps=bob, saves=saves)
+    return Script(
+        name=name,
+        spec=spec(subscribers=2, distributes=True, sql=sql),
+        clients=clients,
+        checks=("converged", "echoed"),
+        claims={"no_lost_update": _one_wins} if bob else {},
+    )
+
+
+_PROGRAMS = (
+    _transfer("transfer", "presumed_abort"),
+    _transfer("transfer, and later", "presumed_abort", lingers=8),
+    _transfer("transfer by last agent", "last_agent"),
+    Script(
+        name="ended by itself",
+        spec=spec(),
+        clients={
+            "alice": Client(
+                node="sub1",
+                steps=(("write", _TAKE), ("leave", "ROLLBACK"), ("end", "commit")),
+            )
+        },
+    ),
+    Script(
+        name="refused at its own end",
+        spec=spec(),
+        clients={
+            "alice": Client(
+                node="sub1",
+                steps=(
+                    ("write", _TAKE),
+                    ("break", "insert into held values (1, 1)"),
+                    ("end", "commit"),
+                ),
+            )
+        },
+        prepare=_deferred,
+    ),
+    Script(
+        name="beside another coordinator",
+        spec=spec(),
+        clients={"alice": Client(node="sub1", steps=(("write", _TAKE), ("end", "commit")))},
+        prepare=_strangers,
+    ),
+    _two("lost update", _READ_AND_TAKE, _READ_AND_TAKE),
+    _two(
+        "delete of what has changed",
+        _READ_AND_TAKE,
+        (_READ, ("remove", "delete from account where id = 1"), _END),
+    ),
+    _two(
+        "one of two rows has changed",
+        _READ_AND_TAKE,
+        (_READ, ("take", "update account set balance = balance - 20"), _END),
+    ),
+    _two(
+        "back to a savepoint",
+        (
+            ("write", _TAKE),
+            ("mark", "savepoint a"),
+            ("more", "update account set balance = balance - 10 where id = 2"),
+            ("back", "rollback to savepoint a"),
+            _END,
+        ),
+    ),
+    _two("write and deliver", (("write", _TAKE), _END, ("deliver", "sync"))),
+    _two(
+        "insert and deliver",
+        (("write", "insert into account values (3, 100)"), _END, ("deliver", "sync")),
+    ),
+    _two(
+        "the Publisher stores otherwise",
+        (("write", "insert into account values (3, 7)"), _END),
+        sql=(
+            "create function rounded() returns trigger language plpgsql as $$ begin "
+            "new.balance := new.balance / 5 * 5; return new; end $$",
+            "create trigger rounded before insert on account for each row execute function rounded()",
+        ),
+    ),
+)
+
+PROGRAMS: dict[str, Script] = {one.name: one for one in _PROGRAMS}

@@ -1,0 +1,204 @@
+"""What may go wrong in a program, and when: each kind of fault finds what it could strike now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sim.model.choosing import Strike
+from sim.model.system import LOG
+
+if TYPE_CHECKING:
+    from sim.model.explore.programs import ScriptRun
+
+#: Kinds of faults, and what each is.
+FAULTS: Mapping[str, str] = {
+    "coordinator": "kill -9 of the coordinator; another process of its name starts at once",
+    "pause": "SIGSTOP of the coordinator; another process of its name starts, and much later the first goes on",
+    "publisher": "the Publisher goes down, with what its disk did not have yet, and comes back",
+    "subscriber": "a Subscriber likewise",
+    "publisher away": "the Publisher goes down, and stays down until nothing else happens",
+    "subscriber away": "a Subscriber likewise",
+    "log": "the server of the decision log likewise",
+    "connection": "a connection over which somebody waits for an answer breaks",
+    "machine": "power failure where the coordinator and the decision log are; both come back",
+    "another": "another process of the coordinator starts while the first is alive",
+    "hand": "somebody finishes a prepared branch otherwise than the coordinator will",
+    "agent": "kill -9 of an agent; whoever needs it starts another",
+    "backend": "a session that is idle in a transaction is ended by its server",
+}
+
+
+def _coordinators(run: ScriptRun) -> list[Strike]:
+    return [
+        Strike(
+            f"coordinator {name} is killed, and another process of it starts",
+            lambda one=name: run.coordinator_killed(one),  # type: ignore[misc]
+            (f"process {seat.process.actor}", "at log"),
+            "crash coordinator",
+        )
+        for name, seat in run.system.coordinators().items()
+        if seat.process.alive and seat.process.active
+    ]
+
+
+def _pauses(run: ScriptRun) -> list[Strike]:
+    return [
+        Strike(
+            f"coordinator {name} stands still, and another process of it starts",
+            lambda one=name: run.coordinator_paused(one),  # type: ignore[misc]
+            (f"process {seat.process.actor}", "at log"),
+        )
+        for name, seat in run.system.coordinators().items()
+        if seat.process.alive and seat.process.active
+    ]
+
+
+def _away(run: ScriptRun, names: Sequence[str]) -> list[Strike]:
+    return [
+        Strike(
+            f"{name} goes down, and stays away",
+            lambda one=name: run.node_down(one, None, away=True),  # type: ignore[misc]
+            (f"node {name}",),
+        )
+        for name in names
+        if run.system.nodes[name].up
+    ]
+
+
+def _nodes(run: ScriptRun, names: Sequence[str]) -> list[Strike]:
+    found = []
+    for name in names:
+        node = run.system.nodes[name]
+        if not node.up:
+            continue
+        for place, kept in enumerate((None, *node.wal.young())):
+            what = f"{name} goes down" + (
+                f" with {place} more records on its disk" if place else ""
+            )
+            found.append(
+                Strike(
+                    what, lambda one=name, upto=kept: run.node_down(one, upto),  # type: ignore[misc]
+                    (f"node {name}",), "" if place else f"restart node {name} immediate",
+                )
+            )  # fmt: skip
+    return found
+
+
+def _publisher(run: ScriptRun) -> list[Strike]:
+    return _nodes(run, [run.script.spec.publisher])
+
+
+def _subscribers(run: ScriptRun) -> list[Strike]:
+    return _nodes(run, _used(run))
+
+
+def _used(run: ScriptRun) -> list[str]:
+    """The Subscribers that somebody works at."""
+    used = dict.fromkeys(one.node for one in run.script.clients.values())
+    return [name for name in used if name != run.script.spec.publisher]
+
+
+def _log(run: ScriptRun) -> list[Strike]:
+    if not run.system.log_host.up:
+        return []
+    return [Strike("the decision log goes down", lambda: run.node_down(LOG, None), ("at log",))]
+
+
+def _connections(run: ScriptRun) -> list[Strike]:
+    return [
+        Strike(
+            f"the connection of {wire.actor} to {wire.there} breaks",
+            lambda one=wire: one.break_("it broke"),  # type: ignore[misc]
+            (f"actor {wire.actor}", f"node {wire.there}"),
+        )
+        for wire in run.system.network.wires
+        if wire.waiting
+    ]
+
+
+def _machine(run: ScriptRun) -> list[Strike]:
+    return [
+        Strike(
+            f"power failure where coordinator {name} and the decision log are",
+            lambda one=name: run.machine_fails(one),  # type: ignore[misc]
+            (f"process {seat.process.actor}", "at log"),
+        )
+        for name, seat in run.system.coordinators().items()
+        if seat.process.alive and seat.process.active and run.system.log_host.up
+    ]
+
+
+def _others(run: ScriptRun) -> list[Strike]:
+    return [
+        Strike(
+            f"another process of coordinator {name} starts",
+            lambda one=seat: one.restart(),  # type: ignore[misc]
+            (f"process {seat.process.actor}",),
+        )
+        for name, seat in run.system.coordinators().items()
+        if seat.process.alive and seat.process.active
+    ]
+
+
+def _by_hand(run: ScriptRun) -> list[Strike]:
+    return [
+        Strike(
+            f"somebody rolls {gid} back by hand",
+            lambda one=name, branch=gid: run.finished_by_hand(one, branch),  # type: ignore[misc]
+            (f"node {name}",),
+        )
+        for name, node in run.system.nodes.items()
+        for gid in node.prepared()
+    ]
+
+
+def _agents(run: ScriptRun) -> list[Strike]:
+    if run.system.distribution is None:
+        return []
+    found = []
+    for name in run.system.subscribers:
+        seat = run.system.agent(name)
+        if seat.process is not None and seat.process.alive:
+            found.append(
+                Strike(
+                    f"the agent of {name} is killed",
+                    lambda one=seat: one.crash(),  # type: ignore[misc]
+                    ("*",), f"crash agent {name}",
+                )
+            )  # fmt: skip
+    return found
+
+
+def _backends(run: ScriptRun) -> list[Strike]:
+    found = []
+    for name, node in run.system.nodes.items():
+        for session in node.sessions.values():
+            if session.tx is not None and not session.busy and session.dead is None:
+                who = session.application_name or "somebody"
+                found.append(
+                    Strike(
+                        f"{name} ends the idle session of {who}",
+                        lambda one=session: one.terminate(),  # type: ignore[misc]
+                        (f"node {name}",),
+                    )
+                )
+    return found
+
+
+#: By kind: what of it may happen now.
+STRIKES: Mapping[str, Callable[[ScriptRun], list[Strike]]] = {
+    "coordinator": _coordinators,
+    "pause": _pauses,
+    "publisher": _publisher,
+    "subscriber": _subscribers,
+    "publisher away": lambda run: _away(run, [run.script.spec.publisher]),
+    "subscriber away": lambda run: _away(run, _used(run)),
+    "log": _log,
+    "connection": _connections,
+    "machine": _machine,
+    "another": _others,
+    "hand": _by_hand,
+    "agent": _agents,
+    "backend": _backends,
+}

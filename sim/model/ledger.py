@@ -1,0 +1,230 @@
+"""The decision log as its server keeps it: epochs, their locks, decisions; all of it survives a crash.
+
+What `twopc/sql/{log_decisions,open_epoch,resume_epoch,fence_epochs}.sql` mean. It must not know who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import simpy
+
+from sim.model.ports import Kernel
+from sim.model.words import Cause, Delay, Label, LostError, SqlError, Steps
+from twopc.drivers.ports import Key, KnownEpoch
+from twopc.protocol.effects import Outcome, Record, RecordKind
+
+
+@dataclass(slots=True, kw_only=True)
+class Epoch:
+    """One process' transactions of one variant."""
+
+    coordinator: str
+    variant: str
+    fenced_at: float | None = None
+    """When another process took its branches over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """A branch that ended otherwise than decided."""
+
+    gid: str
+    node: str
+    outcome: Outcome
+    decided: Outcome | None
+
+
+class Ledger:
+    """The log at its place.
+
+    Args:
+        host: tells how often its server was started, None while it is down.
+        flush: how long a write takes.
+    """
+
+    def __init__(self, kernel: Kernel, host: Callable[[], object], flush: Delay) -> None:
+        self.kernel = kernel
+        self._host = host
+        self._flush = flush
+        self._numbers = count(1)
+        self.epochs: dict[int, Epoch] = {}
+        self.decisions: dict[Key, Record] = {}
+        """Without participants: nobody is to be told any more, and it is kept as evidence."""
+        self.damage: list[Damage] = []
+        self.holders: dict[int, LedgerSession] = {}
+        """The session that has an epoch's lock."""
+        self.flushes = 0
+
+    def connect(self) -> LedgerSession:
+        """A session; LostError if the server is down."""
+        if self._host() is None:
+            raise LostError("the decision log is down")
+        return LedgerSession(self)
+
+    def write(self) -> Steps[None]:
+        """Until what is written is durable; LostError if the server goes down meanwhile: then it is not."""
+        started = self._host()
+        label = Label(
+            actor="ledger", cause=Cause.FLUSH, what="flush of the decision log",
+            touches=frozenset(("log",)),
+        )  # fmt: skip
+        yield self.kernel.delay(self._flush, label)
+        if started is None or self._host() != started:
+            raise LostError("the decision log went down")
+        self.flushes += 1
+
+    def crash(self) -> None:
+        """Its server goes down: locks are gone, what is written stays."""
+        self.holders.clear()
+
+
+class LedgerSession:
+    """A connection to it: at most one that writes for a process, which holds the locks of its epochs."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.closed = False
+        self._writing: simpy.Event | None = None
+        """Comes when what is being written is written, or is not."""
+
+    def close(self) -> None:
+        """Let the locks go, once what is being written is written or is not; harmless twice."""
+        self.closed = True
+        if self._writing is None:
+            self._release()
+
+    def _release(self) -> None:
+        holders = self._ledger.holders
+        for epoch in [epoch for epoch, session in holders.items() if session is self]:
+            del holders[epoch]
+
+    def log(self, entries: Sequence[tuple[Key, Record]]) -> Steps[None]:
+        """Write decisions: all of them, or none. 55000: an epoch is fenced; 23505: decided before."""
+        ledger = self._ledger
+        for (epoch, _), _ in entries:
+            if ledger.epochs[epoch].fenced_at is not None:
+                raise SqlError(
+                    "55000",
+                    f"an epoch of coordinator {ledger.epochs[epoch].coordinator} is fenced: another process "
+                    "has taken its branches over",
+                )
+        for key, _ in entries:
+            found = ledger.decisions.get(key)
+            if found is not None and found.kind is not RecordKind.COLLECTING:
+                raise SqlError(
+                    "23505", "a decision was logged before, and a decision never changes"
+                )
+        writing = self._writing = ledger.kernel.event()
+        try:
+            yield from ledger.write()
+            for key, record in entries:
+                ledger.decisions[key] = record
+        finally:
+            self._writing = None
+            if self.closed:
+                self._release()
+            writing.succeed()
+
+    def open_epoch(self, coordinator: str, variant: str) -> Steps[int]:
+        """A new epoch, and its lock."""
+        ledger = self._ledger
+        yield from ledger.write()
+        epoch = next(ledger._numbers)
+        ledger.epochs[epoch] = Epoch(coordinator=coordinator, variant=variant)
+        if not self.closed:
+            ledger.holders[epoch] = self
+        return epoch
+
+    def resume_epoch(self, epoch: int, old: LedgerSession | None) -> Steps[bool]:
+        """Take an epoch's lock again, from a session of the same process that may be there still; False: it
+        was fenced."""
+        ledger = self._ledger
+        if old is not None and old is not self:
+            old.close()
+        while (holder := ledger.holders.get(epoch)) is not None and holder._writing is not None:
+            yield holder._writing  # an insert of it may still land
+        if holder is not None and holder is not self:
+            raise SqlError("55P03", "canceling statement due to lock timeout")
+        if not self.closed:
+            ledger.holders[epoch] = self
+        return ledger.epochs[epoch].fenced_at is None
+
+    def read(self, key: Key) -> Steps[Record | None]:
+        """A transaction's record."""
+        return self._ledger.decisions.get(key)
+        yield  # it is a generator
+
+    def fence(self, coordinator: str, own: Sequence[int]) -> Steps[list[KnownEpoch]]:
+        """Fence epochs whose processes are gone; all that are fenced."""
+        ledger, now = self._ledger, self._ledger.kernel.now
+        gone = [
+            epoch
+            for epoch in self._of(coordinator)
+            if ledger.epochs[epoch].fenced_at is None
+            and epoch not in own
+            and epoch not in ledger.holders
+        ]
+        if gone:
+            yield from ledger.write()
+        for epoch in gone:
+            ledger.epochs[epoch].fenced_at = now
+        return [
+            KnownEpoch(epoch=epoch, variant=found.variant, fenced_s=now - found.fenced_at)
+            for epoch in self._of(coordinator)
+            if (found := ledger.epochs[epoch]).fenced_at is not None and epoch not in own
+        ]
+
+    def known(self, coordinator: str) -> Steps[list[KnownEpoch]]:
+        """Every epoch of a coordinator."""
+        epochs = self._ledger.epochs
+        return [KnownEpoch(epoch=one, variant=epochs[one].variant) for one in self._of(coordinator)]
+        yield  # it is a generator
+
+    def decided(self, dead: Sequence[int], keys: Sequence[Key]) -> Steps[dict[Key, Record]]:
+        """Records of these epochs and of these transactions that somebody is to be told."""
+        return {
+            key: record
+            for key, record in sorted(self._ledger.decisions.items())
+            if record.participants and (key[0] in dead or key in keys)
+        }
+        yield  # it is a generator
+
+    def forget(self, keys: Sequence[Key]) -> Steps[None]:
+        """Remove records. Nobody waits for the disk."""
+        for key in keys:
+            self._ledger.decisions.pop(key, None)
+        return
+        yield  # it is a generator
+
+    def close_decision(self, key: Key) -> Steps[None]:
+        """Nobody is to be told; it stays as evidence."""
+        found = self._ledger.decisions.get(key)
+        if found is not None:
+            self._ledger.decisions[key] = Record(kind=found.kind, participants=())
+        return
+        yield  # it is a generator
+
+    def forget_epoch(self, epoch: int) -> Steps[None]:
+        """Remove an epoch, unless somebody of it is to be told something."""
+        ledger = self._ledger
+        of_it = {key: record for key, record in ledger.decisions.items() if key[0] == epoch}
+        if not any(record.participants for record in of_it.values()):
+            ledger.epochs.pop(epoch, None)
+            for key in of_it:
+                del ledger.decisions[key]
+        return
+        yield  # it is a generator
+
+    def note(self, damage: Damage) -> Steps[None]:
+        """Record it, once."""
+        if damage not in self._ledger.damage:
+            yield from self._ledger.write()
+            self._ledger.damage.append(damage)
+
+    def _of(self, coordinator: str) -> list[int]:
+        return [
+            epoch for epoch, one in self._ledger.epochs.items() if one.coordinator == coordinator
+        ]

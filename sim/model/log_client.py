@@ -1,0 +1,290 @@
+"""The decision log as one coordinator process writes it, and as its recovery reads it, in virtual time.
+
+Decisions that arrive while others are under way go out together with the next message, as in
+`twopc.drivers.decision_log`. It must not know what a decision means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import ClassVar, TypeVar
+
+import simpy
+
+from sim.model.errors import as_psycopg, raised
+from sim.model.ledger import Damage, Ledger, LedgerSession
+from sim.model.network import Network, Wire
+from sim.model.pool import Pool, Turn
+from sim.model.words import LostError, SqlError, Steps
+from twopc.drivers.ports import Key, KnownEpoch
+from twopc.drivers.virtual import Awaited, wait
+from twopc.names import EpochIds
+from twopc.protocol.effects import Outcome, Record
+
+T = TypeVar("T")
+
+_TOUCHES = frozenset(("log",))
+
+
+class _Reader:
+    """Questions to the log, as many as there are at once."""
+
+    def __init__(self, ledger: Ledger, network: Network, here: str, there: str, actor: str) -> None:
+        self._pool = Pool(network, here, there, f"{actor}:log", ledger.connect)
+
+    def ask(self, what: str, work: Callable[[LedgerSession], Steps[T]]) -> Steps[T]:
+        """One question. LostError, SqlError"""
+        return self._pool.ask(what, work, _TOUCHES)
+
+    async def asked(self, what: str, work: Callable[[LedgerSession], Steps[T]]) -> T:
+        """As `ask`, for a coroutine; raises psycopg's exceptions."""
+        with raised():
+            return await Awaited(self.ask(what, work))
+
+    def close(self) -> None:
+        """Harmless twice."""
+        self._pool.close()
+
+
+class ModelEntry:
+    """A record on its way to the log."""
+
+    __slots__ = ("_settled", "key", "reason", "record", "state")
+
+    def __init__(self, key: Key, record: Record, settled: simpy.Event) -> None:
+        self.key = key
+        self.record = record
+        self.state = ""
+        self.reason = ""
+        self._settled = settled
+
+    def settle(self, state: str, reason: str = "") -> None:
+        """Say what became of it."""
+        self.state, self.reason = state, reason
+        self._settled.succeed()
+
+    async def wait(self) -> None:
+        """Until `state` is known."""
+        if not self.state:
+            await Awaited(wait(self._settled))
+
+
+class ModelLog:
+    """The log of one coordinator process."""
+
+    ids: ClassVar[type[EpochIds]] = EpochIds
+    """How its transactions are called."""
+
+    def __init__(
+        self, ledger: Ledger, network: Network, here: str, there: str, *, coordinator: str,
+        actor: str, branches: Sequence[str],
+    ) -> None:  # fmt: skip
+        """Args: `here`, `there`: where the process and the log are; `branches`: every node's name."""
+        self._coordinator = coordinator
+        self._branches = tuple(branches)
+        self._network = network
+        self._reading = _Reader(ledger, network, here, there, actor)
+        self._open = partial(network.connect, here, there, f"{actor}:log", ledger.connect)
+        self._wire: Wire | None = None
+        """Of the one session that writes."""
+        self._turn = Turn(network.kernel)
+        """Its questions are asked one after the other."""
+        self._queue: list[ModelEntry] = []
+        self._sends = False
+        self._me: LedgerSession | None = None
+        self._forgotten: list[Key] = []
+        self.epochs: dict[str, EpochIds] = {}
+        """The epoch of each variant that was used."""
+        self.own: set[int] = set()
+        self.fenced: set[int] = set()
+
+    def current(self, variant: str) -> EpochIds | None:
+        """The ids for transactions of a variant, if there is an epoch and it can be written for."""
+        found, wire = self.epochs.get(variant), self._wire
+        if found is None or found.epoch in self.fenced or wire is None or wire.lost:
+            return None
+        return found
+
+    def epoch(self, variant: str) -> Steps[EpochIds]:
+        """As `current`; opens an epoch at the first use. LostError, SqlError"""
+        yield from self._turn.take()
+        try:
+            yield from self._connect()
+            found = self.current(variant)
+            if found is None:
+                number = yield from self._write(
+                    "open an epoch", lambda one: one.open_epoch(self._coordinator, variant)
+                )
+                self.own.add(number)
+                found = self.epochs[variant] = self.ids(self._coordinator, number, self._branches)
+            return found
+        finally:
+            self._turn.give()
+
+    # -- LogPort -----------------------------------------------------------------------------------
+
+    def append(self, epoch: int, sequence: int, record: Record) -> ModelEntry:
+        """Send a record on its way, with whatever else is waiting."""
+        kernel = self._network.kernel
+        entry = ModelEntry((epoch, sequence), record, kernel.event())
+        self._touched()
+        wire = self._wire
+        if wire is None or wire.lost:
+            entry.settle("failed", wire.lost if wire is not None else "the decision log is closed")
+            return entry
+        self._queue.append(entry)
+        if not self._sends:
+            self._sends = True
+            kernel.spawn(self._send(wire), f"{self._coordinator}: decisions")
+        return entry
+
+    def _send(self, wire: Wire) -> Steps[None]:
+        try:
+            while self._queue and not wire.lost:
+                yield from self._turn.take()
+                self._touched()
+                flight, self._queue = self._queue, []
+                entries = [(entry.key, entry.record) for entry in flight]
+                state, why = "logged", ""
+                try:
+                    yield from wire.ask(
+                        lambda these=entries: self._session(wire).log(these),  # type: ignore[misc]
+                        f"{len(flight)} decisions", _TOUCHES,
+                    )  # fmt: skip
+                except SqlError as error:
+                    state, why = "failed", error.message
+                    if error.sqlstate == "55000":
+                        for entry in flight:
+                            self._fence(entry.key[0])
+                except LostError as error:
+                    state, why = "unknown", str(error)
+                finally:
+                    self._turn.give()
+                for entry in flight:
+                    entry.settle(state, why)
+        finally:
+            self._sends = False
+            queue, self._queue = self._queue, []
+            for entry in queue:
+                entry.settle("failed", wire.lost)
+
+    def _touched(self) -> None:
+        watch = self._network.kernel.watch
+        if watch is not None:
+            watch(f"queue of {self._coordinator}", True)
+
+    def forget(self, epoch: int, sequence: int) -> None:
+        """Have a record deleted some time."""
+        self._forgotten.append((epoch, sequence))
+
+    async def read_back(self, epoch: int, sequence: int) -> Record | None:
+        """The durable record of a transaction, or None if there is none and can be none any more."""
+        with raised():
+            await Awaited(self.ensure())
+        found = await self._reading.asked("read back", lambda one: one.read((epoch, sequence)))
+        if found is None and epoch in self.fenced:
+            raise LookupError(f"epoch {epoch} was fenced by another process")
+        return found
+
+    # -- the rest ----------------------------------------------------------------------------------
+
+    def forget_now(self) -> Steps[int]:
+        """Delete what may be forgotten; how many. LostError: it is tried again."""
+        batch, self._forgotten = self._forgotten, []
+        if not batch:
+            return 0
+        try:
+            yield from self._reading.ask("forget", lambda one: one.forget(batch))
+        except LostError:
+            self._forgotten += batch
+            raise
+        return len(batch)
+
+    def ensure(self) -> Steps[None]:
+        """Be connected, and sure that no earlier session of ours can still write. LostError, SqlError"""
+        yield from self._turn.take()
+        try:
+            yield from self._connect()
+        finally:
+            self._turn.give()
+
+    def close(self) -> None:
+        """Let the epochs go."""
+        if self._wire is not None:
+            self._wire.close()
+        self._reading.close()
+
+    def _connect(self) -> Steps[None]:
+        if self._wire is not None and not self._wire.lost:
+            return
+        wire = self._wire = yield from self._open()
+        old, self._me = self._me, self._session(wire)
+        for ids in self.epochs.values():
+            if ids.epoch not in self.fenced:
+                held = yield from self._write(
+                    "resume", lambda one, epoch=ids.epoch: one.resume_epoch(epoch, old)  # type: ignore[misc]
+                )  # fmt: skip
+                if not held:
+                    self._fence(ids.epoch)
+
+    def _write(self, what: str, work: Callable[[LedgerSession], Steps[T]]) -> Steps[T]:
+        wire = self._wire
+        assert wire is not None
+        return wire.ask(lambda: work(self._session(wire)), what, _TOUCHES)
+
+    @staticmethod
+    def _session(wire: Wire) -> LedgerSession:
+        assert isinstance(wire.served, LedgerSession)
+        return wire.served
+
+    def _fence(self, epoch: int) -> None:
+        self.fenced.add(epoch)
+        self.own.discard(epoch)
+
+
+class ModelDecided:
+    """The log as recovery asks it: the `DecisionsPort` of virtual time."""
+
+    def __init__(self, ledger: Ledger, network: Network, here: str, there: str, actor: str) -> None:
+        self._client = _Reader(ledger, network, here, there, f"{actor}:recovery")
+
+    async def fence(self, coordinator: str, own: Sequence[int]) -> list[KnownEpoch]:
+        """Fence the epochs of dead processes; all that are fenced."""
+        return await self._client.asked("fence epochs", lambda one: one.fence(coordinator, own))
+
+    async def epochs(self, coordinator: str) -> list[KnownEpoch]:
+        """Every epoch of a coordinator."""
+        return await self._client.asked("read epochs", lambda one: one.known(coordinator))
+
+    async def decisions(self, dead: Sequence[int], keys: Sequence[Key]) -> dict[Key, Record]:
+        """What is decided in dead epochs, and of these transactions."""
+        return await self._client.asked("read decisions", lambda one: one.decided(dead, keys))
+
+    async def forget(self, key: Key) -> None:
+        """Everybody is settled."""
+        await self._client.asked("forget", lambda one: one.forget([key]))
+
+    async def close_decision(self, key: Key) -> None:
+        """Nobody is told any more, and the decision stays as evidence."""
+        await self._client.asked("close", lambda one: one.close_decision(key))
+
+    async def forget_epoch(self, epoch: int) -> None:
+        """Remove a dead epoch of which nothing is left."""
+        await self._client.asked("forget an epoch", lambda one: one.forget_epoch(epoch))
+
+    async def damage(
+        self, *, gid: str, node: str, outcome: Outcome, decided: Outcome | None
+    ) -> None:
+        """Record that a branch ended otherwise than decided; not if nobody answers: it is found again."""
+        found = Damage(gid=gid, node=node, outcome=outcome, decided=decided)
+        try:
+            await Awaited(self._client.ask("record damage", lambda one: one.note(found)))
+        except LostError:
+            return
+        except SqlError as error:
+            raise as_psycopg(error) from error
+
+    async def close(self) -> None:
+        """Harmless twice."""
+        self._client.close()

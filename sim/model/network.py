@@ -1,0 +1,413 @@
+"""Connections between nodes in virtual time: delays both ways, cuts, silence.
+
+A connection is TCP: in order, and nothing is lost in it but with the connection itself; then what was asked was
+done or not. What a server has begun it ends, although nobody waits for the answer any more.
+
+It must not know what is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import simpy
+
+from sim.model.ports import Kernel
+from sim.model.words import Cause, Delay, Label, LostError, Steps, Timing
+
+T = TypeVar("T")
+#: Why a process is interrupted that is to end at once.
+KILLED = "killed"
+_MESSAGE, _REPLY = Cause.MESSAGE, Cause.REPLY
+
+
+class Served(Protocol):
+    """What is at the other end: a session of a node."""
+
+    def close(self) -> None:
+        """The client has gone: what is open is rolled back once it is not busy. Harmless twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Watch:
+    """Somebody waits for the answer to a request."""
+
+    here: str
+    """Who has asked: an end of the connection, or the beginning of its name."""
+    there: str
+    words: str
+    """In what was asked."""
+    answered: Callable[[str], Steps[bool]]
+    """Called when the answer is there and has not set out; True: it is lost."""
+
+    def fits(self, wire: Wire, what: str) -> bool:
+        """Whether this is the answer."""
+        return _is_of(wire.here, self.here) and wire.there == self.there and self.words in what
+
+
+class Wire:
+    """One connection.
+
+    Args:
+        here, there: names of the ends.
+        served: the session at the other end.
+    """
+
+    def __init__(self, network: Network, here: str, there: str, served: Served, actor: str) -> None:
+        self._network = network
+        self._kernel = network.kernel
+        self.here = here
+        self.there = there
+        self.served = served
+        self.belongs_to(actor)
+        self.lost = ""
+        """Why it is gone; empty while it is not."""
+        self._waiting: simpy.Process | None = None
+        """Who waits for an answer."""
+        self._serving = False
+        """The other end is doing what was asked."""
+
+    @property
+    def waiting(self) -> bool:
+        """Somebody waits for an answer."""
+        return self._waiting is not None
+
+    def belongs_to(self, actor: str) -> None:
+        """Whoever asks from now on."""
+        self.actor = actor
+        self._asking = Label(actor, _MESSAGE, f"a message → {self.there}")
+        self._replying = Label(actor, _REPLY, f"an answer → {self.here}")
+
+    def ask(self, work: Callable[[], Steps[T]], what: str, touches: frozenset[str]) -> Steps[T]:
+        """Have the other end do something: what it returns or raises, or LostError.
+
+        Whoever waits may be killed (`simpy.Interrupt`): the other end notices when it has done it.
+        """
+        if self.lost:
+            raise LostError(self.lost)
+        network, kernel = self._network, self._kernel
+        self._waiting = kernel.env.active_process
+        error: Exception | None = None
+        found: Any = None
+        try:
+            if network.troubled:
+                yield from network.travel(self, self.here, self.there, what, _MESSAGE, touches)
+            else:
+                label = self._to(what, touches) if kernel.labelled else self._asking
+                yield kernel.delay(network.between(self.here, self.there), label)
+            # The other end does it; if whoever waits is interrupted, it goes on by itself.
+            self._serving = True
+            steps = work()
+            value: Any = None
+            failed: BaseException | None = None
+            while True:
+                try:
+                    event = steps.send(value) if failed is None else steps.throw(failed)
+                except StopIteration as end:
+                    found = end.value
+                    break
+                except simpy.Interrupt:
+                    self._serving = False
+                    raise
+                except Exception as raised:
+                    error = raised
+                    break
+                except BaseException:
+                    self._serving = False
+                    raise
+                value = failed = None
+                try:
+                    value = yield event
+                except simpy.Interrupt:
+                    kernel.spawn(self._alone(steps, event), f"{self.actor} at {self.there}")
+                    raise
+                except BaseException as raised:
+                    failed = raised
+            self._serving = False
+            if error is not None and isinstance(error, LostError):
+                self.lost = str(error)
+                raise error
+            if network.troubled:
+                if network.watches:
+                    yield from network.answered(self, what)
+                yield from network.travel(self, self.there, self.here, what, _REPLY, touches)
+                yield from network.awake(self.actor)
+            else:
+                label = self._back(what, touches) if kernel.labelled else self._replying
+                yield kernel.delay(network.between(self.there, self.here), label)
+                if network.troubled:
+                    yield from network.awake(self.actor)
+        except simpy.Interrupt as interrupt:
+            raise self._interrupted(interrupt) from None
+        finally:
+            self._waiting = None
+        if error is not None:
+            raise error
+        return found  # type: ignore[no-any-return] # what `work` returns
+
+    def _to(self, what: str, touches: frozenset[str]) -> Label:
+        return Label(self.actor, _MESSAGE, f"{what} → {self.there}", touches)
+
+    def _back(self, what: str, touches: frozenset[str]) -> Label:
+        return Label(self.actor, _REPLY, f"{what} → {self.here}", touches)
+
+    def _interrupted(self, interrupt: simpy.Interrupt) -> Exception:
+        """Whoever waited for an answer waits no more: what that is for him."""
+        was_cut = bool(self.lost) and interrupt.cause != KILLED
+        self.lost = self.lost or "its client was killed"
+        self._network.wires.pop(self, None)
+        if not self._serving:
+            self.served.close()
+        return LostError(self.lost) if was_cut else interrupt
+
+    def _alone(self, work: Steps[Any], event: simpy.Event) -> Steps[None]:
+        """The rest of what nobody waits for."""
+        value: Any = None
+        failed: BaseException | None = None
+        try:
+            while True:
+                value, failed = None, None
+                try:
+                    value = yield event
+                except Exception as raised:
+                    failed = raised
+                event = work.send(value) if failed is None else work.throw(failed)
+        except StopIteration:
+            pass
+        except Exception:  # nobody is told what it raised
+            pass
+        finally:
+            self.served.close()
+
+    def break_(self, why: str, killed: Container[simpy.Process] = ()) -> None:
+        """Both ends notice at once that it is gone; harmless twice.
+
+        Args:
+            killed: who does not notice anything any more.
+        """
+        if self.lost:
+            return
+        self.lost = why
+        waiting = self._waiting
+        if waiting is not None and waiting in killed:
+            pass  # it was told to end, and closes what it leaves
+        elif waiting is not None and waiting.is_alive:
+            waiting.interrupt(why)  # what is being done there ends by itself
+        else:
+            self.served.close()
+        self._network.wires.pop(self, None)
+
+    def close(self) -> None:
+        """The client goes."""
+        self._gone("closed")
+
+    def _gone(self, why: str) -> None:
+        if not self.lost:
+            self.lost = why
+            self._network.wires.pop(self, None)
+            self._network.leave(self)
+
+
+class Network:
+    """What lies between the nodes.
+
+    Args:
+        answer_timeout_s: after so long without an answer a connection is given up.
+    """
+
+    def __init__(self, kernel: Kernel, timing: Timing, *, answer_timeout_s: float = 30.0) -> None:
+        self.kernel = kernel
+        self.timing = timing
+        self.answer_timeout_s = answer_timeout_s
+        self.wires: dict[Wire, None] = {}
+        """Those that are open, in the order of their opening."""
+        self._refused: set[tuple[str, str]] = set()
+        self._silent: set[tuple[str, str]] = set()
+        self._asleep: dict[str, simpy.Event] = {}
+        self._shut: dict[str, None] = {}
+        self._left: list[Wire] = []
+        """Given up by clients whose servers cannot notice it yet."""
+        self.watches: list[Watch] = []
+        """Who waits for answers; see `watch`."""
+        self.troubled = False
+        """Something is cut, silent or asleep; while nothing is, `travel` and `awake` need not be asked."""
+
+    def _look_again(self) -> None:
+        self.troubled = bool(
+            self._refused or self._silent or self._shut or self._asleep or self.watches
+        )
+
+    def connect(
+        self, here: str, there: str, actor: str, open_: Callable[[], Served]
+    ) -> Steps[Wire]:
+        """A new connection: one message there and back. LostError, and what `open_` raises."""
+        touches = frozenset((there,))
+        made = Wire(self, here, there, _Nobody(), actor)
+        self.wires[made] = None
+        try:
+            made.served = yield from made.ask(lambda: _at_once(open_), "connect", touches)
+        except BaseException:
+            self.wires.pop(made, None)
+            raise
+        return made
+
+    def travel(
+        self, wire: Wire, source: str, target: str, what: str, cause: Cause, touches: frozenset[str]
+    ) -> Steps[None]:
+        """A message on its way; LostError if it does not arrive."""
+        if (source, target) in self._refused or target in self._shut:
+            wire.lost = f"{target} cannot be reached from {source}"
+            wire.served.close()
+            self.wires.pop(wire, None)
+            raise LostError(wire.lost)
+        label = Label(actor=wire.actor, cause=cause, what=f"{what} → {target}", touches=touches)
+        if (source, target) in self._silent:
+            silence = Label(
+                actor=wire.actor, cause=Cause.TIMER, what=f"no answer from {wire.there}"
+            )
+            yield self.kernel.delay(self.answer_timeout_s, silence)
+            wire.lost = f"no answer from {wire.there} for {self.answer_timeout_s:g} s"
+            self.wires.pop(wire, None)
+            self.leave(wire)
+            raise LostError(wire.lost)
+        yield self.kernel.delay(self.between(source, target), label)
+
+    def leave(self, wire: Wire) -> None:
+        """A client has given a connection up: its server notices as soon as messages travel."""
+        if self.troubled and not self.reaches(wire.here, wire.there):
+            self._left.append(wire)
+        else:
+            wire.served.close()
+
+    def reaches(self, source: str, target: str) -> bool:
+        """Messages arrive, there and back."""
+        pairs = {(source, target), (target, source)}
+        return not (pairs & self._refused or pairs & self._silent)
+
+    def between(self, source: str, target: str) -> Delay:
+        """How long a message takes."""
+        links = self.timing.links
+        if not links:
+            return self.timing.message
+        found = links.get(f"{source}-{target}") or links.get(f"{target}-{source}")
+        return found or self.timing.message
+
+    # -- faults ------------------------------------------------------------------------------------
+
+    def cut(self, one: str, other: str, *, one_way: bool = False, silent: bool = False) -> None:
+        """No messages from `one` to `other`, and none back unless it is cut one way.
+
+        Silent: connections stay, and nobody answers. Else they break at once, and new ones are refused.
+        """
+        pairs = [(one, other)] if one_way else [(one, other), (other, one)]
+        if silent:
+            self._silent.update(pairs)
+            self.troubled = True
+            return
+        self._refused.update(pairs)
+        self.troubled = True
+        for wire in [*self.wires]:
+            if {wire.here, wire.there} == {one, other}:
+                wire.break_(f"the connection from {wire.here} to {wire.there} was cut")
+
+    def heal(self, one: str, other: str) -> None:
+        """Messages travel again, over new connections; harmless twice."""
+        for pair in ((one, other), (other, one)):
+            self._refused.discard(pair)
+            self._silent.discard(pair)
+        self._look_again()
+        left, self._left = self._left, []
+        for wire in left:
+            self.leave(wire)
+
+    def shut(self, name: str) -> None:
+        """A node lets nobody in any more, and ends the connections to it; it goes on. Harmless twice."""
+        self._shut[name] = None
+        self.troubled = True
+        for wire in [*self.wires]:
+            if wire.there == name:
+                wire.break_(f"{name} lets nobody in")
+
+    def open(self, name: str) -> None:
+        """It lets everybody in again; harmless twice."""
+        self._shut.pop(name, None)
+        self._look_again()
+
+    def watch(self, watch: Watch) -> None:
+        """Wait for the next answer to what fits."""
+        self.watches.append(watch)
+        self.troubled = True
+
+    def answered(self, wire: Wire, what: str) -> Steps[None]:
+        """An answer is about to travel; LostError if it is lost, and the connection with it."""
+        found = [one for one in self.watches if one.fits(wire, what)]
+        self.watches = [one for one in self.watches if one not in found]
+        self._look_again()
+        lost = False
+        for one in found:
+            lost |= yield from one.answered(what)
+        if lost:
+            wire.lost = f"the answer from {wire.there} was lost"
+            wire.served.close()
+            self.wires.pop(wire, None)
+            raise LostError(wire.lost)
+
+    def partition(self, parts: Iterable[Iterable[str]]) -> None:
+        """Cut every link between nodes of different parts."""
+        groups = [sorted(part) for part in parts]
+        for place, group in enumerate(groups):
+            for others in groups[place + 1 :]:
+                for one in group:
+                    for other in others:
+                        self.cut(one, other)
+
+    def node_lost(self, name: str) -> None:
+        """A node went down: its connections break, those from it and those to it."""
+        for wire in [*self.wires]:
+            if name in (wire.here, wire.there):
+                wire.break_(f"{name} went down")
+
+    def pause(self, actor: str) -> None:
+        """A client stops where it is (SIGSTOP): its connections stay, and it does not look at answers."""
+        self._asleep.setdefault(actor, self.kernel.event())
+        self.troubled = True
+
+    def go_on(self, actor: str) -> None:
+        """It looks at what has arrived meanwhile; harmless if it was not paused."""
+        event = self._asleep.pop(actor, None)
+        self._look_again()
+        if event is not None:
+            event.succeed()
+
+    def awake(self, actor: str) -> Steps[None]:
+        """Until the client is not paused."""
+        while event := next(
+            (one for name, one in self._asleep.items() if _is_of(actor, name)), None
+        ):
+            yield event
+
+    def client_lost(self, actor: str, killed: Container[simpy.Process] = ()) -> None:
+        """A client was killed, and these processes of it interrupted: the other ends of its connections notice."""
+        for wire in [*self.wires]:
+            if _is_of(wire.actor, actor):
+                wire.break_("its client was killed", killed)
+
+
+def _is_of(actor: str, whole: str) -> bool:
+    """It is the whole, or a part of it."""
+    return actor == whole or actor.startswith(f"{whole}:")
+
+
+class _Nobody:
+    """Not connected yet."""
+
+    def close(self) -> None:
+        """There is nothing."""
+
+
+def _at_once(open_: Callable[[], T]) -> Steps[T]:
+    return open_()
+    yield  # it is a generator

@@ -1,0 +1,275 @@
+"""What a row must satisfy: NOT NULL, CHECK, unique keys and foreign keys.
+
+Each check waits as PostgreSQL's does: a unique key for the transaction that may have taken it, a foreign key
+for whoever deletes the row it points to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sim.model.node.heap import Index, Row, Table
+from sim.model.node.modes import KEY_SHARE
+from sim.model.node.snapshots import Snapshot
+from sim.model.node.transactions import Xact
+from sim.model.words import SqlError, Steps, Values
+
+if TYPE_CHECKING:
+    from sim.model.node.triggers import Event
+    from sim.model.node.tx import OpenTx
+
+
+def check_row(table: Table, values: Values) -> None:
+    """23502, 23514"""
+    if None in values:
+        for column, value in zip(table.columns, values, strict=True):
+            if value is None and column.not_null:
+                raise SqlError(
+                    "23502",
+                    f'null value in column "{column.name}" of relation "{bare(table)}" violates not-null constraint',
+                    detail=f"Failing row contains ({shown(table, values)}).",
+                )
+    for name, check in table.checks:
+        if check(values) is False:
+            raise SqlError(
+                "23514",
+                f'new row for relation "{bare(table)}" violates check constraint "{name}"',
+                detail=f"Failing row contains ({shown(table, values)}).",
+                constraint=name,
+            )
+
+
+def bare(table: Table) -> str:
+    """Its name without the schema."""
+    return table.name.rpartition(".")[2]
+
+
+def shown(table: Table, values: Values) -> str:
+    """A row in an error's DETAIL."""
+    return ", ".join(
+        "null" if value is None else str(column.type.output(value))
+        for column, value in zip(table.columns, values, strict=True)
+    )
+
+
+# -- unique keys ---------------------------------------------------------------------------------------
+
+
+def meets(tx: OpenTx, index: Index, values: Values, mine: Row | None) -> Xact | Row | None:
+    """Who has a key: a row, or a transaction under way on which it depends; None if it is free."""
+    key = index.key(values)
+    if index.distinct and None in key:
+        return None
+    top = tx.top
+    for row in index.entries.get(key, ()):
+        if row is mine:
+            continue
+        for version in row.versions:
+            if index.key(version.values) != key:
+                continue
+            if index.where is not None and not index.where(version.values):
+                continue
+            born, ended = version.xmin.top, version.xmax
+            if born is not top and not born.commit_no:
+                if ended is None or ended.top is not born:
+                    return version.xmin
+                continue  # its maker has replaced it again
+            if ended is None:
+                return row
+            if ended.top is not top and not ended.top.commit_no:
+                return ended
+    for claim in index.claims.get(key, ()):
+        if claim.top is not top:
+            found: Xact = claim
+            return found
+    return None
+
+
+def enter_keys(
+    tx: OpenTx, table: Table, indexes: Sequence[Index], values: Values, mine: Row | None,
+    events: list[Event],
+) -> Steps[None]:  # fmt: skip
+    """Check a row's keys one index after the other: who waits at one has entered those before it already."""
+    if len(indexes) == 1:
+        yield from check_unique(tx, table, indexes[0], values, mine, events)
+        return
+    claimed: list[tuple[Index, Values]] = []
+    try:
+        for index in indexes:
+            yield from check_unique(tx, table, index, values, mine, events)
+            if index.deferrable or (index.where is not None and not index.where(values)):
+                continue
+            key = index.key(values)
+            index.claims.setdefault(key, []).append(tx.sub)
+            claimed.append((index, key))
+    finally:
+        for index, key in claimed:
+            claims = index.claims[key]
+            claims.remove(tx.sub)
+            if not claims:
+                del index.claims[key]
+
+
+def check_unique(
+    tx: OpenTx, table: Table, index: Index, values: Values, mine: Row | None, events: list[Event]
+) -> Steps[None]:
+    """23505, after waiting for whoever may have the key; a deferrable one is looked at later."""
+    if index.where is not None and not index.where(values):
+        return
+    if index.deferrable:
+        if not tx.replica:
+            key = index.key(values)
+            if index.deferred != tx.made_otherwise(index.name):
+                tx.top.deferred.append(_Again(table, index, key, tx))
+            else:
+                events.append(_Again(table, index, key, tx))  # type: ignore[arg-type] # fired with them
+        return
+    while True:
+        other = meets(tx, index, values, mine)
+        if other is None:
+            return
+        if isinstance(other, Row):
+            raise duplicate(table, index, index.key(values))
+        tx.assign()
+        yield from tx.locks.xact(tx.session, tx.sub, other, table)
+
+
+def duplicate(table: Table, index: Index, key: Values) -> SqlError:
+    """The key is taken."""
+    names = ", ".join(table.columns[place].name for place in index.places)
+    types = [table.columns[place].type for place in index.places]
+    told = ", ".join(
+        "null" if value is None else str(type_.output(value))
+        for type_, value in zip(types, key, strict=True)
+    )
+    return SqlError(
+        "23505",
+        f'duplicate key value violates unique constraint "{index.name}"',
+        detail=f"Key ({names})=({told}) already exists.",
+        constraint=index.name,
+    )
+
+
+class _Again:
+    """A deferrable unique key is looked at again."""
+
+    __slots__ = ("index", "key", "table", "tx")
+
+    def __init__(self, table: Table, index: Index, key: Values, tx: OpenTx) -> None:
+        self.table = table
+        self.index = index
+        self.key = key
+        self.tx = tx
+
+    def fire(self, tx: OpenTx) -> Steps[None]:
+        """23505 if two rows live under the key."""
+        index = self.index
+        while True:
+            alive, wait = 0, None
+            for row in index.entries.get(self.key, ()):
+                if not row.versions or index.key(row.versions[-1].values) != self.key:
+                    continue
+                newest = row.versions[-1]
+                born, ended = newest.xmin.top, newest.xmax
+                if born is not tx.top and not born.commit_no:
+                    wait = newest.xmin
+                elif ended is None:
+                    alive += 1
+                elif ended.top is not tx.top and not ended.top.commit_no:
+                    wait = ended
+            if alive > 1:
+                raise duplicate(self.table, index, self.key)
+            if not alive or wait is None:
+                return
+            yield from tx.locks.xact(tx.session, tx.sub, wait, self.table)
+
+
+# -- foreign keys --------------------------------------------------------------------------------------
+
+
+class ForeignKey:
+    """A foreign key: columns here, a unique key there, and what happens when that goes."""
+
+    __slots__ = (
+        "child", "deferrable", "deferred", "index", "name", "on_delete", "on_update", "parent", "places",
+    )  # fmt: skip
+
+    def __init__(
+        self, name: str, child: Table, places: tuple[int, ...], parent: Table, index: Index
+    ) -> None:
+        self.name = name
+        self.child = child
+        self.places = places
+        self.parent = parent
+        self.index = index
+        """Of the parent's key, in the order of `places`."""
+        self.on_delete = "no action"
+        self.on_update = "no action"
+        self.deferrable = False
+        self.deferred = False
+
+    def key(self, values: Values) -> Values | None:
+        """What a child's row points to; None if to nothing."""
+        key = tuple([values[place] for place in self.places])
+        return None if None in key else key
+
+    def missing(self, key: Values) -> SqlError:
+        """A child would point to nothing."""
+        names = ", ".join(self.child.columns[place].name for place in self.places)
+        told = ", ".join(str(value) for value in key)
+        return SqlError(
+            "23503",
+            f'insert or update on table "{bare(self.child)}" violates foreign key constraint "{self.name}"',
+            detail=f'Key ({names})=({told}) is not present in table "{bare(self.parent)}".',
+            constraint=self.name,
+        )
+
+    def referenced(self, key: Values, *, restrict: bool) -> SqlError:
+        """A parent that a child points to would go."""
+        names = ", ".join(self.parent.columns[place].name for place in self.index.places)
+        told = ", ".join(str(value) for value in key)
+        kind = "RESTRICT setting of foreign key" if restrict else "foreign key"
+        verb = "is referenced" if restrict else "is still referenced"
+        return SqlError(
+            "23001" if restrict else "23503",
+            f'update or delete on table "{bare(self.parent)}" violates {kind} constraint '
+            f'"{self.name}" on table "{bare(self.child)}"',
+            detail=f'Key ({names})=({told}) {verb} from table "{bare(self.child)}".',
+            constraint=self.name,
+        )
+
+
+def fresh(tx: OpenTx) -> Snapshot:
+    """What is committed by now, and all that the transaction did."""
+    tx.top.cid += 1
+    return Snapshot(tx.node.commit_no, tx.top, tx.top.cid)
+
+
+def check_child(tx: OpenTx, key: ForeignKey, values: Values, row: Row) -> Steps[None]:
+    """A row of the child is there: so must be what it points to, and stay. 23503, 40001"""
+    from sim.model.node.rows import take
+
+    wanted = key.key(values)
+    newest = row.versions[-1] if row.versions else None
+    if wanted is None or newest is None or newest.values is not values or newest.xmax is not None:
+        return  # changed again since: that change is looked at by itself
+    snap = tx.statement()
+    for parent in list(key.index.entries.get(wanted, ())):
+        version = snap.version(parent)
+        if version is None or key.index.key(version.values) != wanted:
+            continue
+        got: Any = yield from take(tx, parent, version, KEY_SHARE, snap)
+        if got is not None and key.index.key(got.values) == wanted:
+            return
+    raise key.missing(wanted)
+
+
+def children(tx: OpenTx, key: ForeignKey, wanted: Values, snap: Snapshot) -> list[Any]:
+    """Rows that point to a key, as a snapshot sees them."""
+    found = []
+    for row in key.child.all_rows:
+        version = snap.version(row)
+        if version is not None and key.key(version.values) == wanted:
+            found.append((row, version))
+    return found

@@ -1,0 +1,96 @@
+"""What a crash takes and what it leaves: the log up to where it was cut, prepared transactions among it.
+
+Memory is brought to what recovery would make of the log: lost commits are taken back, newest first, and those
+that the disk has although nobody was told are made visible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sim.model.node import prepared
+from sim.model.node.transactions import PREPARED, Top
+from sim.model.words import Cause, Label, LostError, Steps
+
+if TYPE_CHECKING:
+    from sim.model.node.node import ModelNode
+
+
+def crash(node: ModelNode, kept_lsn: int | None) -> None:
+    """The node is down at once. Harmless if it is down already."""
+    if not node.up:
+        return
+    node.up = False
+    _, lost = node.wal.cut(kept_lsn)
+    why = LostError(f"{node.name} went down")
+    sessions = list(node.sessions.values())
+    node.sessions.clear()
+    for session in sessions:
+        session.dead = why
+        wait = session.wait
+        if wait is not None and wait.event is not None and not wait.event.triggered:
+            wait.event.fail(why)
+            wait.event.defused = True
+    for session in sessions:
+        if session.tx is not None:
+            if session.tx.top.record is None:
+                session.tx.unwind()
+            session.tx.top.session = None
+            session.forget()
+    for top in list(node.open):
+        if top.record is None and top.state != PREPARED:
+            node.give_up(top)
+    for record in reversed(lost):
+        _lose(node, record.kind, record.xact, record.undo)
+    kept = [top for top in node.open if top.record is not None]
+    for top in sorted(kept, key=lambda one: one.record.lsn):
+        _keep(node, top)
+    for branch in list(node.branches.values()):
+        if not branch.valid:
+            node.branches.pop(branch.gid, None)
+        else:
+            prepared.recover(node, branch)
+
+
+def _lose(node: ModelNode, kind: str, top: Top, undo: list[object]) -> None:
+    """Its record is not on the disk."""
+    if kind == "commit":
+        if top.commit_no:  # others saw it: synchronous_commit was off
+            top.commit_no = 0
+            top.undo = list(undo)  # type: ignore[arg-type] # as the transaction left it
+        node.give_up(top)
+    elif kind == "prepare":
+        node.branches.pop(top.gid, None)
+        node.give_up(top)
+    else:
+        top.record = None
+    # a branch whose end is lost is prepared as before
+
+
+def _keep(node: ModelNode, top: Top) -> None:
+    """The record that it waited for is on the disk, and nobody was told."""
+    record, branch = top.record, node.branches.get(top.gid)
+    if record.kind == "prepare":
+        if branch is not None and branch.top is top:
+            branch.valid = True
+            top.state, top.record = PREPARED, None
+        return
+    if top.gid:
+        node.branches.pop(top.gid, None)
+    if record.kind == "rollback_prepared":
+        node.give_up(top)
+    else:
+        node.finish(top, record)
+
+
+def restart(node: ModelNode) -> Steps[None]:
+    """Until it takes connections again."""
+    label = Label(
+        actor=f"node:{node.name}",
+        cause=Cause.RESTART,
+        what=f"restart of {node.name}",
+        touches=frozenset({node.name}),
+    )
+    yield node.kernel.delay(node.timing.restart, label)
+    node.up = True
+    node.started = node.clock()

@@ -1,0 +1,390 @@
+"""Locks: of rows (four modes, first come first), of tables, and waiting for a transaction to be over.
+
+Whoever waits has one `Wait`, which is ended by exactly one of: the lock, lock_timeout, the deadlock check,
+a cancel, the end of its session, the crash of the node. Nothing here knows values or visibility.
+
+A row's lock is handed to the first in the queue when it is released; PostgreSQL gets the same order with a
+lock on the tuple (README.tuplock). A newcomer whose mode suits the holders does not queue, as there.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from sim.model.clocks import right
+from sim.model.node.deadlock import in_cycle
+from sim.model.node.heap import Row, Table, Version
+from sim.model.node.modes import CONFLICTS, ROW_EXCLUSIVE, SHARE, TABLE_CONFLICTS, TABLE_SHARE
+from sim.model.node.transactions import ABORTED, RUNNING, Top, Xact
+from sim.model.node.waiting import Queue, Wait
+from sim.model.ports import Kernel
+from sim.model.words import Cause, Delay, Label, LostError, SqlError, Steps
+
+
+def _number(one: tuple[int, Callable[[], None]]) -> int:
+    return one[0]
+
+
+class Locks:
+    """The locks of one node."""
+
+    def __init__(self, node: str, kernel: Kernel, deadlock_timeout: Delay) -> None:
+        self._node = node
+        self._kernel = kernel
+        self._deadlock_timeout = deadlock_timeout
+        self._begun = 0
+        self.assign: Callable[[Xact], None] = lambda xact: None
+        """Gives a transaction its number."""
+        self.lasts: Callable[[float], float] = right
+        """How long so many seconds take by the node's clock."""
+
+    # -- rows ----------------------------------------------------------------------------------------
+
+    def try_row(self, xact: Xact, row: Row, mode: int) -> bool:
+        """Take a row's lock if nobody has one that conflicts."""
+        if self._kernel.watch is not None:
+            self._kernel.watch(f"at {self._node}", True)
+        held = row.holders
+        if held:
+            top, bad, had = xact.top, CONFLICTS[mode], False
+            for other, theirs in held.items():
+                if other.top is top:
+                    had = had or theirs >= mode
+                elif theirs in bad:
+                    return False
+            if had:
+                return True
+        if not xact.xid:
+            self.assign(xact)
+        if held is None:
+            held = row.holders = {}
+        before = held.get(xact, 0)
+        held[xact] = mode
+        xact.undo.append((self._give_back, xact, (row, before)))
+        return True
+
+    def row(
+        self, session: Any, xact: Xact, row: Row, mode: int, seen: Version | None = None
+    ) -> Steps[None]:
+        """Take a row's lock, waiting for it. 55P03, 40P01, 57014, 57P01.
+
+        Args:
+            seen: a version; once it is replaced for good, the lock is not waited for any more.
+        """
+        while not self.try_row(xact, row, mode):
+            if (yield from self._queue(session, xact, row, mode, seen)) == "granted":
+                return
+
+    def _queue(
+        self, session: Any, xact: Xact, row: Row, mode: int, seen: Version | None
+    ) -> Steps[str]:
+        """Wait for a row's lock: ``granted``, or ``over``: whoever had it is over, and one has to look again."""
+        self.assign(xact)
+        wait = Wait(session, xact, mode)
+        wait.row, wait.seen = row, seen
+        queue = row.queue
+        if queue is None:
+            queue = row.queue = Queue()
+        # Who has a lock already does not queue behind those who wait for it, but for the first of them: the two
+        # wait for the holders themselves.
+        if any(other.top is xact.top for other in row.holders or ()):
+            wait.member = True
+            place = next((at for at, one in enumerate(queue) if not one.member), -1)
+            queue.insert(place + 1, wait)
+        else:
+            queue.append(wait)
+        queue.mixed += wait.loose
+        try:
+            return (yield from self._sleep(wait))
+        except BaseException:
+            if wait in queue:
+                queue.remove(wait)
+                queue.mixed -= wait.loose
+                self.wake(row)
+            elif wait.on is not None and wait.on.waiters and wait in wait.on.waiters:
+                wait.on.waiters.remove(wait)
+            raise
+
+    def keep_waiting(self, sub: Xact) -> None:
+        """A savepoint is about to be taken back: who waits for a row of one that was released within it goes on
+        waiting, for the whole transaction. Newcomers find the row free."""
+        back, top = self._give_back, sub.top
+        for function, holder, what in sub.undo:
+            if function != back or not holder.joined or not what[0].queue:
+                continue
+            row = what[0]
+            waiting, row.queue = row.queue, None
+            for wait in waiting:
+                wait.on = top
+            top.waiters = [*(top.waiters or ()), *waiting]
+
+    def _give_back(self, xact: Xact, what: tuple[Row, int]) -> None:
+        row, before = what
+        held = row.holders
+        if not held or xact not in held:
+            return
+        if before:
+            held[xact] = before
+        else:
+            del held[xact]
+            if not held:
+                row.holders = None
+
+    def take_back(self, xact: Xact) -> None:
+        """Undo all that a transaction or a savepoint did, newest first; then its locks are free.
+
+        Whoever waits goes on in the order in which he began to, as in `release`.
+        """
+        back, undo = self._give_back, xact.undo
+        rows: dict[Row, None] = {}
+        while undo:
+            function, one, other = undo.pop()
+            function(one, other)
+            if function == back:
+                rows[other[0]] = None
+        wake: list[tuple[int, Callable[[], None]]] = [
+            (row.queue[0].number, functools.partial(self.wake, row)) for row in rows if row.queue
+        ]
+        self._wake(wake, xact)
+
+    def _wake(self, wake: list[tuple[int, Callable[[], None]]], xact: Xact) -> None:
+        waiters, xact.waiters = xact.waiters, None
+        wake += [(wait.number, functools.partial(wait.end, "over")) for wait in waiters or ()]
+        if len(wake) > 1:
+            wake.sort(key=_number)
+        for _, act in wake:
+            act()
+
+    def release(self, xact: Xact) -> None:
+        """A transaction is over, for good: its row locks are free, whoever waits for it goes on.
+
+        They go on in the order in which they began to wait, as in PostgreSQL, where all of them wait for the
+        transaction.
+        """
+        if xact.undo and self._kernel.watch is not None:
+            self._kernel.watch(f"at {self._node}", True)
+        back = self._give_back
+        wake: list[tuple[int, Callable[[], None]]] = []
+        for function, holder, what in xact.undo:
+            if function == back:
+                row = what[0]
+                held = row.holders
+                if held and held.pop(holder, None) is not None and not held:
+                    row.holders = None
+                if row.queue:
+                    wake.append((row.queue[0].number, functools.partial(self.wake, row)))
+        xact.undo.clear()
+        self._wake(wake, xact)
+
+    def kept(self, xact: Xact) -> list[Any]:
+        """What takes back its changes, without its locks."""
+        back = self._give_back
+        return [undo for undo in xact.undo if undo[0] != back]
+
+    def wake(self, row: Row) -> None:
+        """Hand the lock to those whose turn it is."""
+        queue = row.queue
+        if not queue:
+            return
+        dead = not row.versions
+        if not dead:
+            ended = row.versions[-1].xmax
+            dead = ended is not None and bool(ended.top.commit_no)
+        stay: set[int] = set()
+        place = 0
+        while place < len(queue):
+            wait = queue[place]
+            given_up = wait.event is not None and wait.event.triggered
+            behind = not wait.member and not stay.isdisjoint(CONFLICTS[wait.mode])
+            over = given_up or dead or wait.refused
+            if over or (not behind and self.try_row(wait.xact, row, wait.mode)):
+                del queue[place]
+                queue.mixed -= wait.loose
+                wait.end("granted")
+                continue
+            if not wait.member:
+                stay.add(wait.mode)
+            if not queue.mixed:
+                break  # each of them excludes those behind
+            place += 1
+        if not queue:
+            row.queue = None
+            return
+        for wait in [*queue] if queue.mixed else (queue[0],):
+            if wait.aim is not wait.target():
+                self._begin(wait)  # it waits for somebody else now: a wait of its own
+
+    # -- transactions --------------------------------------------------------------------------------
+
+    def xact(self, session: Any, xact: Xact, on: Xact, table: Table | None = None) -> Steps[None]:
+        """Wait until another transaction is over, or its subtransaction taken back."""
+        while on.state < 2 and on.top.state < 2:
+            wait = Wait(session, xact, SHARE)
+            wait.on, wait.table = on, table
+            whose = _whose(on)
+            if whose.waiters is None:
+                whose.waiters = []
+            whose.waiters.append(wait)
+            try:
+                yield from self._sleep(wait)
+            except BaseException:
+                whose = _whose(on)
+                if whose.waiters and wait in whose.waiters:
+                    whose.waiters.remove(wait)
+                raise
+            if on.state == ABORTED:
+                return
+
+    def over(self, xact: Xact) -> None:
+        """A transaction has ended, or a subtransaction was taken back."""
+        waiters, xact.waiters = xact.waiters, None
+        for wait in waiters or ():
+            wait.end("over")
+
+    # -- tables --------------------------------------------------------------------------------------
+
+    def try_table(self, top: Top, table: Table, mode: int) -> bool:
+        """Take a table's lock if nobody has one that conflicts, and nobody waits for one."""
+        held = top.tables.get(table.name, 0)
+        if held & mode:
+            return True
+        if mode > ROW_EXCLUSIVE or table.strong or table.waiting:
+            bits = TABLE_CONFLICTS[mode]
+            for other, theirs in table.locks.items():
+                if theirs & bits and other is not top:
+                    return False
+            if table.waiting and not held and any(wait.mode & bits for wait in table.waiting):
+                return False
+            if mode >= TABLE_SHARE > held:
+                table.strong += 1
+        table.locks[top] = top.tables[table.name] = held | mode
+        return True
+
+    def table(self, session: Any, top: Top, table: Table, mode: int) -> Steps[None]:
+        """Take a table's lock, waiting for it."""
+        if self.try_table(top, table, mode):
+            return
+        wait = Wait(session, top, mode)
+        wait.table = table
+        table.waiting.append(wait)
+        try:
+            yield from self._sleep(wait)
+        except BaseException:
+            if wait in table.waiting:
+                table.waiting.remove(wait)
+                self.wake_table(table)
+            raise
+
+    def release_table(self, top: Top, table: Table) -> None:
+        """Its transaction has ended."""
+        if table.locks.pop(top, 0) >= TABLE_SHARE:
+            table.strong -= 1
+        if table.waiting:
+            self.wake_table(table)
+
+    def wake_table(self, table: Table) -> None:
+        """Hand the lock to those whose turn it is."""
+        waiting, table.waiting = table.waiting, deque()
+        while waiting:
+            wait = waiting.popleft()
+            if wait.event is not None and wait.event.triggered:
+                continue
+            if self.try_table(wait.xact.top, table, wait.mode):
+                wait.end("granted")
+            else:
+                table.waiting.append(wait)
+
+    # -- waiting -------------------------------------------------------------------------------------
+
+    def _sleep(self, wait: Wait) -> Steps[str]:
+        session = wait.session
+        wait.timeout_s = session.lock_timeout_s
+        event = wait.event = self._kernel.event()
+        self._begin(wait)
+        session.wait = wait
+        how: str = "lost"
+        try:
+            how = yield event
+        finally:
+            session.wait = None
+            self._stop(wait)
+            if not event.triggered:
+                wait.event = None
+        if session.dead is not None and how in ("granted", "over"):
+            raise LostError("the node went down")
+        if how not in ("granted", "over"):
+            error = _ERRORS[how]()
+            table = wait.row.table if wait.row is not None else wait.table
+            error.context = table.name if table is not None else ""
+            raise error
+        return how
+
+    def _begin(self, wait: Wait) -> None:
+        self._stop(wait)
+        wait.since = self._kernel.now
+        wait.aim = wait.target()
+        self._begun += 1
+        wait.number = self._begun
+        actor = f"session:{wait.session.application_name or wait.session.pid}"
+        touches = frozenset({self._node})
+        if wait.timeout_s > 0:
+            label = Label(
+                actor=actor,
+                cause=Cause.LOCK_TIMEOUT,
+                what=f"lock_timeout at {self._node}",
+                touches=touches,
+            )
+            wait.timeout = self._kernel.delay(self.lasts(wait.timeout_s), label)
+            assert wait.timeout.callbacks is not None
+            wait.timeout.callbacks.append(lambda _: wait.end("timeout"))
+        label = Label(
+            actor=actor,
+            cause=Cause.DEADLOCK,
+            what=f"deadlock check at {self._node}",
+            touches=touches,
+        )
+        wait.deadlock = self._kernel.delay(self._deadlock_timeout, label)
+        assert wait.deadlock.callbacks is not None
+        wait.deadlock.callbacks.append(lambda _: self._check(wait))
+
+    def _stop(self, wait: Wait) -> None:
+        for event in (wait.timeout, wait.deadlock):
+            if event is not None and not event.processed:
+                self._kernel.cancel(event)
+        wait.timeout = wait.deadlock = None
+
+    def _check(self, wait: Wait) -> None:
+        """As PostgreSQL: once for each wait, and whoever finds the cycle is its victim."""
+        if wait.xact.top.state == RUNNING and in_cycle(wait):
+            wait.end("deadlock")
+
+
+def _whose(xact: Xact) -> Xact:
+    """For whose end one waits: a released savepoint has none of its own (XactLockTableWait)."""
+    return xact.top if xact.joined else xact
+
+
+def _timeout() -> SqlError:
+    return SqlError("55P03", "canceling statement due to lock timeout")
+
+
+def _deadlock() -> SqlError:
+    return SqlError("40P01", "deadlock detected")
+
+
+def cancelled() -> SqlError:
+    """What a cancel makes of a statement."""
+    return SqlError("57014", "canceling statement due to user request")
+
+
+def terminated() -> SqlError:
+    """What the end of its session makes of a statement."""
+    return SqlError("57P01", "terminating connection due to administrator command")
+
+
+_ERRORS: dict[str, Callable[[], SqlError]] = {
+    "timeout": _timeout, "deadlock": _deadlock, "cancel": cancelled, "terminate": terminated,
+}  # fmt: skip

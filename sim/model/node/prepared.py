@@ -1,0 +1,253 @@
+"""Prepared transactions: each is a branch whose steps the protocol's own participant machine takes.
+
+The machine says when a record is forced and what is answered; here it is done to rows, locks and the log. A
+real server plays the same part itself (`twopc.protocol.participant`).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sim.model.node.transactions import ABORTED, COMMITTED, PREPARED, Top
+from sim.model.words import SqlError, Steps
+from twopc.protocol import effects as x
+from twopc.protocol import events as e
+from twopc.protocol import states
+from twopc.protocol.effects import Message, Outcome, RecordKind
+
+if TYPE_CHECKING:
+    from sim.model.node.node import ModelNode
+    from sim.model.node.session import NodeSession
+
+_BEGUN, _WROTE, _COMMIT, _ABORT = e.WorkBegun(), e.Wrote(), e.CommitTold(), e.AbortTold()
+_asked = lru_cache(maxsize=1024)(lambda name: e.PrepareAsked(participants=(name,)))
+_logged = lru_cache(maxsize=1024)(lambda record: e.Logged(record=record))
+#: Bytes of a gid, its terminator among them.
+GID_MAX = 200
+
+
+class Branch:
+    """A prepared transaction, or one about to be."""
+
+    __slots__ = ("busy", "gid", "machine", "node", "said", "top", "valid")
+
+    def __init__(self, node: ModelNode, gid: str, top: Top) -> None:
+        self.node = node
+        self.gid = gid
+        self.top = top
+        self.machine = node.participant(node.settings)
+        self.valid = False
+        """Its record is durable."""
+        self.busy = False
+        """Somebody is finishing it."""
+        self.said: Message | None = None
+        """The machine's last answer."""
+
+    @property
+    def xid(self) -> int:
+        """Of the transaction."""
+        return self.top.xid
+
+    @property
+    def owner(self) -> str:
+        """The role that prepared it."""
+        return self.top.owner
+
+    @property
+    def prepared_at(self) -> float:
+        """By the node's clock."""
+        return self.top.prepared_at
+
+    def tell(self, event: e.Event) -> Steps[None]:
+        """Give the machine an event and do what it asks for."""
+        clock, machine = self.node.clock, self.machine
+        effects, place = machine.receive(event, clock()), 0
+        while place < len(effects):
+            effect = effects[place]
+            place += 1
+            if isinstance(effect, x.Log):
+                yield from self._log(effect)
+                if effect.forced:
+                    after = machine.receive(_logged(effect.record), clock())
+                    effects, place = (*after, *effects[place:]), 0
+            elif isinstance(effect, x.Send):
+                self.said = effect.message
+
+    def _log(self, effect: x.Log) -> Steps[None]:
+        node, top, kind = self.node, self.top, effect.record.kind
+        if kind is RecordKind.PREPARED:
+            record = top.record = node.wal.append("prepare", top, len(top.changes))
+            if effect.forced:
+                yield from node.wal.force(record.end_lsn)
+            top.record = None
+            return
+        committed = kind is RecordKind.COMMITTED
+        record = node.record("commit_prepared" if committed else "rollback_prepared", top)
+        if effect.forced:
+            yield from node.wal.force(record.end_lsn)
+        node.branches.pop(self.gid, None)
+        if committed:
+            node.finish(top, record)
+        else:
+            node.give_up(top)
+
+
+def prepare(session: NodeSession, gid: str) -> Steps[str]:
+    """PREPARE TRANSACTION of what the session has open: the tag.
+
+    ``ROLLBACK`` for a failed transaction, and for none. 0A000, 22023, 42710, 53200, 55000 and what deferred
+    constraints raise; then nothing is left of it.
+    """
+    tx = session.tx
+    if tx is None:
+        return "ROLLBACK"
+    node, top = session.node, tx.top
+    if session.failed:
+        machine = node.participant(node.settings)
+        machine.receive(e.WorkBegun(), node.clock())
+        machine.receive(e.WorkFailed(reason="25P02"), node.clock())
+        session.abort()
+        return "ROLLBACK"
+    try:
+        yield from session.before_commit()
+        _allowed(node, top, gid)
+    except BaseException:
+        session.abort()
+        raise
+    tx.assign()
+    top.gid, top.owner, top.prepared_at = gid, session.role, node.clock()
+    branch = Branch(node, gid, top)
+    node.branches[gid] = branch
+    session.committing = True
+    try:
+        now = node.clock()
+        for event in (_BEGUN, _WROTE):  # nothing but timers comes of them, and nobody keeps these
+            branch.machine.receive(event, now)
+        yield from branch.tell(_asked(node.name))
+        if branch.said is not Message.VOTE_YES:
+            node.branches.pop(gid, None)
+            session.abort()
+            return "ROLLBACK"
+        branch.valid = True
+        top.state, top.session = PREPARED, None
+        session.forget()
+    finally:
+        session.committing = False
+    return "PREPARE TRANSACTION"
+
+
+def _allowed(node: ModelNode, top: Top, gid: str) -> None:
+    if "WITH HOLD" in top.held:
+        raise SqlError("0A000", "cannot PREPARE a transaction that has created a cursor WITH HOLD")
+    if top.temporary:
+        raise SqlError(
+            "0A000", "cannot PREPARE a transaction that has operated on temporary objects"
+        )
+    if "snapshot" in top.held:
+        raise SqlError("0A000", "cannot PREPARE a transaction that has exported snapshots")
+    if len(gid.encode()) >= GID_MAX:
+        raise SqlError("22023", f'transaction identifier "{gid}" is too long')
+    if node.prepared_max == 0:
+        raise SqlError(
+            "55000",
+            "prepared transactions are disabled",
+            hint='Set "max_prepared_transactions" to a nonzero value.',
+        )
+    if gid in node.branches:
+        raise SqlError("42710", f'transaction identifier "{gid}" is already in use')
+    if node.slots_taken() >= node.prepared_max:
+        raise SqlError(
+            "53200",
+            "maximum number of prepared transactions reached",
+            hint=f'Increase "max_prepared_transactions" (currently {node.prepared_max}).',
+        )
+    if "advisory" in top.held:
+        raise SqlError(
+            "0A000",
+            "cannot PREPARE while holding both session-level and transaction-level locks on the same object",
+        )
+    if top.notified:
+        raise SqlError(
+            "0A000", "cannot PREPARE a transaction that has executed LISTEN, UNLISTEN, or NOTIFY"
+        )
+
+
+def finish(session: NodeSession, gid: str, *, commit: bool) -> Steps[str]:
+    """COMMIT PREPARED or ROLLBACK PREPARED: the tag. 25001, 42704, 42501, 55000"""
+    verb = "COMMIT PREPARED" if commit else "ROLLBACK PREPARED"
+    if session.tx is not None:
+        raise SqlError("25001", f"{verb} cannot run inside a transaction block")
+    node = session.node
+    branch = node.branches.get(gid)
+    if branch is None or not branch.valid:
+        raise SqlError("42704", f'prepared transaction with identifier "{gid}" does not exist')
+    if branch.busy:
+        raise SqlError("55000", f'prepared transaction with identifier "{gid}" is busy')
+    if session.role != branch.owner and session.role not in node.superusers:
+        raise SqlError(
+            "42501",
+            "permission denied to finish prepared transaction",
+            hint="Must be superuser or the user that prepared the transaction.",
+        )
+    branch.busy = True
+    try:
+        yield from branch.tell(_COMMIT if commit else _ABORT)
+    finally:
+        branch.busy = False
+    return verb
+
+
+def fence(node: ModelNode, gid: str, sites: tuple[str, ...]) -> Steps[str]:
+    """``msrepl.fence_branch``: ``prepared``, ``committed`` or ``fenced``; 55P03 while it is under way."""
+    session = node.connect("postgres", "msrepl fence")
+    session.settings["lock_timeout"] = "50ms"
+    machine = node.participant(node.settings)
+    wanted = any(
+        isinstance(effect, x.Log) and effect.record.kind is RecordKind.ABORTED
+        for effect in machine.receive(e.FenceTold(), node.clock())
+    )
+    try:
+        for turn in range(20):
+            branch = node.branches.get(gid)
+            if branch is not None and branch.valid:
+                return "prepared"
+            try:
+                if wanted and (yield from _take_gid(session, gid, sites)):
+                    return "fenced"
+                break
+            except SqlError as error:
+                if error.sqlstate != "55P03" or turn == 19:
+                    raise
+        found = yield from session.execute(
+            "select fence from msrepl.branch_marker where gid = :gid for share", {"gid": gid}
+        )
+        if not found.rows:
+            raise SqlError("P0002", "query returned no rows")
+        return "fenced" if found.rows[0][0] else "committed"
+    finally:
+        session.close()
+
+
+def _take_gid(session: NodeSession, gid: str, sites: tuple[str, ...]) -> Steps[bool]:
+    done = yield from session.execute(
+        "insert into msrepl.branch_marker (gid, xid, participants, fence) "
+        "values (:gid, pg_current_xact_id(), :sites, true) on conflict (gid) do nothing",
+        {"gid": gid, "sites": list(sites)},
+    )
+    return bool(done.rowcount)
+
+
+def recover(node: ModelNode, branch: Branch, *, committed: Outcome | None = None) -> None:
+    """After a crash: a machine that knows what the log says."""
+    branch.machine = node.participant(node.settings)
+    branch.machine.resume(committed, node.clock())
+    branch.busy = False
+
+
+def state_of(branch: Branch) -> Any:
+    """Where its machine is, for digests."""
+    return branch.machine.state if branch.valid else states.ParticipantState.PREPARING
+
+
+__all__ = ["ABORTED", "COMMITTED", "Branch", "fence", "finish", "prepare", "recover", "state_of"]

@@ -1,0 +1,263 @@
+"""Changing one row: locking it, following it to its newest version, keys, constraints, triggers, the change.
+
+The one place where READ COMMITTED's re-check and the stricter levels' refusals are. Statements (`sim.model.sql`)
+and row calls (`tx.OpenTx`) both come through here; neither SQL nor sessions are known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sim.model.node import constraints
+from sim.model.node.heap import Row, Table, Version
+from sim.model.node.modes import KEY_SHARE, NO_KEY_UPDATE, UPDATE
+from sim.model.node.snapshots import Snapshot
+from sim.model.node.triggers import Event, before_row
+from sim.model.words import SqlError, Steps, Values
+
+if TYPE_CHECKING:
+    from sim.model.node.tx import OpenTx
+
+_UPDATED = "could not serialize access due to concurrent update"
+_DELETED = "could not serialize access due to concurrent delete"
+
+
+def take(
+    tx: OpenTx, row: Row, version: Version, mode: int, snap: Snapshot, wait: str = "block"
+) -> Steps[Version | None]:
+    """Lock a row of which the statement saw `version`.
+
+    Returns: the newest version, which is to be looked at again if it is not `version`; None if the row is gone,
+        or was skipped.
+
+    Args:
+        wait: ``block``, ``nowait`` (55P03) or ``skip``.
+    """
+    versions = row.versions
+    strict = tx.top.snapshot is not None
+    if strict and mode != KEY_SHARE:
+        _refuse_newer(row, version, tx)
+    elif strict and versions and versions[-1] is not version:
+        _refuse_newer_key(row, version, tx)
+    waited = False
+    if not tx.locks.try_row(tx.sub, row, mode):
+        if wait == "skip":
+            return None
+        if wait == "nowait":
+            raise SqlError("55P03", f'could not obtain lock on row in relation "{row.table.name}"')
+        waited = True
+        yield from tx.locks.row(tx.session, tx.sub, row, mode, version if strict else None)
+    if not versions:
+        if strict:
+            raise SqlError("40001", _DELETED)
+        return None
+    newest = versions[-1]
+    if newest is version and version.xmax is None:
+        return version
+    if mode == KEY_SHARE:  # whoever changes no key is not in the way, and may be at it still
+        place = versions.index(version) if version in versions else len(versions)
+        if not waited and not any(one.keys_updated for one in versions[place:]):
+            return version
+        newest = _settled(row, tx)
+        if newest is version and not version.keys_updated:
+            return version
+    ended = newest.xmax
+    if ended is not None and (mode != KEY_SHARE or newest.keys_updated):
+        if strict and ended.top is not tx.top:
+            raise SqlError("40001", _DELETED)
+        return None
+    if strict and newest is not version and newest.xmin.top is not tx.top:
+        raise SqlError("40001", _UPDATED)
+    return newest
+
+
+def _settled(row: Row, tx: OpenTx) -> Version:
+    """The newest version that is committed, or its own."""
+    for version in reversed(row.versions):
+        if version.xmin.top is tx.top or version.xmin.top.commit_no:
+            return version
+    return row.versions[0]
+
+
+def _refuse_newer(row: Row, version: Version, tx: OpenTx) -> None:
+    """What it saw is not the newest that is committed: no need to wait."""
+    ended = version.xmax
+    if ended is not None and ended.top is not tx.top and ended.top.commit_no:
+        deleted = row.versions and row.versions[-1] is version
+        raise SqlError("40001", _DELETED if deleted or not row.versions else _UPDATED)
+
+
+def _refuse_newer_key(row: Row, version: Version, tx: OpenTx) -> None:
+    if version.keys_updated:
+        _refuse_newer(row, version, tx)
+
+
+def modified_by_itself(tx: OpenTx, row: Row, version: Version, snap: Snapshot) -> bool:
+    """The statement has been at this row already. 27000 if a trigger of its was."""
+    newest = row.versions[-1] if row.versions else version
+    made, ended = newest.cmin, newest.cmax
+    if newest.xmax is not None and newest.xmax.top is tx.top and ended >= snap.cid:
+        if ended > snap.cid:
+            raise _tampered("deleted")
+        return True
+    if newest is not version and newest.xmin.top is tx.top and made >= snap.cid:
+        if made > snap.cid:
+            raise _tampered("updated")
+        return True
+    return False
+
+
+def _tampered(how: str) -> SqlError:
+    return SqlError(
+        "27000",
+        f"tuple to be {how} was already modified by an operation triggered by the current command",
+        hint="Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.",
+    )
+
+
+def update(
+    tx: OpenTx, table: Table, row: Row, version: Version, snap: Snapshot,
+    compute: Callable[[Values], Values], matches: Callable[[Values], bool],
+    events: list[Event], *, names_keys: bool = False,
+) -> Steps[tuple[Values, Values] | None]:  # fmt: skip
+    """Replace a row; old and new, or None if it is gone or no longer matches.
+
+    Args:
+        names_keys: the statement sets a key's column, though perhaps to what it was: before a BEFORE trigger the
+            row is locked as if its key changed.
+    """
+    if modified_by_itself(tx, row, version, snap):
+        return None
+    places = table.key_places
+    strong = names_keys and any(
+        one.when == "before row" and any(name[:3].lower() == "upd" for name in one.operations)
+        for one in table.triggers
+    )
+    while True:
+        old = version.values
+        new = compute(old)
+        keys = _differ(old, new, places)
+        mode = UPDATE if keys or strong else NO_KEY_UPDATE
+        got = yield from take(tx, row, version, mode, snap)
+        if got is None:
+            return None
+        if got is version:
+            break
+        version = got
+        if not matches(version.values):
+            return None
+    if table.triggers:
+        stored = yield from before_row(tx, table, "upd", old, new)
+        if stored is None:
+            return None
+        if modified_by_itself(tx, row, version, snap):
+            return None
+        if stored is not new:
+            new = stored
+            if not keys and _differ(old, new, places):
+                keys = True
+                yield from take(tx, row, version, UPDATE, snap)
+    constraints.check_row(table, new)
+    if tx.top.ssi is not None:
+        tx.wrote(table, [version.values, new], placed=keys)
+    if keys or not table.simple:
+        changed = [
+            index
+            for index in table.indexes
+            if index.where is not None or index.key(old) != index.key(new)
+        ]
+        yield from constraints.enter_keys(tx, table, changed, new, row, events)
+    table.replace(row, new, tx.sub, snap.cid, keys=keys)
+    top = tx.top
+    top.changes.append((table, "upd", old, new))
+    top.rows.append(row)
+    if not table.plain:
+        events.append(Event(table, "upd", old, new, row))
+    return old, new
+
+
+def delete(
+    tx: OpenTx, table: Table, row: Row, version: Version, snap: Snapshot,
+    matches: Callable[[Values], bool], events: list[Event],
+) -> Steps[Values | None]:  # fmt: skip
+    """Delete a row; what it was, or None if it is gone or no longer matches."""
+    if modified_by_itself(tx, row, version, snap):
+        return None
+    while True:
+        got = yield from take(tx, row, version, UPDATE, snap)
+        if got is None:
+            return None
+        if got is version:
+            break
+        version = got
+        if not matches(version.values):
+            return None
+    old = version.values
+    if table.triggers:
+        stored = yield from before_row(tx, table, "del", old, None)
+        if stored is None or modified_by_itself(tx, row, version, snap):
+            return None
+    if tx.top.ssi is not None:
+        tx.wrote(table, [old], placed=False)
+    table.delete(row, tx.sub, snap.cid)
+    top = tx.top
+    top.changes.append((table, "del", old, None))
+    top.rows.append(row)
+    if not table.plain:
+        events.append(Event(table, "del", old, None, row))
+    return old
+
+
+def insert(
+    tx: OpenTx, table: Table, new: Values, snap: Snapshot, events: list[Event],
+    arbiter: Callable[[Values], Steps[bool]] | None = None,
+) -> Steps[Values | None]:  # fmt: skip
+    """Add a row; what was stored, None if a trigger or the arbiter (ON CONFLICT) took it away."""
+    tx.assign()
+    if table.triggers:
+        stored = yield from before_row(tx, table, "ins", None, new)
+        if stored is None:
+            return None
+        new = stored
+    constraints.check_row(table, new)
+    if arbiter is not None and not (yield from arbiter(new)):
+        return None
+    if tx.top.ssi is not None:
+        tx.wrote(table, [new], placed=True)
+    if table.indexes:
+        yield from constraints.enter_keys(tx, table, table.indexes, new, None, events)
+    row = table.insert(new, tx.sub, snap.cid)
+    tx.top.changes.append((table, "ins", None, new))
+    if not table.plain:
+        events.append(Event(table, "ins", None, new, row))
+    return new
+
+
+def _differ(old: Values, new: Values, places: frozenset[int]) -> bool:
+    for place in places:  # noqa: SIM110 - in any order; any() costs more
+        if old[place] != new[place]:
+            return True
+    return False
+
+
+def visible(tx: OpenTx, table: Table, snap: Snapshot) -> list[tuple[Row, Version]]:
+    """All rows that a statement sees, in the order of the heap."""
+    found = []
+    in_order, last = True, 0
+    for row in table.all_rows:
+        version = snap.version(row)
+        if version is not None:
+            found.append((row, version))
+            in_order = in_order and version.tid > last
+            last = version.tid
+    if not in_order:
+        found.sort(key=_tid)
+    return found
+
+
+def _tid(pair: tuple[Row, Version]) -> int:
+    return pair[1].tid
+
+
+Found = list[tuple[Row, Version]]

@@ -1,0 +1,364 @@
+"""A connection to a node: transaction blocks, what an error does to them, cancel and terminate.
+
+Implements `sim.model.ports.Session`. It must not know SQL beyond the verbs that steer transactions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import simpy
+
+from sim.model.node import prepared
+from sim.model.node.locks import terminated
+from sim.model.node.transactions import ABORTED, Top
+from sim.model.node.tx import OpenTx
+from sim.model.node.waiting import Wait
+from sim.model.sql.control import Control
+from sim.model.words import (
+    Cause,
+    Label,
+    LostError,
+    SqlError,
+    StatementResult,
+    Steps,
+    UnsupportedError,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from sim.model.node.node import ModelNode
+
+_BEGUN, _STARTED = StatementResult(tag="BEGIN"), StatementResult(tag="START TRANSACTION")
+_TAGS = {
+    tag: StatementResult(tag=tag)
+    for tag in ("PREPARE TRANSACTION", "ROLLBACK", "COMMIT PREPARED", "ROLLBACK PREPARED")
+}
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "": 1e-3}
+_DURATION = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s|min|h|d)?\s*\Z")
+
+
+def seconds(setting: str | None, default: float = 0.0) -> float:
+    """A duration as settings give it: ``50ms``, ``2s``, or a number of milliseconds."""
+    if setting is None:
+        return default
+    match = _DURATION.match(setting)
+    if match is None:
+        raise SqlError("22023", f'invalid value for parameter: "{setting}"')
+    return float(match["number"]) * _SECONDS[match["unit"] or ""]
+
+
+def _failed() -> SqlError:
+    return SqlError(
+        "25P02",
+        "current transaction is aborted, commands ignored until end of transaction block",
+    )
+
+
+class NodeSession:
+    """A connection of one role."""
+
+    def __init__(self, node: ModelNode, pid: int, role: str, application_name: str) -> None:
+        self.node = node
+        self.pid = pid
+        self.role = role
+        self.application_name = application_name
+        self.settings: dict[str, str] = {}
+        self.born = node.clock()
+        self.tx: OpenTx | None = None
+        self.wait: Wait | None = None
+        self.failed_tx = False
+        self.dead: LostError | SqlError | None = None
+        self.committing = False
+        """Past the point where a cancel counts."""
+        self.busy = False
+        self.on_link = False
+        """It waits for the answer of its link; whoever has the link says so."""
+        self.link: Any = None
+        """Its link to another node, once it has one: `interrupt()` while it waits for it, `close()` at the end."""
+        self.told_to_end = False
+        self._timer: simpy.Event | None = None
+        """Of idle_in_transaction_session_timeout or of statement_timeout."""
+        self.session_locks: set[int] = set()
+
+    # -- ports.Session -------------------------------------------------------------------------------
+
+    @property
+    def in_transaction(self) -> bool:
+        """A block is open, perhaps failed."""
+        return self.tx is not None
+
+    @property
+    def failed(self) -> bool:
+        """Nothing but ROLLBACK is taken."""
+        return self.failed_tx
+
+    @property
+    def lock_timeout_s(self) -> float:
+        """0: it waits for ever."""
+        tx = self.tx
+        setting = tx.setting("lock_timeout") if tx else self.settings.get("lock_timeout")
+        return seconds(setting, self.node.lock_timeout_s)
+
+    def execute(
+        self, text: str | Callable[..., Steps[StatementResult]],
+        params: Mapping[str, Any] | None = None,
+    ) -> Steps[StatementResult]:  # fmt: skip
+        """One statement. SqlError as the server reports; LostError where nobody answers.
+
+        Args:
+            text: or a plan: what a statement does, called with the open transaction and parameters.
+        """
+        if self.dead is not None:
+            why, self.dead = self.dead, LostError(f"the connection to {self.node.name} is closed")
+            raise why
+        assert not self.busy, "one statement at a time"
+        self.busy = True
+        if self._timer is not None:
+            self._stop_timer()
+        if "statement_timeout" in self.settings:
+            self._start_timer("statement_timeout", self._statement_overdue)
+        try:
+            plan = self.node.plans.get(text) if isinstance(text, str) else text
+            if isinstance(plan, Control):
+                at_once = plan.verb == "begin"
+                return self._begin(plan) if at_once else (yield from self._control(plan))
+            if self.failed_tx:
+                raise _failed()
+            if self.tx is not None:
+                result: StatementResult = yield from plan(self.tx, params or {})
+                return result
+            tx = self.begin()
+            result = yield from plan(tx, params or {})
+            yield from self.commit()
+            return result
+        except (SqlError, UnsupportedError) as error:
+            self._after_error()
+            self._end_if_told(terminated())
+            raise error
+        except LostError:
+            raise
+        except BaseException:
+            self._abandon()
+            raise
+        finally:
+            self.busy = False
+            if self._timer is not None:
+                self._stop_timer()
+            if self.tx is not None and "idle_in_transaction_session_timeout" in self.settings:
+                self._start_timer("idle_in_transaction_session_timeout", self._idle_too_long)
+            if self.told_to_end:
+                self._end_if_told(LostError("terminated"))
+
+    # -- time ----------------------------------------------------------------------------------------
+
+    def _start_timer(self, setting: str, act: Callable[[simpy.Event], None]) -> None:
+        after = seconds(self.settings.get(setting))
+        if after <= 0:
+            return
+        label = Label(
+            actor=f"session:{self.application_name or self.pid}",
+            cause=Cause.TIMER,
+            what=f"{setting} at {self.node.name}",
+            touches=frozenset({self.node.name}),
+        )
+        self._timer = self.node.kernel.delay(self.node.lasts(after), label)
+        assert self._timer.callbacks is not None
+        self._timer.callbacks.append(act)
+
+    def _stop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None and not timer.processed:
+            self.node.kernel.cancel(timer)
+
+    def _idle_too_long(self, _: simpy.Event) -> None:
+        self._timer = None
+        if self.dead is None and not self.busy:
+            why = "terminating connection due to idle-in-transaction timeout"
+            self._end(SqlError("25P03", why))
+
+    def _statement_overdue(self, _: simpy.Event) -> None:
+        self._timer = None
+        self.cancel()
+
+    def cancel(self) -> None:
+        """57014 in what waits."""
+        if self.wait is not None and not self.committing:
+            self.wait.end("cancel")
+        elif self.on_link:
+            self.link.interrupt()
+
+    def terminate(self) -> None:
+        """57P01 in what runs, else in nothing; the open transaction is rolled back."""
+        if self.dead is not None:
+            return
+        if self.wait is not None:
+            self.wait.end("terminate")
+            self.told_to_end = True
+        elif self.committing or self.busy:
+            self.told_to_end = True
+            if self.on_link:
+                self.link.interrupt()
+        else:
+            self._end(terminated())
+
+    def close(self) -> None:
+        """The client goes; harmless twice."""
+        if self.dead is None:
+            if self.wait is not None:
+                self.wait.end("terminate")
+                self.told_to_end = True
+            elif self.committing or self.busy:
+                self.told_to_end = True
+                if self.on_link:
+                    self.link.interrupt()
+            else:
+                self._end(LostError("closed"))
+
+    def _abandon(self) -> None:
+        """Whoever waited for the answer has gone: as if the connection had."""
+        if self.dead is None and not self.committing:
+            self._end(LostError("abandoned"))
+
+    def _end_if_told(self, why: LostError | SqlError) -> None:
+        if self.told_to_end and self.dead is None:
+            self._end(why)
+
+    def _end(self, why: LostError | SqlError) -> None:
+        self.dead = why
+        if self.tx is not None:
+            self.abort()
+        if self.link is not None:
+            self.link.close()
+        self.node.gone(self)
+
+    # -- statements ----------------------------------------------------------------------------------
+
+    def _after_error(self) -> None:
+        tx = self.tx
+        if tx is None or self.dead is not None:
+            return
+        if self.failed_tx:
+            return
+        if not tx.top.began_block:
+            self.abort()
+            return
+        self.failed_tx = True
+        if tx.sub is tx.top:
+            self.node.give_up(tx.top)
+            tx.settings.clear()
+        else:
+            tx.take_back(tx.sub)
+
+    def begin(self, level: str = "", *, block: bool = False) -> OpenTx:
+        """A transaction begins."""
+        if not level:
+            level = self.settings.get("default_transaction_isolation", "read committed")
+        top = Top(self, level, self.node.clock())
+        top.began_block = block
+        top.horizon = self.node.commit_no
+        self.tx = OpenTx(self, top)
+        self.node.open[top] = None
+        return self.tx
+
+    def before_commit(self) -> Steps[None]:
+        """Deferred checks, and whether it is serializable; any error leaves the session's transaction open."""
+        tx = self.tx
+        assert tx is not None
+        while tx.sub.parent is not None:
+            tx.release(tx.sub.name)
+        deferred, tx.ending = tx.top.deferred, True
+        while deferred:
+            yield from deferred.pop(0).fire(tx)
+        if tx.top.ssi is not None:
+            self.node.ssi.check_commit(tx.top.ssi)
+
+    def commit(self) -> Steps[None]:
+        """Commit what is open; whatever goes wrong, nothing is open afterwards."""
+        tx = self.tx
+        assert tx is not None
+        try:
+            yield from self.before_commit()
+        except BaseException:
+            if self.tx is tx:
+                self.abort()
+            raise
+        top = tx.top
+        if not top.xid:
+            self.forget()
+            self.node.finish(top, None)
+            return
+        node = self.node
+        record = node.record("commit", top)
+        self.committing = True
+        try:
+            if tx.setting("synchronous_commit") == "off":
+                record.undo = node.locks.kept(top)
+                node.wal.soon()
+            else:
+                yield from node.wal.force(record.end_lsn)
+        finally:
+            self.committing = False
+        self.forget()
+        node.finish(top, record)
+
+    def abort(self) -> None:
+        """Roll back what is open."""
+        tx = self.tx
+        if tx is not None:
+            tx.unwind()
+            self.forget()
+            if tx.top.state != ABORTED:
+                self.node.give_up(tx.top)
+
+    def forget(self) -> None:
+        """No transaction is open here any more."""
+        self.tx = None
+        self.failed_tx = False
+
+    # -- verbs that steer transactions ---------------------------------------------------------------
+
+    def _begin(self, what: Control) -> StatementResult:
+        if self.tx is None:
+            self.begin(what.level, block=True)
+        elif not self.tx.top.began_block:
+            self.tx.top.began_block = True
+        return _STARTED if what.name == "start" else _BEGUN
+
+    def _control(self, what: Control) -> Steps[StatementResult]:
+        verb, name = what.verb, what.name
+        if verb in ("commit", "rollback"):
+            return (yield from self._finish(verb == "commit"))
+        if verb == "prepare":
+            return _TAGS[(yield from prepared.prepare(self, name))]
+        if verb in ("commit prepared", "rollback prepared"):
+            if self.failed_tx:
+                raise _failed()
+            tag = yield from prepared.finish(self, name, commit=verb == "commit prepared")
+            return _TAGS[tag]
+        tx = self.tx
+        if tx is None:
+            said = {"savepoint": "SAVEPOINT", "release": "RELEASE SAVEPOINT"}
+            shown = said.get(verb, "ROLLBACK TO SAVEPOINT")
+            raise SqlError("25P01", f"{shown} can only be used in transaction blocks")
+        if verb == "rollback to":
+            tx.rollback_to(name)
+            self.failed_tx = False
+            return StatementResult(tag="ROLLBACK")
+        if self.failed_tx:
+            raise _failed()
+        if verb == "savepoint":
+            tx.savepoint(name)
+            return StatementResult(tag="SAVEPOINT")
+        tx.release(name)
+        return StatementResult(tag="RELEASE")
+
+    def _finish(self, commit: bool) -> Steps[StatementResult]:
+        if self.tx is None:
+            return StatementResult(tag="COMMIT" if commit else "ROLLBACK")
+        if commit and not self.failed_tx:
+            yield from self.commit()
+            return StatementResult(tag="COMMIT")
+        self.abort()
+        return StatementResult(tag="ROLLBACK")

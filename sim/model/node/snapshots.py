@@ -1,0 +1,44 @@
+"""What a statement sees: which commits, and how far its own transaction's work.
+
+Pure; must not know locks.
+"""
+
+from __future__ import annotations
+
+from sim.model.node.heap import Row, Version
+from sim.model.node.transactions import Top, Xact
+
+
+class Snapshot:
+    """The commits up to a number, and its own transaction's commands before one."""
+
+    __slots__ = ("cid", "no", "top")
+
+    def __init__(self, no: int, top: Top | None, cid: int) -> None:
+        self.no = no
+        self.top = top
+        self.cid = cid
+
+    def sees(self, xact: Xact) -> bool:
+        """Another transaction's work, or its own."""
+        top = xact.top
+        return top is self.top or 0 < top.commit_no <= self.no
+
+    def version(self, row: Row) -> Version | None:
+        """The version of a row that it sees; None if it sees none."""
+        own, no, cid = self.top, self.no, self.cid
+        for version in reversed(row.versions):
+            top = version.xmin.top
+            if top is own:
+                if version.cmin >= cid:
+                    continue
+            elif not 0 < top.commit_no <= no:
+                continue
+            ended = version.xmax
+            if ended is None:
+                return version
+            top = ended.top
+            if top is own:
+                return version if version.cmax >= cid else None
+            return None if 0 < top.commit_no <= no else version
+        return None

@@ -1,0 +1,170 @@
+"""SERIALIZABLE: who reads what another writes without seeing it, and when that could not be in any order.
+
+The rules are those of PostgreSQL's predicate.c: a transaction with a read-write conflict in and one out is
+a pivot; it must not commit if the transaction it points to has committed first. Reads are of rows by key, of
+the gap that a key is not in, or of whole tables. Read-only optimisations are left out: they only save work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sim.model.node.transactions import ABORTED, COMMITTED, Top
+from sim.model.words import SqlError, Values
+
+#: Read of a whole table.
+ALL: Values = ("all",)
+#: Read of where a key would be, which in a small table is the one page of its index: a new key is put there.
+GAP: Values = ("gap",)
+
+
+class Serial:
+    """What is known of one serializable transaction."""
+
+    __slots__ = ("commit", "doomed", "ins", "no", "outs", "reads", "ready", "top", "writes")
+
+    def __init__(self, top: Top, no: int) -> None:
+        self.top = top
+        self.no = no
+        """Commits up to this one are seen."""
+        self.reads: dict[str, set[Values]] = {}
+        self.writes: dict[str, set[Values]] = {}
+        self.ins: list[Serial] = []
+        """Those that read what this one wrote, and did not see it."""
+        self.outs: list[Serial] = []
+        self.ready = 0
+        """Order in which it was found that it may commit; 0: not yet."""
+        self.commit = 0
+        self.doomed = False
+
+
+class Ssi:
+    """The serializable transactions of a node that matter still."""
+
+    def __init__(self) -> None:
+        self._all: dict[Top, Serial] = {}
+        self._order = 0
+
+    def begin(self, top: Top, no: int) -> None:
+        """It has its snapshot."""
+        top.ssi = self._all[top] = Serial(top, no)
+
+    def read(self, mine: Serial, table: str, keys: Iterable[Values]) -> None:
+        """It reads rows by key, or `ALL`. 40001"""
+        known = mine.reads.setdefault(table, set())
+        for key in keys:
+            if key in known:
+                continue
+            known.add(key)
+            if key == GAP:
+                continue  # only who puts a key there later is in its way
+            for other in self._concurrent(mine):
+                written = other.writes.get(table)
+                if written and (key == ALL or key in written):
+                    self._conflict(mine, other, mine)
+
+    def check_read(self, mine: Serial) -> None:
+        """A row was looked at. 40001"""
+        self._check_doomed(mine, "conflict out checking")
+
+    def wrote(self, mine: Serial, table: str, keys: Iterable[Values]) -> list[Values]:
+        """It changes the rows of these keys, or makes them; those that are new. 40001"""
+        self._check_doomed(mine, "conflict in checking")
+        known = mine.writes.setdefault(table, set())
+        new = [key for key in keys if key not in known]
+        known.update(new)
+        for other in self._concurrent(mine):
+            read = other.reads.get(table)
+            if read and (ALL in read or not read.isdisjoint(known)):
+                self._conflict(other, mine, mine)
+        return new
+
+    def check_commit(self, mine: Serial) -> None:
+        """Whether it may commit, or prepare. 40001"""
+        self._check_doomed(mine, "commit attempt")
+        for reader in mine.ins:
+            if reader.commit or reader.doomed:
+                continue
+            for far in reader.ins:
+                if far is mine or not (far.commit or far.doomed):
+                    if reader.ready:
+                        raise _failure("commit attempt with conflict in from prepared pivot")
+                    reader.doomed = True
+                    break
+        self._order += 1
+        mine.ready = self._order
+
+    def end(self, top: Top) -> None:
+        """It has committed or rolled back; what no running transaction overlaps is forgotten."""
+        mine = top.ssi
+        if top.state == COMMITTED:
+            self._order += 1
+            mine.commit = self._order
+        else:
+            self._drop(mine)
+        running = [one.no for one in self._all.values() if not one.commit]
+        oldest = min(running, default=None)
+        for one in list(self._all.values()):
+            if one.commit and (oldest is None or one.top.commit_no <= oldest):
+                self._all.pop(one.top, None)
+
+    def _drop(self, mine: Serial) -> None:
+        self._all.pop(mine.top, None)
+        for other in self._all.values():
+            if mine in other.ins:
+                other.ins.remove(mine)
+            if mine in other.outs:
+                other.outs.remove(mine)
+
+    def _concurrent(self, mine: Serial) -> list[Serial]:
+        return [
+            other
+            for other in self._all.values()
+            if other is not mine
+            and other.top.state != ABORTED
+            and not (other.commit and other.top.commit_no <= mine.no)
+            and not (mine.commit and mine.top.commit_no <= other.no)
+        ]
+
+    @staticmethod
+    def _check_doomed(mine: Serial, during: str) -> None:
+        if mine.doomed:
+            raise _failure(f"identification as a pivot, during {during}")
+
+    def _conflict(self, reader: Serial, writer: Serial, mine: Serial) -> None:
+        if writer in reader.outs or reader.doomed or writer.doomed:
+            return
+        if self._fails(reader, writer):
+            if mine is writer:
+                raise _failure("identification as a pivot, during conflict in checking")
+            if writer.ready:
+                raise _failure("conflict out to pivot, during read")
+            writer.doomed = True
+        reader.outs.append(writer)
+        writer.ins.append(reader)
+
+    @staticmethod
+    def _fails(reader: Serial, writer: Serial) -> bool:
+        for far in writer.outs:
+            if far.ready and (
+                (not reader.commit or far.ready <= reader.commit)
+                and (not writer.commit or far.ready <= writer.commit)
+            ):
+                return True
+        if writer.ready:
+            for far in reader.ins:
+                if not far.doomed and (not far.commit or far.commit >= writer.ready):
+                    return True
+        return False
+
+
+def _failure(reason: str) -> SqlError:
+    return SqlError(
+        "40001",
+        "could not serialize access due to read/write dependencies among transactions",
+        detail=f"Reason code: Canceled on {reason}.",
+        hint="The transaction might succeed if retried.",
+    )
+
+
+__all__ = ["ALL", "GAP", "Serial", "Ssi"]

@@ -1,0 +1,402 @@
+"""An open transaction: its savepoints and settings, statements, and rows without SQL.
+
+Implements `sim.model.ports.Tx`. Ends by its session (`session`), which decides what an error does to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sim.model.node import rows
+from sim.model.node.heap import Row, Table, Version
+from sim.model.node.modes import ROW_EXCLUSIVE, ROW_SHARE, UPDATE
+from sim.model.node.snapshots import Snapshot
+from sim.model.node.ssi import ALL, GAP
+from sim.model.node.transactions import ABORTED, Top, Xact
+from sim.model.node.triggers import Event, after_statement, before_statement
+from sim.model.words import Level, SqlError, StatementResult, Steps, Values
+
+if TYPE_CHECKING:
+    from sim.model.node.node import ModelNode
+    from sim.model.node.session import NodeSession
+
+#: A table of fewer rows has one page of index; and once it is analyzed, plans read all of it for one key.
+SMALL_ROWS = 200
+
+
+def _always(values: Values) -> bool:
+    return True
+
+
+class OpenTx:
+    """A transaction of one session."""
+
+    __slots__ = (
+        "calls",
+        "cause",
+        "deferring",
+        "ending",
+        "locks",
+        "node",
+        "replica",
+        "session",
+        "settings",
+        "sub",
+        "top",
+    )
+
+    def __init__(self, session: NodeSession, top: Top) -> None:
+        self.session = session
+        self.node: ModelNode = session.node
+        self.locks = session.node.locks
+        self.top = top
+        self.sub: Xact = top
+        """The subtransaction under way."""
+        self.settings: dict[str, str] = {}
+        self.replica = session.settings.get("session_replication_role") == "replica"
+        self.deferring: dict[str, bool] = {}
+        """SET CONSTRAINTS: those that are checked at the other time than declared."""
+        self.calls = 0
+        """How deep functions are in each other."""
+        self.ending = False
+        """What was deferred to the end is being done."""
+        self.cause = ""
+        """The trigger of a user's that is under way, in words."""
+
+    # -- what it is ----------------------------------------------------------------------------------
+
+    @property
+    def xid(self) -> int:
+        """0 until it writes or locks."""
+        return self.top.xid
+
+    @property
+    def level(self) -> Level:
+        """Of the whole transaction."""
+        return self.top.level  # type: ignore[return-value] # one of three
+
+    @property
+    def session_user(self) -> str:
+        """Who is connected."""
+        return self.session.role
+
+    def assign(self) -> int:
+        """The transaction's number, given now if it has none."""
+        if not self.sub.xid:
+            self.node.assign(self.sub)
+        return self.top.xid
+
+    def setting(self, name: str) -> str | None:
+        """What holds now."""
+        local = self.settings.get(name)
+        return local if local is not None else self.session.settings.get(name)
+
+    def set(self, name: str, value: str | None, *, local: bool) -> None:
+        """SET; taken back with the (sub)transaction. None: RESET."""
+        if local:
+            settings = self.settings
+        else:
+            settings = self.session.settings
+            self.settings.pop(name, None)
+        self.sub.undo.append((_restore, settings, (name, settings.get(name))))
+        if value is None:
+            settings.pop(name, None)
+        else:
+            settings[name] = value
+        self.replica = self.setting("session_replication_role") == "replica"
+
+    def made_otherwise(self, name: str) -> bool:
+        """Whether SET CONSTRAINTS has turned around when this constraint is checked."""
+        return self.deferring.get(name, False)
+
+    # -- snapshots -----------------------------------------------------------------------------------
+
+    def statement(self) -> Snapshot:
+        """A new command, and what it sees."""
+        top = self.top
+        if self.node.kernel.watch is not None:
+            self.node.touched()
+        top.cid += 1
+        first = top.snapshot
+        if first is not None:
+            return Snapshot(first.no, top, top.cid)
+        number = top.horizon = self.node.commit_no
+        if top.level == "read committed":
+            return Snapshot(number, top, top.cid)
+        top.snapshot = Snapshot(number, top, 0)
+        if top.level == "serializable":
+            self.node.ssi.begin(top, number)
+        return Snapshot(number, top, top.cid)
+
+    def read(self, table: Table, keys: Sequence[Values] | None, *, found: bool) -> None:
+        """For SERIALIZABLE: what was looked at.
+
+        Args:
+            keys: of the primary key; None: all rows.
+            found: there were rows to look at; only then is it noticed that the transaction must fail.
+        """
+        mine = self.top.ssi
+        if mine is None:
+            return
+        small = len(table.all_rows) < SMALL_ROWS
+        looked: tuple[Values, ...]
+        if keys is None or (small and table.analyzed):
+            looked = (ALL,)
+        else:
+            looked = (*keys, GAP) if small else tuple(keys)
+        if found:
+            self.node.ssi.check_read(mine)
+        self.node.ssi.read(mine, table.name, looked)
+
+    def wrote(self, table: Table, values: Iterable[Values], *, placed: bool) -> None:
+        """For SERIALIZABLE: rows that are changed.
+
+        Args:
+            placed: a key was put into an index.
+        """
+        index = table.primary
+        keys = [index.key(one) for one in values] if index is not None else [ALL]
+        if placed:
+            keys.append(GAP)
+        new = self.node.ssi.wrote(self.top.ssi, table.name, keys)
+        if new:
+            self.sub.undo.append((_unwritten, self.top.ssi.writes[table.name], new))
+
+    # -- statements ----------------------------------------------------------------------------------
+
+    def run(self, text: str, params: Mapping[str, Any] | None = None) -> Steps[StatementResult]:
+        """One SQL statement."""
+        plan = self.node.plans.statement(text)
+        result = yield from plan(self, params or {})
+        return result
+
+    def lock_table(self, table: Table, mode: int) -> Steps[None]:
+        """Until the end of the transaction."""
+        if not self.locks.try_table(self.top, table, mode):
+            self.assign()
+            yield from self.locks.table(self.session, self.top, table, mode)
+
+    # -- rows without SQL ----------------------------------------------------------------------------
+
+    def find(self, table: Table, key: Values, snap: Snapshot) -> tuple[Row, Version] | None:
+        """A row by its primary key, and the version that a snapshot sees."""
+        index = table.primary
+        assert index is not None, f"{table.name} has no primary key"
+        for row in index.entries.get(key, ()):
+            version = snap.version(row)
+            if version is not None and index.key(version.values) == key:
+                return row, version
+        return None
+
+    def lock(self, table: str, key: Values) -> Steps[Values | None]:
+        """``select … for update`` by key, re-checked."""
+        there = self.node.table(table)
+        yield from self.lock_table(there, ROW_SHARE)
+        snap = self.statement()
+        found = self.find(there, key, snap)
+        self.read(there, (key,), found=found is not None)
+        if found is None:
+            return None
+        got = yield from rows.take(self, *found, UPDATE, snap)
+        if got is None or there.primary is None or there.primary.key(got.values) != key:
+            return None
+        values: Values = got.values
+        return values
+
+    def get(self, table: str, key: Values) -> Values | None:
+        """By key, as a new statement sees it."""
+        there = self.node.table(table)
+        found = self.find(there, key, self.statement())
+        self.read(there, (key,), found=found is not None)
+        return found[1].values if found is not None else None
+
+    def insert(self, table: str, row: Values) -> Steps[Values]:
+        """Constraints and triggers included; columns left out at the end get their defaults."""
+        there = self.node.table(table)
+        yield from self.lock_table(there, ROW_EXCLUSIVE)
+        snap = self.statement()
+        events: list[Event] = []
+        yield from before_statement(self, there, "ins")
+        stored = yield from rows.insert(
+            self, there, self.node.complete(self, there, row), snap, events
+        )
+        yield from after_statement(self, there, "ins", events)
+        return stored if stored is not None else row
+
+    def update(
+        self, table: str, key: Values, new: Values, when: Callable[[Values], bool]
+    ) -> Steps[Values | None]:
+        """Where the row's newest version satisfies `when`."""
+        return (yield from self.change(table, key, lambda old: new, when))
+
+    def change(
+        self, table: str, key: Values, compute: Callable[[Values], Values],
+        when: Callable[[Values], bool] = _always, *, names_keys: bool = False,
+    ) -> Steps[Values | None]:  # fmt: skip
+        """As `update`, from what the newest version is.
+
+        Args:
+            names_keys: see `sim.model.node.rows.update`.
+        """
+        there = self.node.table(table)
+        yield from self.lock_table(there, ROW_EXCLUSIVE)
+        snap = self.statement()
+        self.read(there, (key,), found=True)
+        index = there.primary
+        assert index is not None
+
+        def matches(values: Values) -> bool:
+            return index.key(values) == key and when(values)
+
+        def computed(values: Values) -> Values:
+            return self.node.generated(there, compute(values))
+
+        events: list[Event] = []
+        yield from before_statement(self, there, "upd")
+        found = self.find(there, key, snap)
+        changed = None
+        if found is not None and when(found[1].values):
+            changed = yield from rows.update(
+                self, there, *found, snap, computed, matches, events, names_keys=names_keys
+            )
+        yield from after_statement(self, there, "upd", events)
+        return changed[1] if changed is not None else None
+
+    def delete(self, table: str, key: Values, when: Callable[[Values], bool]) -> Steps[bool]:
+        """Where the row's newest version satisfies `when`."""
+        there = self.node.table(table)
+        yield from self.lock_table(there, ROW_EXCLUSIVE)
+        snap = self.statement()
+        self.read(there, (key,), found=True)
+        index = there.primary
+        assert index is not None
+
+        def matches(values: Values) -> bool:
+            return index.key(values) == key and when(values)
+
+        events: list[Event] = []
+        yield from before_statement(self, there, "del")
+        found = self.find(there, key, snap)
+        gone = None
+        if found is not None and when(found[1].values):
+            gone = yield from rows.delete(self, there, *found, snap, matches, events)
+        yield from after_statement(self, there, "del", events)
+        return gone is not None
+
+    def delete_all(self, table: str, keys: Iterable[Values]) -> Steps[int]:
+        """The rows with these primary keys; how many there were."""
+        there = self.node.table(table)
+        yield from self.lock_table(there, ROW_EXCLUSIVE)
+        snap = self.statement()
+        index = there.primary
+        assert index is not None
+        events: list[Event] = []
+        count = 0
+        yield from before_statement(self, there, "del")
+        for key in keys:
+            found = self.find(there, key, snap)
+            if found is None:
+                continue
+            self.read(there, (key,), found=True)
+            gone = yield from rows.delete(
+                self, there, *found, snap, lambda values, key=key: index.key(values) == key, events  # type: ignore[misc] # a lambda's default
+            )  # fmt: skip
+            count += gone is not None
+        yield from after_statement(self, there, "del", events)
+        return count
+
+    def wait_for(self, xid: int, what: str) -> Steps[None]:
+        """Until another transaction is over."""
+        other = self.node.running(xid)
+        if other is not None and other is not self.top:
+            yield from self.locks.xact(self.session, self.sub, other)
+
+    # -- savepoints ----------------------------------------------------------------------------------
+
+    def savepoint(self, name: str) -> None:
+        """A subtransaction begins."""
+        sub = Xact(self.sub, name)
+        sub.changes_at = len(self.top.changes)
+        sub.queued_at = len(self.top.deferred)
+        sub.settings = dict(self.settings)
+        self.sub = sub
+
+    def _named(self, name: str) -> Xact:
+        sub: Xact | None = self.sub
+        while sub is not None and sub.parent is not None:
+            if sub.name == name:
+                return sub
+            sub = sub.parent
+        raise SqlError("3B001", f'savepoint "{name}" does not exist')
+
+    def rollback_to(self, name: str) -> None:
+        """Undo what was done since; the savepoint stays. 3B001"""
+        target = self._named(name)
+        while self.sub is not target:
+            self._drop(self.sub)
+        self._drop(target)
+        self.savepoint(name)
+
+    def release(self, name: str) -> None:
+        """Its work is its parent's. 3B001"""
+        target = self._named(name)
+        while True:
+            sub = self.sub
+            parent = sub.parent
+            assert parent is not None
+            parent.undo.extend(sub.undo)
+            parent.undo.append((_aborted, sub, None))
+            sub.undo = []
+            sub.joined = True
+            if sub.waiters:
+                top = self.top
+                top.waiters = [*(top.waiters or ()), *sub.waiters]
+                sub.waiters = None
+            self.sub = parent
+            if sub is target:
+                return
+
+    def drop(self) -> None:
+        """Undo the innermost savepoint's work, and leave it."""
+        self._drop(self.sub)
+
+    def _drop(self, sub: Xact) -> None:
+        self.take_back(sub)
+        assert sub.parent is not None
+        self.sub = sub.parent
+
+    def unwind(self) -> None:
+        """Undo every savepoint's work; the transaction itself is left."""
+        while self.sub.parent is not None:
+            self._drop(self.sub)
+
+    def take_back(self, sub: Xact) -> None:
+        """Undo a subtransaction's work; its locks are free at once."""
+        if sub.state == ABORTED:
+            return
+        self.locks.keep_waiting(sub)
+        self.locks.take_back(sub)
+        sub.state = ABORTED
+        del self.top.changes[sub.changes_at :]
+        del self.top.deferred[sub.queued_at :]
+        if sub.settings is not None:
+            self.settings.clear()
+            self.settings.update(sub.settings)
+            self.replica = self.setting("session_replication_role") == "replica"
+
+
+def _restore(settings: dict[str, str], old: tuple[str, str | None]) -> None:
+    name, value = old
+    if value is None:
+        settings.pop(name, None)
+    else:
+        settings[name] = value
+
+
+def _unwritten(written: set[Values], keys: list[Values]) -> None:
+    written.difference_update(keys)
+
+
+def _aborted(sub: Xact, nothing: None) -> None:
+    sub.state = ABORTED

@@ -1,0 +1,144 @@
+"""Somebody waits: for a row, a table or a transaction; for whom, as it can be seen from outside."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import simpy
+
+from sim.model.node.heap import Row, Table, Version
+from sim.model.node.modes import CONFLICTS, ROW_NAMES, SHARE, TABLE_CONFLICTS, TABLE_NAMES
+from sim.model.node.transactions import Top, Xact
+
+
+class Wait:
+    """Somebody waits."""
+
+    __slots__ = ("aim", "deadlock", "event", "member", "mode",
+        "number", "on", "row", "seen", "session", "since", "table", "timeout",
+                 "timeout_s", "xact")  # fmt: skip
+
+    def __init__(self, session: Any, xact: Xact, mode: int) -> None:
+        self.session = session
+        self.xact = xact
+        self.mode = mode
+        self.row: Row | None = None
+        self.table: Table | None = None
+        self.on: Xact | None = None
+        self.event: simpy.Event | None = None
+        self.seen: Version | None = None
+        """Above READ COMMITTED: the version that must not have been replaced."""
+        self.member = False
+        """It has the row's lock in a weaker mode, and so does not queue."""
+        self.number = 0
+        """In the order of beginning."""
+        self.aim: Top | None = None
+        """Whom it has begun to wait for."""
+        self.since = 0.0
+        self.timeout_s = 0.0
+        self.timeout: simpy.Event | None = None
+        self.deadlock: simpy.Event | None = None
+
+    @property
+    def loose(self) -> bool:
+        """It may get its lock before others who came earlier."""
+        return self.member or self.mode <= SHARE or self.seen is not None
+
+    @property
+    def refused(self) -> bool:
+        """What it saw is replaced for good: it need not wait to be told so."""
+        ended = self.seen.xmax if self.seen is not None else None
+        return ended is not None and ended.top.commit_no > 0
+
+    def end(self, how: str) -> None:
+        """Once; later calls change nothing."""
+        if self.event is not None and not self.event.triggered:
+            self.event.succeed(how)
+
+    def conflicts(self) -> Iterator[Xact]:
+        """Those who have what it wants (not those before it in the queue).
+
+        Of several who share a row, the oldest: PostgreSQL waits for them one by one, by number.
+        """
+        if self.on is not None:
+            yield self.on
+            return
+        top = self.xact.top
+        held: dict[Xact, int] = {}
+        if self.row is not None:
+            bad = CONFLICTS[self.mode]
+            held = {x: m for x, m in (self.row.holders or {}).items() if m in bad}
+        elif self.table is not None:
+            bits = TABLE_CONFLICTS[self.mode]
+            held = {x: m for x, m in self.table.locks.items() if m & bits}
+        found = [xact for xact in held if xact.top is not top]
+        if self.row is not None and len(found) > 1:
+            yield min(found, key=_xid)
+        else:
+            yield from found
+
+    def _ahead(self) -> Iterator[Wait]:
+        """Those before it in the queue whom it has to let pass."""
+        if self.on is not None:
+            return
+        if self.row is not None:
+            bad = CONFLICTS[self.mode]
+            for other in self.row.queue or ():
+                if other is self or self.member:
+                    return
+                if other.mode in bad and not other.member:
+                    yield other
+        elif self.table is not None:
+            bits = TABLE_CONFLICTS[self.mode]
+            for other in self.table.waiting:
+                if other is self:
+                    return
+                if other.mode & bits:
+                    yield other
+
+    @property
+    def queues(self) -> bool:
+        """Somebody is before it."""
+        return next(self._ahead(), None) is not None
+
+    def nearest(self) -> list[Top]:
+        """Enough of those it waits for to find a ring: who queues waits for nothing but the same lock."""
+        first = next(self._ahead(), None)
+        found = [xact.top for xact in self.conflicts()]
+        return found if first is None else [first.xact.top, *found]
+
+    def target(self) -> Top | None:
+        """Whom it waits for first: with another one, it is another wait."""
+        return next(iter(self.nearest()), None)
+
+    def blockers(self) -> list[Top]:
+        """The transactions it waits for, as pg_blocking_pids tells them."""
+        ahead = [wait.xact.top for wait in self._ahead()]
+        if ahead and self.row is not None:
+            return list(dict.fromkeys(ahead))
+        return list(dict.fromkeys([*(xact.top for xact in self.conflicts()), *ahead]))
+
+    def lock(self) -> tuple[str, str]:
+        """Mode and kind as in pg_locks, and the relation, where one is told."""
+        if self.row is not None:
+            if self.queues:
+                return f"{ROW_NAMES[self.mode]}Lock on tuple", self.row.table.name
+            return "ShareLock on transactionid", self.row.table.name
+        if self.table is not None:
+            if self.on is not None:
+                return "ShareLock on transactionid", ""
+            return f"{TABLE_NAMES[self.mode]}Lock on relation", self.table.name
+        return "ShareLock on transactionid", ""
+
+
+class Queue(deque[Wait]):
+    """Those who wait for a row, first come first."""
+
+    mixed = 0
+    """How many of them are `loose`."""
+
+
+def _xid(xact: Xact) -> int:
+    return xact.xid

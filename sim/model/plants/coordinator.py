@@ -1,0 +1,345 @@
+"""Bugs of a transaction's driver: what it takes an answer for, and in which order it tells whom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sim.model.explore.words import Budget, PlantedBug
+from sim.model.wiring import Wiring
+from twopc.drivers import votes
+from twopc.drivers.postgres import Driver
+from twopc.drivers.virtual import Awaited
+from twopc.protocol import Coordinator
+from twopc.protocol import effects as x
+from twopc.protocol import events as e
+from twopc.protocol.effects import Message, Outcome, RecordKind
+from twopc.protocol.finishing import Branch
+from twopc.protocol.states import CoordinatorState
+
+_Effects = tuple[x.Effect, ...]
+
+
+def driven_by(driver: type[Driver]) -> Any:
+    """A plant that puts another driver in."""
+    return lambda wiring: replace(wiring, driver=driver)
+
+
+def decided_by(machine: type[Coordinator]) -> Any:
+    """A plant that puts another machine in, in the driver and in recovery."""
+
+    def plant(wiring: Wiring) -> Wiring:
+        driver = type("Driver", (wiring.driver,), {"machine": machine, "__slots__": ()})
+        recovery = type("Recovery", (wiring.recovery,), {"machine": machine})
+        return replace(wiring, driver=driver, recovery=recovery)
+
+    return plant
+
+
+# -- what an answer is taken for -------------------------------------------------------------------
+
+
+class IgnoresTag(Driver):
+    """PREPARE TRANSACTION did not fail, so it has prepared."""
+
+    __slots__ = ()
+
+    def _read(self, results: list[Any]) -> votes.Votes:
+        found = super()._read(results)
+        if found.failure is not None and found.failure.sqlstate == "25P02":
+            return replace(found, subscriber=votes.yes(found.subscriber.participant), failure=None)  # type: ignore[attr-defined] # a vote
+        return found
+
+
+def _each_unknown(found: votes.Votes, by: Any) -> votes.Votes:
+    return replace(
+        found,
+        **{
+            site: by(vote)
+            for site in ("publisher", "subscriber")
+            if isinstance(vote := getattr(found, site), e.VoteUnknown)
+        },
+    )
+
+
+class TakesLostForYes(Driver):
+    """The message was sent, so it has prepared."""
+
+    __slots__ = ()
+
+    def _read(self, results: list[Any]) -> votes.Votes:
+        found = _each_unknown(super()._read(results), lambda vote: votes.yes(vote.participant))
+        return replace(found, failure=None)
+
+
+class TakesLostForReadOnly(Driver):
+    """Nobody has answered, so there is nothing to finish."""
+
+    __slots__ = ()
+
+    def _read(self, results: list[Any]) -> votes.Votes:
+        found = _each_unknown(
+            super()._read(results), lambda vote: votes.read_only(vote.participant)
+        )
+        return replace(found, failure=None)
+
+
+class TakesLostForNo(Driver):
+    """The connection is lost, so the server has rolled back."""
+
+    __slots__ = ()
+
+    def _read(self, results: list[Any]) -> votes.Votes:
+        def no(vote: e.VoteUnknown) -> e.VotedNo:
+            return e.VotedNo(participant=vote.participant, reason=vote.reason)
+
+        return _each_unknown(super()._read(results), no)
+
+
+class TakesErrorForDone(Driver):
+    """COMMIT PREPARED was sent, so it is done, whatever was answered."""
+
+    __slots__ = ()
+
+
+async def _commit_whatever(driver: Driver, name: str) -> e.Event:
+    await Driver._commit(driver, name)
+    return votes.committed(name)
+
+
+TakesErrorForDone.tells = {**Driver.tells, Message.COMMIT: _commit_whatever}
+
+
+# -- when who is told ------------------------------------------------------------------------------
+
+
+class FinishesFirst(Driver):
+    """Everybody has voted yes: commits what is prepared, then writes the decision down."""
+
+    __slots__ = ()
+
+
+async def _finish_first(driver: Driver, effect: x.Log) -> e.Event | None:
+    if effect.record.kind is RecordKind.COMMIT:
+        for name in effect.record.participants[:1]:
+            told = x.Send(to=name, message=Message.COMMIT)
+            if driver._hub.observe is not None:
+                driver._hub.observe(driver.gid, told)
+            await Driver._commit(driver, name)
+    return await Driver._log(driver, effect)
+
+
+FinishesFirst.performs = {**Driver.performs, x.Log: _finish_first}
+
+
+class WritesBeside(Driver):
+    """Hands the decision to the log and goes on."""
+
+    __slots__ = ()
+
+
+async def _write_beside(driver: Driver, effect: x.Log) -> e.Event | None:
+    if effect.record.kind is not RecordKind.COMMIT:
+        return await Driver._log(driver, effect)
+    driver._hub.log.append(driver.ids.epoch, driver._sequence, effect.record)
+    return e.Logged(record=effect.record)
+
+
+WritesBeside.performs = {**Driver.performs, x.Log: _write_beside}
+
+
+class ForgetsEarly(Driver):
+    """Deletes the decision when it tells the first participant, not when the last has answered."""
+
+    __slots__ = ()
+
+
+async def _forget_and_commit(driver: Driver, name: str) -> e.Event:
+    log: Any = driver._hub.log
+    log.forget(driver.ids.epoch, driver._sequence)
+    await Awaited(log.forget_now())
+    return await Driver._commit(driver, name)
+
+
+ForgetsEarly.tells = {**Driver.tells, Message.COMMIT: _forget_and_commit}
+
+
+class StopsAtFailedCommit(Driver):
+    """The first commit that fails ends the loop over the participants, and with it the transaction."""
+
+    __slots__ = ()
+
+
+async def _commit_or_stop(driver: Driver, name: str) -> e.Event:
+    event = await Driver._commit(driver, name)
+    if isinstance(event, e.AckLost):
+        driver._hub.log.forget(driver.ids.epoch, driver._sequence)
+        driver._queue.clear()
+        driver.answer = Outcome.COMMITTED
+    return event
+
+
+StopsAtFailedCommit.tells = {**Driver.tells, Message.COMMIT: _commit_or_stop}
+
+
+# -- machines --------------------------------------------------------------------------------------
+
+
+class GuessesUnlogged(Coordinator):
+    """The log has not answered, so nothing was written."""
+
+    def _maybe_decided(self, event: e.LogUnknown, now: float) -> _Effects:
+        self._check(event)
+        return self._abort("the log did not answer", now)
+
+
+class GuessesLogged(Coordinator):
+    """The log has not answered, so it was written."""
+
+    def _maybe_decided(self, event: e.LogUnknown, now: float) -> _Effects:
+        record = self._check(event)
+        return self._commit(record.participants, now)
+
+
+class Outvotes(Coordinator):
+    """Commits what some have prepared although one has refused."""
+
+    def _abort(self, reason: str, now: float) -> _Effects:
+        prepared = self._prepared()
+        if Branch.NO in self._branches.values() and prepared:
+            return self._force(RecordKind.COMMIT, prepared, CoordinatorState.DECIDING)
+        return super()._abort(reason, now)
+
+
+class SaysNothingOfDamage(Coordinator):
+    """A branch that somebody has finished otherwise counts as finished."""
+
+    def _contradicted(self, event: e.BranchCommitted | e.BranchAborted, now: float) -> _Effects:
+        name = event.participant
+        if self._branches.get(name) in (Branch.TOLD, Branch.YES):
+            return self._settle(name, now)
+        return ()
+
+
+_KILLED = Budget(of=("coordinator",), deviations=0)
+_LOST = Budget(of=("connection",), deviations=0)
+
+PLANTS = (
+    PlantedBug(
+        name="command_tag",
+        why="PREPARE TRANSACTION without a transaction answers ROLLBACK, and that is not an error",
+        source="psycopg2 #1213",
+        plant=driven_by(IgnoresTag),
+        program="ended by itself",
+        budget=Budget(faults=0, deviations=0),
+        breaks=("I1", "I3"),
+    ),
+    PlantedBug(
+        name="unknown_is_yes",
+        why="a PREPARE that was not answered may not have been done",
+        source="PostgreSQL's documentation of PREPARE TRANSACTION",
+        plant=driven_by(TakesLostForYes),
+        program="transfer",
+        budget=_LOST,
+        breaks=("I1", "I2"),
+    ),
+    PlantedBug(
+        name="unknown_is_read_only",
+        why="a PREPARE that was not answered may have been done",
+        source="Citus #2287",
+        plant=driven_by(TakesLostForReadOnly),
+        program="transfer",
+        budget=_LOST,
+        breaks=("I1", "I3", "I5"),
+    ),
+    PlantedBug(
+        name="definitive_57P01",
+        why="a server that ends a session may have committed before",
+        source="pgjdbc #4438",
+        plant=driven_by(TakesLostForNo),
+        program="transfer by last agent",
+        budget=_LOST,
+        breaks=("I1", "I3"),
+    ),
+    PlantedBug(
+        name="error_is_success",
+        why="a COMMIT PREPARED that failed is to be done again, by whoever knows the decision",
+        source="SPQR #2563",
+        plant=driven_by(TakesErrorForDone),
+        program="transfer",
+        budget=Budget(of=("subscriber away",), deviations=0),
+        breaks=("I1", "I3"),
+    ),
+    PlantedBug(
+        name="decision_before_finish",
+        why="whoever is told before the decision is durable may be the only one who ever is",
+        source="J. Gray, A. Reuter, Transaction Processing, 10.4",
+        plant=driven_by(FinishesFirst),
+        program="transfer",
+        budget=_KILLED,
+        breaks=("I1", "I7"),
+    ),
+    PlantedBug(
+        name="told_before_logged",
+        why="a decision that is on its way to the log is none",
+        source="pgdog #1175",
+        plant=driven_by(WritesBeside),
+        program="transfer",
+        budget=_KILLED,
+        breaks=("I1", "I7"),
+    ),
+    PlantedBug(
+        name="forgotten_early",
+        why="a decision is needed until the last branch is finished",
+        source="Greenplum #12274",
+        plant=driven_by(ForgetsEarly),
+        program="transfer",
+        budget=_KILLED,
+        breaks=("I1", "I8"),
+    ),
+    PlantedBug(
+        name="serial_set_order",
+        why="a commit that fails at one site must not keep the others from theirs",
+        source="SQLAlchemy's two-phase sessions",
+        plant=driven_by(StopsAtFailedCommit),
+        program="transfer",
+        budget=Budget(of=("publisher away",), deviations=0),
+        breaks=("I1", "I3"),
+    ),
+    PlantedBug(
+        name="unknown_log_is_no",
+        why="a write that was not answered may be in the log, and recovery will find it there",
+        source="pgdog #1175",
+        plant=decided_by(GuessesUnlogged),
+        program="transfer",
+        budget=_LOST,
+        breaks=("I1", "I3", "I5"),
+    ),
+    PlantedBug(
+        name="unknown_log_is_yes",
+        why="a write that was not answered may not be in the log, and recovery will not find it there",
+        source="as unknown_log_is_no, the other way round",
+        plant=decided_by(GuessesLogged),
+        program="transfer",
+        budget=Budget(of=("log",), deviations=0),
+        breaks=("I1", "I3", "I5", "I7"),
+    ),
+    PlantedBug(
+        name="no_is_outvoted",
+        why="one refusal is enough",
+        source="the definition of atomic commitment",
+        plant=decided_by(Outvotes),
+        program="refused at its own end",
+        budget=Budget(faults=0, deviations=0),
+        breaks=("I1", "I2", "I3"),
+    ),
+    PlantedBug(
+        name="heuristic_is_done",
+        why="whoever finishes a branch by hand and guesses wrong must be found out",
+        source="X/Open XA, heuristic outcomes",
+        plant=decided_by(SaysNothingOfDamage),
+        program="transfer",
+        budget=Budget(of=("hand",), deviations=0),
+        breaks=("I1", "I3"),
+    ),
+)

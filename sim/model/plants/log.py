@@ -1,0 +1,150 @@
+"""Bugs of the decision log, and of how transactions are called there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sim.model.explore.words import Budget, PlantedBug
+from sim.model.ledger import Ledger, LedgerSession
+from sim.model.log_client import ModelLog
+from sim.model.node.wal import LAZY_S
+from sim.model.words import Cause, Label, LostError, Steps
+from twopc.drivers.ports import Key, KnownEpoch
+from twopc.names import EpochIds
+from twopc.protocol.effects import Record
+
+
+def kept_by(session: type[LedgerSession], ledger: type[Ledger] = Ledger) -> Any:
+    """A plant that puts another log in: what its sessions do."""
+
+    def connect(self: Ledger) -> LedgerSession:
+        if self._host() is None:
+            raise LostError("the decision log is down")
+        return session(self)
+
+    made = type("Ledger", (ledger,), {"connect": connect})
+    return lambda wiring: replace(wiring, ledger=made)
+
+
+class LazyLedger(Ledger):
+    """Decisions are in memory until a disk that nobody waits for has them."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.young: dict[Key, None] = {}
+
+    def crash(self) -> None:
+        """What is not on the disk is gone."""
+        super().crash()
+        for key in self.young:
+            self.decisions.pop(key, None)
+        self.young.clear()
+
+
+class LazySession(LedgerSession):
+    """Says that it is written, and writes it."""
+
+    def log(self, entries: Sequence[tuple[Key, Record]]) -> Steps[None]:
+        """At once."""
+        ledger = self._ledger
+        assert isinstance(ledger, LazyLedger)
+        for key, record in entries:
+            ledger.decisions[key] = record
+            ledger.young[key] = None
+        ledger.kernel.spawn(self._flush([key for key, _ in entries]), "a lazy disk")
+        return
+        yield  # it is a generator
+
+    def _flush(self, keys: Sequence[Key]) -> Steps[None]:
+        ledger = self._ledger
+        assert isinstance(ledger, LazyLedger)
+        label = Label(
+            actor="a lazy disk", cause=Cause.FLUSH, what="it writes", touches=frozenset(("log",))
+        )
+        yield ledger.kernel.delay(LAZY_S, label)
+        for key in keys:
+            ledger.young.pop(key, None)
+
+
+class ExpiringSession(LedgerSession):
+    """What dead processes have decided is old, and cleared away."""
+
+    def fence(self, coordinator: str, own: Sequence[int]) -> Steps[list[KnownEpoch]]:
+        """Fences them, and forgets."""
+        found = yield from super().fence(coordinator, own)
+        dead = {known.epoch for known in found}
+        for key in [key for key in self._ledger.decisions if key[0] in dead]:
+            del self._ledger.decisions[key]
+        return found
+
+
+class UnfencedSession(LedgerSession):
+    """Whoever is not me is dead, and need not be told so."""
+
+    def fence(self, coordinator: str, own: Sequence[int]) -> Steps[list[KnownEpoch]]:
+        """Fences nobody."""
+        epochs = self._ledger.epochs
+        return [
+            KnownEpoch(epoch=epoch, variant=epochs[epoch].variant, fenced_s=0.0)
+            for epoch in self._of(coordinator)
+            if epoch not in own
+        ]
+        yield  # it is a generator
+
+
+class ProcessIds(EpochIds):
+    """Transactions are called by the number of the process, and processes have the same in every container."""
+
+    def __init__(self, coordinator: str, epoch: int, branches: Any) -> None:
+        super().__init__(coordinator, epoch, branches)
+        self._prefix = self._prefix.replace(f":{epoch}:", ":7:")
+
+
+class CallsByProcess(ModelLog):
+    """The log of a process that calls its transactions so."""
+
+    ids = ProcessIds
+
+
+_KILLED = Budget(of=("coordinator",), deviations=0)
+
+PLANTS = (
+    PlantedBug(
+        name="unforced_decision",
+        why="a decision that a power failure takes away was none",
+        source="pgdog #1175",
+        plant=kept_by(LazySession, LazyLedger),
+        program="transfer",
+        budget=Budget(of=("machine",), deviations=0),
+        breaks=("I1", "I3", "I8"),
+    ),
+    PlantedBug(
+        name="decision_expires",
+        why="a decision has no time to live: somebody may still have to be told",
+        source="coordinators that keep decisions in a cache",
+        plant=kept_by(ExpiringSession),
+        program="transfer",
+        budget=_KILLED,
+        breaks=("I1", "I3", "I8"),
+    ),
+    PlantedBug(
+        name="epoch",
+        why="a process that was taken for dead must not decide any more",
+        source="M. Kleppmann, fencing tokens",
+        plant=kept_by(UnfencedSession),
+        program="transfer",
+        budget=Budget(of=("pause",), deviations=0),
+        breaks=("I1", "I3", "I7"),
+    ),
+    PlantedBug(
+        name="gid_from_process_id",
+        why="a gid that is used again names another transaction's branch",
+        source="pgdog #1271",
+        plant=lambda wiring: replace(wiring, log=CallsByProcess),
+        program="transfer",
+        budget=_KILLED,
+        breaks=("I1", "I3", "I5", "I8"),
+    ),
+)

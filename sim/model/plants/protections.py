@@ -1,0 +1,54 @@
+"""What twins of scenarios switch off, in a model: the same protections by the same names as on real servers.
+
+Each is a change of wiring; nothing of the product knows of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from sim.model.plants import coordinator, log, recovery
+from sim.model.wiring import Plant, Wiring
+from twopc.errors import ConfigurationError
+
+#: By name: the rules that are replaced, and by what.
+_RULES: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "version_check": {
+        "version_check": lambda held, sent: True,
+        "delete_check": lambda held, sent: True,
+    },
+    "marker": {"marker": lambda role: None},
+    "savepoint_mirror": {"savepoint_mirror": lambda sent: ()},
+    "not_for_replication": {"capture_fires": lambda: "always"},
+}
+#: By name: those that are a class of the protocol's, and what puts another in its place.
+_CLASSES: Mapping[str, Plant] = {
+    "fence": recovery.asked_by(recovery.AsksWithoutFence),
+    "command_tag": coordinator.driven_by(coordinator.IgnoresTag),
+    "decision_before_finish": coordinator.driven_by(coordinator.FinishesFirst),
+    "epoch": log.kept_by(log.UnfencedSession),
+}
+#: Those that can be switched off.
+SUPPORTED = frozenset((*_RULES, *_CLASSES))
+
+
+def wiring_for(names: Collection[str], wiring: Wiring | None = None) -> Wiring:
+    """A wiring in which these protections are off.
+
+    Raises:
+        ConfigurationError: there is no such protection here.
+    """
+    wiring = wiring or Wiring()
+    for name in sorted(names):
+        if name not in SUPPORTED:
+            known = ", ".join(sorted(SUPPORTED))
+            raise ConfigurationError(
+                f"protection {name!r} cannot be switched off; those that can are {known}"
+            )
+        if name in _CLASSES:
+            wiring = _CLASSES[name](wiring)
+        parts = {**wiring.parts, **_RULES.get(name, {})}
+        wiring = dataclasses.replace(wiring, parts=parts, names=(*wiring.names, name))
+    return wiring

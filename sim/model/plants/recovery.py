@@ -1,0 +1,204 @@
+"""Bugs of recovery: whom it takes for dead, what it takes silence for, and where it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+
+from sim.model.explore.words import Budget, PlantedBug
+from sim.model.sites import ModelSite
+from twopc.drivers.ports import Key
+from twopc.drivers.recovery import Recovery, Settled
+from twopc.names import PREFIX, BranchId
+from twopc.protocol.effects import Outcome
+from twopc.protocol.recovery import Action, Found, Verdict
+from twopc.protocol.variants import Variant
+
+
+def recovered_by(recovery: type[Recovery]) -> Any:
+    """A plant that puts another recovery in."""
+    return lambda wiring: replace(wiring, recovery=recovery)
+
+
+def asked_by(site: type[ModelSite]) -> Any:
+    """A plant that asks nodes otherwise."""
+    return lambda wiring: replace(wiring, site=site)
+
+
+class Sweeps(Recovery):
+    """Everything that is called as ours are, and that nobody here works on, is left over: away with it."""
+
+    async def run(
+        self, *, own: Iterable[int] = (), unsettled: set[Key] | None = None,
+        active: Callable[[], set[Key]] = set,
+    ) -> list[Settled]:  # fmt: skip
+        """First the broom."""
+        found = await super().run(own=own, unsettled=unsettled, active=active)
+        for site in self._participants.values():
+            try:
+                for gid in await site.prepared(f"{PREFIX}:"):
+                    branch = BranchId.parse(gid)
+                    if branch is not None and branch.global_id.coordinator != self._coordinator:
+                        await site.settle(gid, Outcome.ABORTED, [])
+            except psycopg.Error:
+                continue
+        return found
+
+
+class LooksOnce(Recovery):
+    """Reads the log, lists what is prepared, and rolls back what the log does not say."""
+
+    async def run(
+        self, *, own: Iterable[int] = (), unsettled: set[Key] | None = None,
+        active: Callable[[], set[Key]] = set,
+    ) -> list[Settled]:  # fmt: skip
+        """One look, whoever may be at work."""
+        every = await self._decisions.epochs(self._coordinator)
+        known = await self._decisions.decisions([one.epoch for one in every], [])
+        for site in self._participants.values():
+            try:
+                for gid in await site.prepared(f"{PREFIX}:{self._coordinator}:"):
+                    branch = BranchId.parse(gid)
+                    if branch is None:
+                        continue
+                    key = branch.global_id.epoch, branch.global_id.sequence
+                    outcome = Outcome.COMMITTED if key in known else Outcome.ABORTED
+                    await site.settle(gid, outcome, [])
+            except psycopg.Error:
+                continue
+        return []
+
+
+class PresumesCommit(Recovery):
+    """A branch that is prepared has voted yes, and so it is committed."""
+
+    def _judge(self, facts: Found, variant: Variant) -> Verdict:
+        return Verdict(action=Action.COMMIT, reason="it has voted yes")
+
+
+class PresumesForAgent(Recovery):
+    """The log says nothing, so nothing was decided: also where the last agent decides."""
+
+    def _judge(self, facts: Found, variant: Variant) -> Verdict:
+        return Verdict(action=Action.ABORT, reason="no decision was logged")
+
+    async def _settle_undecided(self, seen: Any, gid: str, node: str, branch: BranchId) -> None:
+        await self._finish(seen, gid, node, Outcome.ABORTED, "no decision was logged")
+
+
+class AsksWithoutFence(ModelSite):
+    """A branch that is not there has been rolled back."""
+
+    async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
+        """Looks, and puts nothing there that a late PREPARE could run into."""
+        if await self.owner_of(gid) is not None:
+            return None
+        known = await self.markers([gid])
+        if gid in known:
+            return Outcome.ABORTED if known[gid] else Outcome.COMMITTED
+        return Outcome.ABORTED
+
+    async def end_sessions(self, names: list[str]) -> list[int]:
+        """What they have begun they may end."""
+        return []
+
+    async def end_session(self, pid: int, started: str) -> None:
+        """Likewise."""
+
+    async def end_links(self, subscriber: str, pids: list[int]) -> list[int]:
+        """Likewise."""
+        return []
+
+
+class TakesMissing(ModelSite):
+    """COMMIT PREPARED and ROLLBACK PREPARED say that there is no such branch: then it has been done before."""
+
+    async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
+        """It is as it was told to be."""
+        owner = await self.owner_of(gid)
+        if owner is not None:
+            await self.finish(gid, owner, outcome)
+        return outcome
+
+
+class TakesUnreachable(ModelSite):
+    """Somebody who does not answer will hear of it in time."""
+
+    async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
+        """It was told."""
+        try:
+            return await super().settle(gid, outcome, sites)
+        except psycopg.Error:
+            return outcome
+
+
+_KILLED = Budget(of=("coordinator",), deviations=0)
+
+PLANTS = (
+    PlantedBug(
+        name="sweeps_by_prefix",
+        why="another coordinator's branches are called alike, and it is alive",
+        source="Citus #1030",
+        plant=recovered_by(Sweeps),
+        program="beside another coordinator",
+        budget=Budget(faults=0, deviations=0),
+        breaks=("I6",),
+    ),
+    PlantedBug(
+        name="one_pass_recovery",
+        why="between two looks a transaction goes on, and its coordinator may be alive",
+        source="Citus #1696",
+        plant=recovered_by(LooksOnce),
+        program="transfer",
+        budget=Budget(of=("another",), deviations=0),
+        breaks=("I1", "I3"),
+    ),
+    PlantedBug(
+        name="missing_is_commit",
+        why="a branch without a decision is aborted: others may not have voted",
+        source="C. Mohan, B. Lindsay, R. Obermarck: presumed abort",
+        plant=recovered_by(PresumesCommit),
+        program="transfer",
+        budget=_KILLED,
+        breaks=("I1", "I2", "I3", "I8"),
+    ),
+    PlantedBug(
+        name="presumes_for_agent",
+        why="where the last agent decides, its branch has to be asked",
+        source="X/Open's last resource gambit",
+        plant=recovered_by(PresumesForAgent),
+        program="transfer by last agent",
+        budget=_KILLED,
+        breaks=("I1", "I3"),
+    ),
+    PlantedBug(
+        name="fence",
+        why="what was sent before the crash may arrive after recovery",
+        source="Greenplum #10393",
+        plant=asked_by(AsksWithoutFence),
+        program="transfer by last agent",
+        budget=replace(_KILLED, deviations=1),
+        breaks=("I1", "I3"),
+    ),
+    PlantedBug(
+        name="missing_is_committed",
+        why="that a branch is not there (42704) does not say how it ended",
+        source="pgdog #1271",
+        plant=asked_by(TakesMissing),
+        program="transfer",
+        budget=Budget(of=("hand",), deviations=0),
+        breaks=("I1", "I3"),
+    ),
+    PlantedBug(
+        name="stops_at_first_error",
+        why="who could not be told is to be told later: the decision is needed until then",
+        source="Citus' recovery of distributed transactions",
+        plant=asked_by(TakesUnreachable),
+        program="transfer",
+        budget=Budget(of=("subscriber away",), deviations=0),
+        breaks=("I1", "I3"),
+    ),
+)

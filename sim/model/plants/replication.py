@@ -1,0 +1,124 @@
+"""Bugs of immediate updating and of distribution: what is not compared, not marked, not taken back, not in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from sim.model.distribution.loads import Bring, Commit, Move
+from sim.model.explore.words import Budget, PlantedBug
+from sim.model.plants.protections import wiring_for
+from sim.model.wiring import Wiring
+
+
+def without(protection: str) -> Any:
+    """A plant that switches a protection off as twins do."""
+    return lambda wiring: wiring_for([protection], wiring)
+
+
+def ruled_by(**parts: Callable[..., Any]) -> Any:
+    """A plant that replaces rules by name."""
+
+    def plant(wiring: Wiring) -> Wiring:
+        return replace(wiring, parts={**wiring.parts, **parts})
+
+    return plant
+
+
+def position_first(move: Move, bring: Bring) -> list[Commit]:
+    """The position in a commit of its own."""
+    return [[move], [bring]]
+
+
+def position_last(move: Move, bring: Bring) -> list[Commit]:
+    """The position once the data are there."""
+    return [[bring], [move]]
+
+
+_NONE = Budget(faults=0, deviations=0)
+_AGENT = Budget(of=("agent",), deviations=0)
+
+PLANTS = (
+    PlantedBug(
+        name="version_check",
+        why="a change that was made from an old copy overwrites a newer one",
+        source="Microsoft, immediate updating subscriptions: the row version",
+        plant=without("version_check"),
+        program="lost update",
+        budget=_NONE,
+        breaks=("converged", "no_lost_update"),
+    ),
+    PlantedBug(
+        name="deletes_by_key",
+        why="what is deleted may have become something else meanwhile",
+        source="Microsoft, immediate updating subscriptions: deletes compare all columns",
+        plant=ruled_by(delete_check=lambda held, sent: True),
+        program="delete of what has changed",
+        budget=_NONE,
+        breaks=("no_lost_update",),
+    ),
+    PlantedBug(
+        name="counts_row_not_checked",
+        why="a statement of many rows is refused if one of them is stale",
+        source="Microsoft, immediate updating subscriptions: all rows or none",
+        plant=ruled_by(all_counted=lambda done, sent: True),
+        program="one of two rows has changed",
+        budget=_NONE,
+        breaks=("no_lost_update",),
+    ),
+    PlantedBug(
+        name="savepoint_mirror",
+        why="what is rolled back at one end must be rolled back at the other",
+        source="Microsoft, immediate updating subscriptions: savepoints are not supported",
+        plant=without("savepoint_mirror"),
+        program="back to a savepoint",
+        budget=_NONE,
+        breaks=("converged",),
+    ),
+    PlantedBug(
+        name="marker",
+        why="a change must not come back to where it was made",
+        source="Microsoft, immediate updating subscriptions: loopback detection",
+        plant=without("marker"),
+        program="write and deliver",
+        budget=_NONE,
+        breaks=("echoed",),
+    ),
+    PlantedBug(
+        name="not_for_replication",
+        why="what an agent brings must not be sent to the Publisher again",
+        source="Microsoft, NOT FOR REPLICATION",
+        plant=without("not_for_replication"),
+        program="write and deliver",
+        budget=_NONE,
+        breaks=("converged", "delivers"),
+    ),
+    PlantedBug(
+        name="lost_write_back",
+        why="who sent a row has to take over what was stored of it",
+        source="Microsoft, immediate updating subscriptions: identity and computed columns",
+        plant=ruled_by(write_back=lambda stored: ()),
+        program="the Publisher stores otherwise",
+        budget=_NONE,
+        breaks=("converged",),
+    ),
+    PlantedBug(
+        name="stale_position",
+        why="an agent that dies between two commits leaves out what it was about to bring",
+        source="PostgreSQL's documentation of replication progress",
+        plant=ruled_by(agent_commits=position_first),
+        program="insert and deliver",
+        budget=_AGENT,
+        breaks=("converged",),
+    ),
+    PlantedBug(
+        name="position_afterwards",
+        why="an agent that dies between two commits brings again what is there",
+        source="PostgreSQL's documentation of replication progress",
+        plant=ruled_by(agent_commits=position_last),
+        program="insert and deliver",
+        budget=_AGENT,
+        breaks=("converged", "delivers"),
+    ),
+)

@@ -1,0 +1,340 @@
+"""Published tables: what of them is published, to whom, and the Subscribers' copies.
+
+The meaning of what `publisher.publication` and `subscriber.tables` do. It must not know how changes travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.model.node import ModelNode
+from sim.model.node.constraints import ForeignKey
+from sim.model.node.heap import Column, Index, Table
+from sim.model.node.tx import OpenTx
+from sim.model.replication import versions
+from sim.model.replication.behaviour import Behaviour
+from sim.model.replication.facts import Raw, row_json
+from sim.model.sql import types
+from sim.model.sql.ddl import condition
+from sim.model.words import SqlError, Steps, TableSpec, Values
+from twopc.names import VERSION_COLUMN, version_trigger
+
+#: What a foreign key does by itself.
+ACTS = ("cascade", "set null", "set default")
+#: Whether a row belongs to something.
+Condition = Callable[[Values], bool]
+
+
+def link_role(subscriber: str) -> str:
+    """The role under which a Subscriber's link works at the Publisher."""
+    return f"msrepl_link_{subscriber}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Article:
+    """A published table, or part of one. Rows are the Publisher's table's unless something else is said."""
+
+    name: str
+    table: Table
+    """At the Publisher."""
+    columns: tuple[str, ...]
+    """Published, in the table's order, the row version among them: the columns of the copies."""
+    filter: Condition | None = None
+    filter_text: str = ""
+    parts: dict[str, Condition] = field(default_factory=dict)
+    """By the role of a link: the rows of its Subscriber, of those that the filter leaves."""
+    writes_back: bool = False
+    """Triggers of the Publisher may store something else than was sent."""
+    places: tuple[int, ...] = ()
+    """Of the columns in the Publisher's table."""
+    values: tuple[int, ...] = ()
+    """Places within `columns` of those that take values: what travels."""
+    key: tuple[int, ...] = ()
+    """Places within `columns`, in the key's order."""
+    version: int = 0
+    """Place within `columns`."""
+    made: tuple[int, ...] = ()
+    """Places within `columns` of those whose missing values the Publisher makes."""
+    references: list[ForeignKey] = field(default_factory=list)
+    """To published tables."""
+    referenced: list[ForeignKey] = field(default_factory=list)
+    """Of published tables, to this one."""
+
+    # What a row on its way looks like: the values, in the order of `values`.
+    travels: tuple[tuple[int, int], ...] = ()
+    """Place in the Publisher's table, and in a row on its way."""
+    sent_at: dict[int, int] = field(default_factory=dict)
+    """The same by place in the Publisher's table."""
+    settable: tuple[tuple[int, int], ...] = ()
+    """Those that an UPDATE may set."""
+    compared: tuple[tuple[int, int], ...] = ()
+    """Those that are not of the key."""
+    sources: tuple[tuple[Column, int | None], ...] = ()
+    """Every column of the Publisher's table, and where its value is in a row on its way."""
+    version_there: int = 0
+    """Place of the version in the Publisher's table."""
+    version_sent: int = 0
+    """Its place in a row on its way."""
+    made_there: tuple[int, ...] = ()
+    """Places of `made` in the Publisher's table."""
+    key_sent: tuple[int, ...] = ()
+    """Places of the key in a row on its way."""
+
+    def __post_init__(self) -> None:
+        table = self.table
+        self.places = tuple(table.at[name] for name in self.columns)
+        of = [table.columns[place] for place in self.places]
+        self.values = tuple(p for p, column in enumerate(of) if column.generated is None)
+        self.made = tuple(p for p, column in enumerate(of) if column.identity)
+        self.key = tuple(self.columns.index(name) for name in table.key)
+        self.version = self.columns.index(VERSION_COLUMN)
+        self.travels = tuple((self.places[p], at) for at, p in enumerate(self.values))
+        self.sent_at = dict(self.travels)
+        self.settable = tuple(
+            (there, here) for there, here in self.travels if not table.columns[there].always
+        )
+        key = [table.at[name] for name in table.key]
+        self.compared = tuple((there, here) for there, here in self.travels if there not in key)
+        self.sources = tuple(
+            (column, self.sent_at.get(place)) for place, column in enumerate(table.columns)
+        )
+        self.version_there = table.at[VERSION_COLUMN]
+        self.version_sent = self.sent_at[self.version_there]
+        self.made_there = tuple(self.places[p] for p in self.made)
+        self.key_sent = tuple(self.sent_at[place] for place in key)
+
+    def image(self, row: Values) -> Values:
+        """The published columns of a row."""
+        return tuple([row[place] for place in self.places])
+
+    def key_of(self, image: Values) -> Values:
+        """The key of a row of a copy."""
+        return tuple([image[place] for place in self.key])
+
+    def on_its_way(self, image: Values) -> Values:
+        """The values of a row of a copy."""
+        return tuple([image[place] for place in self.values])
+
+    def key_of_values(self, sent: Values) -> Values:
+        """The key of a row on its way."""
+        return tuple([sent[place] for place in self.key_sent])
+
+    def old_key(self, operation: str, old: Values) -> Values:
+        """The key of an old row on its way: of an update's, key and version; of a delete's, all values."""
+        return old[:-1] if operation == "upd" else self.key_of_values(old)
+
+    def key_json(self, key: Values) -> Raw:
+        """A key as refusals tell it."""
+        names = self.table.key
+        return row_json([(name, self._type(name)) for name in names], key)
+
+    def image_json(self, row: Values) -> Raw:
+        """The published columns of the Publisher's row as refusals tell them."""
+        return row_json([(name, self._type(name)) for name in self.columns], self.image(row))
+
+    def _type(self, name: str) -> str:
+        return str(self.table.columns[self.table.at[name]].type.name)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Columns by which an update of this table may set off a referential action."""
+        return tuple(
+            dict.fromkeys(
+                self.table.columns[place].name
+                for key in self.referenced
+                if key.on_update in ACTS
+                for place in key.index.places
+            )
+        )
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """This table and those that foreign keys tie to it: what a branch of before may have changed."""
+        return tuple(
+            dict.fromkeys(
+                (
+                    self.name,
+                    *(key.parent.name for key in self.references),
+                    *(key.child.name for key in self.referenced),
+                )
+            )
+        )
+
+    def has(self, row: Values, role: str = "") -> bool:
+        """A row belongs to it, and to the part that the Subscriber with this role gets."""
+        if self.filter is not None and not self.filter(row):
+            return False
+        part = self.parts.get(role)
+        return part is None or part(row)
+
+
+def publish(
+    node: ModelNode, spec: TableSpec, births: versions.Births, behaviour: Behaviour
+) -> Article:
+    """Make an article of a table that is there with its rows; it gets a row version."""
+    table = node.table(spec.name)
+    if VERSION_COLUMN not in table.at:
+        _add_version(table, births)
+    wanted = {*spec.published, *table.key, VERSION_COLUMN}
+    columns = tuple(
+        column.name for column in table.columns if not spec.published or column.name in wanted
+    )
+    article = Article(name=spec.name, table=table, columns=columns, filter_text=spec.filter or "")
+    if spec.filter:
+        article.filter = condition(spec.filter, table, node.plans)
+    trigger = versions.RenewVersion(
+        version_trigger("public", spec.name), table.at[VERSION_COLUMN], behaviour.renew_version
+    )
+    article.writes_back = any(
+        {"ins", "upd"} & {name[:3].lower() for name in one.operations} for one in table.triggers
+    )
+    node.add_trigger(spec.name, trigger)
+    return article
+
+
+def _add_version(table: Table, births: versions.Births) -> None:
+    column = Column(VERSION_COLUMN, types.named("uuid"))
+    column.not_null, column.default = True, births
+    table.at[VERSION_COLUMN] = len(table.columns)
+    table.columns.append(column)
+    for row in table.all_rows:
+        for version in row.versions:
+            key = table.primary.key(version.values) if table.primary is not None else ()
+            version.values = (*version.values, versions.first(table.name, key))
+    table.settle()
+
+
+def tie(articles: Mapping[str, Article]) -> None:
+    """Find the foreign keys between published tables; from now on they can be deferred."""
+    for article in articles.values():
+        for key in article.table.references:
+            there = articles.get(key.parent.name)
+            if there is not None:
+                article.references.append(key)
+                there.referenced.append(key)
+                key.deferrable = True
+
+
+def copy_tables(
+    articles: Mapping[str, Article], node: ModelNode, births: versions.Births, role: str
+) -> None:
+    """Make a Subscriber's copies, with the rows that belong to it."""
+    for article in articles.values():
+        _copy(article, node, births)
+    for article in articles.values():
+        for key in article.references:
+            _copy_key(article, articles[key.parent.name], key, node)
+    for article in articles.values():
+        fill(article, node, role)
+
+
+def insert(node: ModelNode, name: str, row: Mapping[str, Any]) -> None:
+    """Add a row outside of time, as INSERT … OVERRIDING SYSTEM VALUE does. SqlError"""
+    table = node.table(name)
+    for column in row:
+        if column not in table.at:
+            raise SqlError("42703", f'column "{column}" of relation "{name}" does not exist')
+
+    def work(tx: OpenTx) -> Steps[Values]:
+        values = [
+            column.type.store(row[column.name])
+            if column.name in row
+            else node.default(tx, table, column)
+            for column in table.columns
+        ]
+        return (yield from tx.insert(name, node.generated(table, tuple(values))))
+
+    node.outside(work, f"insert into {name}")
+
+
+def fill(article: Article, node: ModelNode, role: str) -> None:
+    """Put the Publisher's rows into an empty copy, outside of time: no trigger fires, nothing is checked."""
+    table = node.table(article.name)
+
+    def work(tx: OpenTx) -> Steps[None]:
+        tx.assign()
+        for row in article.table.rows():
+            if article.has(row, role):
+                table.insert(article.image(row), tx.top, 0)
+        return
+        yield  # it does not wait
+
+    node.outside(work, f"copy {article.name}")
+
+
+def _copy(article: Article, node: ModelNode, births: versions.Births) -> None:
+    there = article.table
+    table = Table(there.name, len(node.tables))
+    width = len(there.columns)
+
+    def expanded(row: Values) -> Values:
+        whole: list[Any] = [None] * width
+        for place, value in zip(article.places, row, strict=True):
+            whole[place] = value
+        return tuple(whole)
+
+    for name in article.columns:
+        column = there.columns[there.at[name]]
+        own = Column(name, column.type)
+        own.not_null = column.not_null
+        if name == VERSION_COLUMN:
+            own.default = births
+        elif column.generated is not None:
+            own.generated = _expanding(column.generated, expanded)
+        elif not column.identity:
+            own.default = column.default
+        table.at[name] = len(table.columns)
+        table.columns.append(own)
+    for index in there.indexes:
+        if index.where is None and all(place in article.places for place in index.places):
+            _copy_index(article, table, index)
+    table.checks = [(name, _expanding(check, expanded)) for name, check in there.checks]
+    table.computed = any(column.generated is not None for column in table.columns)
+    node.tables[table.name] = table
+    table.settle()
+    node.plans.forget()
+
+
+def _expanding(of: Callable[[Values], Any], expanded: Callable[[Values], Values]) -> Any:
+    return lambda row: of(expanded(row))
+
+
+def _copy_index(article: Article, table: Table, index: Index) -> None:
+    own = Index(
+        index.name, [article.places.index(place) for place in index.places], primary=index.primary,
+        deferrable=index.deferrable, deferred=index.deferred, distinct=index.distinct,
+    )  # fmt: skip
+    table.indexes.append(own)
+    if index.primary:
+        table.primary = own
+
+
+def _copy_key(article: Article, target: Article, key: ForeignKey, node: ModelNode) -> None:
+    child, parent = node.table(article.name), node.table(target.name)
+    if not all(place in article.places for place in key.places):
+        return
+    index = next((one for one in parent.indexes if one.name == key.index.name), None)
+    if index is None:
+        return
+    own = ForeignKey(
+        key.name, child, tuple(article.places.index(place) for place in key.places), parent, index
+    )
+    own.on_delete, own.on_update = key.on_delete, key.on_update
+    child.references.append(own)
+    parent.referenced.append(own)
+    child.settle()
+    parent.settle()
+
+
+__all__ = [
+    "Article",
+    "Condition",
+    "copy_tables",
+    "fill",
+    "insert",
+    "link_role",
+    "publish",
+    "tie",
+]

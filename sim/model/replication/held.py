@@ -1,0 +1,184 @@
+"""Rows of statements that wait until no statement is open any more, and their net effect.
+
+The meaning of subscriber/sql/{enter_statement,leave_statement,hold_*,release_held,close_statement,send_held}.sql.
+Within one statement a referential action or a user's trigger may change a row again, or delete it; so the links from
+version to version are followed, and each row is sent once, children before their parents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sim.model.node.tx import OpenTx
+from sim.model.replication.articles import Article
+from sim.model.replication.behaviour import Behaviour
+from sim.model.replication.calls import Call, DeferKeys, Operation
+from sim.model.replication.link import Link
+from sim.model.words import Values
+
+_OPEN, _HELD = "msrepl.open_statements", "msrepl.held_rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRow:
+    """A row that a statement changed."""
+
+    article: str
+    place: int
+    """Number of the statement, among those that were open together."""
+    old_link: Values | None
+    """Identifies the row as it was (table, key and version); None if it was inserted."""
+    new_link: Values | None
+    """Identifies the row as it is; None if it was deleted."""
+    old_key: Values | None
+    """Key and version as they were."""
+    old: Values | None
+    """As it was, on its way."""
+    new: Values | None
+    moved: bool
+    """An update has changed what foreign keys with actions refer to."""
+
+
+def enter(tx: OpenTx, table: str, operation: str) -> None:
+    """``msrepl.enter_statement``: a statement begins."""
+    state = tx.setting(_OPEN) or "0"
+    number = int(state.partition(";")[0]) + 1
+    rest = state[state.index(";") :] if ";" in state else ""
+    tx.set(_OPEN, f"{number}{rest};{table} {operation} {number}", local=True)
+
+
+def leave(tx: OpenTx, table: str, operation: str, *, ends: bool, may_act: bool) -> int:
+    """``msrepl.leave_statement``: the number under which its rows are to be held; 0 if they may be sent."""
+    state = tx.setting(_OPEN) or ""
+    found = re.search(f";{re.escape(table)} {operation} ([0-9]+)", state)
+    others = state if found is None else state[: found.start()] + state[found.end() :]
+    if ends and found is not None:
+        tx.set(_OPEN, others, local=True)
+    if ";" not in others and not may_act and not tx.setting(_HELD):
+        return 0
+    return int(found[1]) if found is not None else 1
+
+
+def hold(tx: OpenTx, link: Link, rows: Sequence[HeldRow]) -> None:
+    """Keep the rows of a statement."""
+    if not rows:
+        return
+    link.numbers += 1
+    number = str(link.numbers)
+    link.held[number] = tuple(rows)
+    tx.set(_HELD, f"{tx.setting(_HELD) or ''} {number}".strip(), local=True)
+
+
+def released(tx: OpenTx, link: Link) -> list[HeldRow]:
+    """``msrepl.release_held``: what is held, once no statement is open."""
+    if ";" in (tx.setting(_OPEN) or ""):
+        return []
+    tx.set(_OPEN, "", local=True)
+    numbers = (tx.setting(_HELD) or "").split()
+    if numbers:
+        tx.set(_HELD, "", local=True)
+    return [row for number in numbers for row in link.held.pop(number, ())]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Net:
+    """What a row's changes come to."""
+
+    article: str
+    place: int
+    first: HeldRow
+    last: HeldRow
+    moved: bool
+
+    @property
+    def operation(self) -> Operation:
+        """What is sent of it."""
+        if self.first.old_link is None:
+            return "ins"
+        return "del" if self.last.new_link is None else "upd"
+
+
+def net_effect(rows: Sequence[HeldRow]) -> list[_Net]:
+    """Each row once, from what it was to what it is; nothing of those that came and went."""
+    by_old = {row.old_link: row for row in rows if row.old_link is not None}
+    made = {row.new_link for row in rows if row.new_link is not None}
+    found = []
+    for row in rows:
+        if row.old_link is not None and row.old_link in made:
+            continue
+        net = _Net(article=row.article, place=row.place, first=row, last=row, moved=row.moved)
+        while net.last.new_link is not None and net.last.new_link in by_old:
+            after = by_old[net.last.new_link]
+            net.place, net.moved = max(net.place, after.place), net.moved or after.moved
+            net.last = after
+        if net.first.old_link is not None or net.last.new_link is not None:
+            found.append(net)
+    return found
+
+
+def calls(
+    rows: Sequence[HeldRow], articles: Mapping[str, Article], behaviour: Behaviour
+) -> list[Call]:
+    """``msrepl.send_held``: what is sent, in the order that foreign keys need."""
+    nets = net_effect(rows)
+    above = _above({net.article for net in nets}, articles)
+    groups: dict[tuple[str, Operation, int, bool], list[_Net]] = {}
+    for net in nets:
+        up = above[net.article]
+        entangled = any(other != net.article and net.article in above[other] for other in up)
+        wave = net.place if entangled and net.operation != "ins" else 0
+        last = net.article in up and net.operation == "upd" and net.moved
+        groups.setdefault((net.article, net.operation, wave, last), []).append(net)
+
+    def order(group: tuple[str, Operation, int, bool]) -> tuple[object, ...]:
+        article, operation, wave, last = group
+        up = above[article]
+        rank = len(up - {article})
+        first = operation == "del" if article in up else operation == "upd"
+        inserts = operation == "ins"
+        number = list(articles).index(article)
+        return inserts, rank if inserts else -rank, last, first, -wave, number
+
+    chosen = sorted(groups, key=order) if behaviour.children_first() else list(groups)
+    return [_call(articles[group[0]], group[1], groups[group]) for group in chosen]
+
+
+def in_message(made: Sequence[Call]) -> list[Call | DeferKeys]:
+    """Several calls, around which the Publisher's foreign keys wait."""
+    if len(made) < 2:
+        return [*made]
+    return [DeferKeys(defer=True), *made, DeferKeys(defer=False)]
+
+
+def _call(article: Article, operation: Operation, nets: Sequence[_Net]) -> Call:
+    old: tuple[Values | None, ...] = ()
+    new: tuple[Values | None, ...] = ()
+    if operation == "upd":
+        old = tuple(net.first.old_key for net in nets)
+    elif operation == "del":
+        old = tuple(net.first.old for net in nets)
+    if operation != "del":
+        new = tuple(net.last.new for net in nets)
+    return Call(
+        operation=operation, article=article.name, old=tuple(one for one in old if one is not None),
+        new=tuple(one for one in new if one is not None),
+    )  # fmt: skip
+
+
+def _above(changed: set[str], articles: Mapping[str, Article]) -> dict[str, set[str]]:
+    """Of the tables that were changed: those among them that each refers to, in any number of steps."""
+    direct = {
+        name: {key.parent.name for key in articles[name].references} & changed
+        for name in sorted(changed)
+    }
+    above = {name: set(found) for name, found in direct.items()}
+    while True:
+        grown = {
+            name: found | {up for one in sorted(found) for up in direct[one]}
+            for name, found in above.items()
+        }
+        if grown == above:
+            return above
+        above = grown

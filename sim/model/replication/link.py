@@ -1,0 +1,303 @@
+"""The link of a Subscriber's session to the Publisher: one connection, messages of several statements, cancels.
+
+The meaning of dblink and of subscriber/sql/{open_link,drain_link,query_link,reset_link,link_is_lost,explain_failure,
+ship_again,prepare_again}.sql. It must not know what is sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import simpy
+
+from sim.model.network import Network, Wire
+from sim.model.node import ModelNode
+from sim.model.node.locks import cancelled
+from sim.model.node.session import NodeSession
+from sim.model.replication import facts
+from sim.model.replication.articles import link_role
+from sim.model.replication.calls import Call, Order, Procedure
+from sim.model.words import LostError, SqlError, StatementResult, Steps
+from twopc.waits import link_name
+
+Plan = Callable[..., Steps[StatementResult]]
+
+#: What a session's end looks like from the other side.
+_ENDED = re.compile(r"08|57P|25P03|25P04")
+#: Where an error came from.
+_OVER_LINK = "while executing command on dblink connection"
+
+
+class Link:
+    """One session's.
+
+    Args:
+        planned: what a call does at the Publisher.
+    """
+
+    def __init__(
+        self, session: NodeSession, network: Network, publisher: ModelNode, subscriber: str,
+        planned: Callable[[Procedure], Plan],
+    ) -> None:  # fmt: skip
+        self._session = session
+        self._network = network
+        self._publisher = publisher
+        self._subscriber = subscriber
+        self._planned = planned
+        self._actor = f"link:{subscriber}:{session.pid}"
+        self._wire: Wire | None = None
+        self._interrupted = False
+        self.held: dict[str, Any] = {}
+        """Sets of rows that wait, by number: see `held`."""
+        self.generated: dict[str, Any] = {}
+        """Blocks of generated values, likewise."""
+        self.numbers = 0
+
+    @property
+    def is_open(self) -> bool:
+        """There is a connection; it may be gone without that anybody has noticed."""
+        return self._wire is not None
+
+    # -- for the session -----------------------------------------------------------------------------
+
+    def interrupt(self) -> None:
+        """The caller was cancelled: so is what it waits for."""
+        self._interrupted = True
+        if self._wire is not None and isinstance(self._wire.served, NodeSession):
+            self._wire.served.cancel()
+
+    def close(self) -> None:
+        """The transaction at the other end ends with it. Harmless twice."""
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.close()
+
+    # -- messages ------------------------------------------------------------------------------------
+
+    def send(self, message: Sequence[Order]) -> Steps[list[StatementResult]]:
+        """Send a message: the results of its statements. SqlError, LostError; 57014 if the caller is cancelled."""
+        wire = self._wire
+        if wire is None:
+            raise LostError("the link is not open")
+        session = wire.served
+        assert isinstance(session, NodeSession)
+        orders = [one if isinstance(one, str) else self._planned(one) for one in message]
+
+        def work() -> Steps[list[StatementResult]]:
+            results = []
+            for one in orders:
+                results.append((yield from session.execute(one)))  # noqa: PERF401 - it waits
+            return results
+
+        touches = frozenset((self._publisher.name,))
+        what = next((_shown(one) for one in message if not isinstance(one, str)), str(message[-1]))
+        found: list[StatementResult] = yield from self._waiting(wire.ask(work, what, touches))
+        return found
+
+    def open(self) -> Steps[None]:
+        """Connect, anew if need be. 08001"""
+        self.close()
+        name = link_name(self._subscriber, self._session.pid)
+        try:
+            self._wire = yield from self._waiting(
+                self._network.connect(
+                    self._subscriber, self._publisher.name, self._actor,
+                    lambda: self._publisher.connect(link_role(self._subscriber), name),
+                )
+            )  # fmt: skip
+        except (LostError, SqlError) as error:
+            if isinstance(error, SqlError) and error.sqlstate == "57014":
+                raise
+            raise facts.refused(
+                "08001", f"the Publisher cannot be reached over the link: {error}",
+                "Nothing is committed at either site. Try again when the Publisher is up.",
+                kind="publisher_unreachable", number=21054,
+            ) from error  # fmt: skip
+
+    def reset(self) -> Steps[None]:
+        """``msrepl.reset_link``: drop what the remote transaction holds."""
+        if self._wire is None:
+            return
+        try:
+            yield from self.send(["rollback"])
+        except (LostError, SqlError) as error:
+            if isinstance(error, SqlError) and error.sqlstate == "57014":
+                raise
+            self.close()
+
+    def _waiting(self, work: Steps[Any]) -> Steps[Any]:
+        """Wait in a process of its own, so that a cut of the link is not taken for one of the session's."""
+        session = self._session
+        self._interrupted = False
+        done = self._network.kernel.spawn(_caught(work), self._actor)
+        session.on_link = True
+        try:
+            value, error = yield done
+        finally:
+            session.on_link = False
+        if session.dead is not None:
+            raise LostError(str(session.dead))
+        if self._interrupted:
+            if isinstance(error, LostError):
+                self.close()
+            raise cancelled()
+        if error is not None:
+            raise error
+        return value
+
+    # -- failures ------------------------------------------------------------------------------------
+
+    def again(
+        self, error: SqlError | LostError, message: Sequence[Order], *, first: bool
+    ) -> Steps[list[StatementResult]]:
+        """``msrepl.ship_again``: the first message of a transaction is repeated over a new connection; any other
+        failure is raised in better words."""
+        if not first or not self.lost(error):
+            raise (yield from self.explained(error, message))
+        yield from self.open()
+        try:
+            return (yield from self.send(message))
+        except (SqlError, LostError) as other:
+            raise (yield from self.explained(other, message)) from other
+
+    def lost(self, error: SqlError | LostError) -> bool:
+        """``msrepl.link_is_lost``: the link is gone, and the transaction at its other end."""
+        return isinstance(error, LostError) or _ENDED.match(error.sqlstate) is not None
+
+    def explained(self, error: SqlError | LostError, message: Sequence[Order]) -> Steps[SqlError]:
+        """``msrepl.explain_failure``: the error to raise."""
+        if isinstance(error, LostError):
+            return _broken(str(error))
+        if self.lost(error) and not error.detail.startswith("{"):
+            return _broken(error.message)
+        first = message[0]
+        if error.sqlstate == "23505" and error.constraint == "branch_marker_pkey":
+            return facts.refused(
+                "40000", "this transaction was given up by recovery, or its id was used before",
+                "Roll back and begin another global transaction.", kind="fenced", number=0,
+            )  # fmt: skip
+        if error.sqlstate == "23505" and not error.detail.startswith("{"):
+            return facts.conflict("update_exists", "23505", 20515, None, None, error.message)
+        if error.sqlstate in ("25P01", "3B001") and str(first).startswith("rollback to"):
+            return SqlError(
+                "25000", "the transaction at the Publisher that belongs to this one has ended",
+                detail=error.message,
+                hint="Its branch was prepared already, or reset_link was called: roll back and try again.",
+            )  # fmt: skip
+        if error.sqlstate == "55P03" and not error.detail:
+            return (yield from self._who_holds(error, first))
+        return _remote(error)
+
+    def _who_holds(self, error: SqlError, first: Order) -> Steps[SqlError]:
+        """A lock was not granted: on which table, and who has locks on it."""
+        publisher, me = self._publisher, self._wire.served if self._wire is not None else None
+        relation = error.context
+        if relation not in publisher.tables:
+            return _remote(error)
+        try:
+            yield from self.send([first])
+        except (SqlError, LostError):
+            return _remote(error)
+        holders = sorted(
+            f"prepared branch {top.gid}"
+            if top.session is None
+            else f"session {top.session.pid} ({top.session.application_name})"
+            for top in publisher.open
+            if relation in top.tables and top.session is not me
+        )
+        said = (
+            f"{', '.join(holders)} holds locks on it"
+            if holders
+            else "its holder has ended meanwhile"
+        )
+        waited = f"{self._session.node.lock_timeout_s:g}s"
+        return facts.refused(
+            "55P03", f"a lock on public.{relation} at the Publisher was not granted within {waited}: {said}",
+            "Roll back to a savepoint or altogether, and try again. A prepared branch holds its locks until its "
+            "coordinator or recovery finishes it.",
+            kind="lock_timeout", number=0, article=f"public.{relation}", holders=holders,
+        )  # fmt: skip
+
+    def prepared(self, gid: str, message: Sequence[Order], *, whole: bool) -> Steps[str]:
+        """Prepare the branch at the Publisher; the command's tag.
+
+        Args:
+            whole: the branch is in this message altogether.
+        """
+        try:
+            return (yield from self.send(message))[-1].tag
+        except (SqlError, LostError) as error:
+            if isinstance(error, SqlError) and error.sqlstate == "57014":
+                raise
+            if not self.lost(error):
+                raise (yield from self.explained(error, message)) from error
+            return (yield from self._prepared_again(gid, message, error, whole=whole))
+
+    def _prepared_again(
+        self, gid: str, message: Sequence[Order], error: SqlError | LostError, *, whole: bool
+    ) -> Steps[str]:
+        """``msrepl.prepare_again``: what became of a PREPARE whose answer is missing."""
+        was_open = self._wire is not None
+        yield from self.open()
+        try:
+            if was_open:
+                there = yield from self._is_prepared(gid)
+                if there:
+                    return "PREPARE TRANSACTION"
+            if whole:
+                return (yield from self.send(message))[-1].tag
+        except (SqlError, LostError) as other:
+            if isinstance(other, SqlError) and other.sqlstate == "57014":
+                raise
+            if was_open and isinstance(other, SqlError) and other.sqlstate == "55P03":
+                raise _broken(other.message) from other
+            raise (yield from self.explained(other, message)) from other
+        raise _broken(str(error)) from error
+
+    def _is_prepared(self, gid: str) -> Steps[bool]:
+        wire, role = self._wire, link_role(self._subscriber)
+        assert wire is not None
+
+        def look() -> Steps[bool]:
+            branch = self._publisher.prepared().get(gid)
+            return branch is not None and branch.owner == role
+            yield  # it takes no time there
+
+        found: bool = yield from self._waiting(
+            wire.ask(look, f"is {gid} prepared", frozenset((self._publisher.name,)))
+        )
+        return found
+
+
+def _caught(work: Steps[Any]) -> Steps[tuple[Any, Exception | None]]:
+    """What it comes to, errors among it: simpy would hand on a copy of an error, without its attributes."""
+    try:
+        return (yield from work), None
+    except simpy.Interrupt:
+        raise
+    except Exception as error:
+        return None, error
+
+
+def _shown(order: Order) -> str:
+    if isinstance(order, Call):
+        return f"sp_mssync_{order.operation}_{order.article}"
+    return order if isinstance(order, str) else type(order).__name__
+
+
+def _broken(why: str) -> SqlError:
+    return facts.refused(
+        "08006", f"the link to the Publisher broke within the transaction: {why.splitlines()[0]}",
+        "Nothing is committed at either site: roll back and try again.",
+        kind="publisher_unreachable", number=21054,
+    )  # fmt: skip
+
+
+def _remote(error: SqlError) -> SqlError:
+    """The Publisher's own words."""
+    return SqlError(
+        error.sqlstate, error.message, detail=error.detail, hint=error.hint,
+        constraint=error.constraint, context=_OVER_LINK,
+    )  # fmt: skip

@@ -1,0 +1,329 @@
+"""How a Subscriber's transaction takes its changes to the Publisher, and how its branch there is prepared.
+
+The meaning of subscriber/sql/{ship,flush,prepare_publisher,raise_uncoordinated,refuse_unprepared}.sql. The branch
+marker's row counts the calls: it rolls back with the caller's savepoints, and every message first takes the
+Publisher's transaction back to where that count was.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sim.model.node import rows
+from sim.model.node.modes import ROW_EXCLUSIVE
+from sim.model.node.tx import OpenTx
+from sim.model.replication import facts
+from sim.model.replication.behaviour import Behaviour
+from sim.model.replication.calls import Call, DeferKeys, Generate, Order
+from sim.model.replication.link import Link
+from sim.model.words import LostError, RowChange, SqlError, StatementResult, Steps, Values
+from twopc.names import branch_gid
+
+#: A row of the markers.
+Row = tuple[Any, ...]
+
+MARKER = "msrepl.branch_marker"
+#: The setting that says which row of the markers is this transaction's.
+_SETTING = "msrepl.marker"
+#: What it says once the branch is prepared: whatever is changed then can no longer be sent.
+_PREPARED = "(0,0)"
+_GID, _XID, _PARTICIPANTS, _, _CALLS, _, _PENDING = range(7)
+#: So many calls are queued at most.
+_QUEUED_MAX = 100
+
+
+class Shipping:
+    """Of one Subscriber.
+
+    Args:
+        publisher, subscriber: names of the branches.
+        link: of a transaction's session.
+    """
+
+    def __init__(
+        self, publisher: str, subscriber: str, behaviour: Behaviour, link: Callable[[OpenTx], Link]
+    ) -> None:
+        self._publisher = publisher
+        self._subscriber = subscriber
+        self._behaviour = behaviour
+        self._link = link
+        self._sites = (publisher, subscriber)
+
+    # -- calls ---------------------------------------------------------------------------------------
+
+    def ship(self, tx: OpenTx, call: Call, *, at_once: bool) -> Steps[Sequence[Values]]:
+        """Send a call, or queue it where shipping is lazy: the rows that come back.
+
+        Args:
+            at_once: the answer is needed.
+        """
+        lazy = tx.setting("msrepl.shipping") == "lazy" and not at_once
+        key, level = tx.setting(_SETTING), False
+        queued: tuple[Order, ...] = ()
+        if key:
+            level = self._same_level(tx, key)
+            row = yield from self._count(tx, key, 0 if lazy else 1, (call,) if lazy else ())
+            if row is None:
+                raise self.uncoordinated(tx, call.article)
+            queued = row[_PENDING] or ()
+            level = level and not queued
+            sent = int(row[_CALLS])
+        else:
+            gid = self.gid(tx, call.article)
+            call = dataclasses.replace(
+                call, branch=branch_gid(gid, self._publisher), sites=self._sites
+            )
+            sent = 0 if lazy else 1
+            yield from self._begin(tx, gid, sent, (call,) if lazy else None)
+        if lazy:
+            if len(queued) > _QUEUED_MAX:
+                yield from self.flush(tx)
+            return ()
+        message: list[Order] = [*self._start(tx, sent), *queued, call]
+        if level:
+            message.append(f"release s{sent - 1}")
+        message.append(f"savepoint s{sent}")
+        results = yield from self._sent(tx, message, first=sent == 1)
+        if queued:
+            yield from self._forget_queue(tx)
+        place = message.index(call)
+        return results[place].rows or ()
+
+    def flush(self, tx: OpenTx) -> Steps[list[tuple[Order, StatementResult]]]:
+        """Send what is queued: each call with its result."""
+        row = self._own(tx)
+        if row is None or not row[_PENDING]:
+            return []
+        queued: tuple[Order, ...] = row[_PENDING]
+        sent = int(row[_CALLS]) + 1
+
+        def counted(old: Row) -> Row:
+            return _with(old, calls=sent, pending=None)
+
+        yield from _change(tx, row[_GID], counted)
+        start = self._start(tx, sent)
+        message: list[Order] = [*start, *queued, f"savepoint s{sent}"]
+        results = yield from self._sent(tx, message, first=sent == 1)
+        return list(zip(message, results, strict=True))[len(start) : -1]
+
+    def queue(self, tx: OpenTx, calls: Sequence[Call | DeferKeys]) -> Steps[None]:
+        """Have several calls wait, in this order, the first of a transaction among them or not."""
+        key = tx.setting(_SETTING)
+        article = next(one.article for one in calls if isinstance(one, Call))
+        if key:
+            if (yield from self._count(tx, key, 0, calls)) is None:
+                raise self.uncoordinated(tx, article)
+            return
+        gid = self.gid(tx, article)
+        at = next(place for place, one in enumerate(calls) if isinstance(one, Call))
+        first = calls[at]
+        assert isinstance(first, Call)
+        named = dataclasses.replace(
+            first, branch=branch_gid(gid, self._publisher), sites=self._sites
+        )
+        yield from self._begin(tx, gid, 0, (*calls[:at], named, *calls[at + 1 :]))
+
+    def fetch(self, tx: OpenTx, article: str, size: int) -> Steps[list[Values]]:
+        """``msrepl.fetch_generated``: a block of values that the Publisher makes."""
+        row = self._own(tx)
+        sent = 0 if row is None else int(row[_CALLS])
+        start = self._behaviour.savepoint_mirror(sent + 1) if sent else ("rollback",)
+        message: list[Order] = [*start, Generate(article=article, size=size)]
+        results = yield from self._sent(tx, message, first=not sent)
+        return list(results[-1].rows or ())
+
+    def gid(self, tx: OpenTx, article: str) -> str:
+        """The global transaction's. 25000 if there is none."""
+        gid = tx.setting("msrepl.gid")
+        if not gid:
+            raise self.uncoordinated(tx, article)
+        return gid
+
+    def uncoordinated(self, tx: OpenTx, article: str) -> SqlError:
+        """``msrepl.raise_uncoordinated``"""
+        said: dict[str, Any] = {"kind": "uncoordinated", "number": 20512, "article": article}
+        if any(table.name == MARKER and what == "ins" for table, what, _, _ in tx.top.changes):
+            return facts.refused(
+                "25000",
+                f"table {article} was changed after this transaction was prepared at the Publisher, or after its "
+                "settings msrepl.* were changed",
+                "Roll back and try again. RESET ALL has no place in a global transaction, and deferred triggers "
+                "that change replicated tables must fire before its end: SET CONSTRAINTS ALL IMMEDIATE.",
+                **said,
+            )
+        return facts.refused(
+            "25000",
+            f"table {article} has an immediate-updating subscription: it is changed in a global transaction only",
+            "Use topology.transaction(...) or a session of a scenario, which begin one.",
+            **said,
+        )
+
+    # -- messages ------------------------------------------------------------------------------------
+
+    def _start(self, tx: OpenTx, sent: int) -> tuple[str, ...]:
+        if sent <= 1:
+            return ("rollback", f"begin isolation level {tx.level}")
+        return self._behaviour.savepoint_mirror(sent)
+
+    def _sent(
+        self, tx: OpenTx, message: Sequence[Order], *, first: bool
+    ) -> Steps[list[StatementResult]]:
+        link = self._link(tx)
+        is_new = first and not link.is_open
+        if is_new:
+            yield from link.open()
+        try:
+            return (yield from link.send(message))
+        except (SqlError, LostError) as error:
+            if isinstance(error, SqlError) and error.sqlstate == "57014":
+                raise
+            # over a link that was just opened it has been sent once already in vain
+            return (yield from link.again(error, message, first=first and not is_new))
+
+    # -- the marker's row ----------------------------------------------------------------------------
+
+    def _own(self, tx: OpenTx) -> Row | None:
+        """This transaction's row."""
+        key = tx.setting(_SETTING)
+        if not key or not tx.xid:
+            return None
+        found = tx.find(tx.node.table(MARKER), (key,), tx.statement())
+        return found[1].values if found is not None and found[1].values[_XID] == tx.xid else None
+
+    def _same_level(self, tx: OpenTx, key: str) -> bool:
+        """The last message was sent in the same subtransaction, and so cannot be gone back behind alone."""
+        table = tx.node.table(MARKER)
+        assert table.primary is not None
+        found = table.primary.entries.get((key,))
+        return found is not None and found[0].newest.xmin is tx.sub
+
+    def _begin(
+        self, tx: OpenTx, gid: str, calls: int, pending: Sequence[Order] | None
+    ) -> Steps[None]:
+        own = branch_gid(gid, self._subscriber)
+        row = (
+            own, tx.assign(), list(self._sites), None, calls, None,
+            None if pending is None else tuple(pending),
+        )  # fmt: skip
+        yield from tx.insert(MARKER, row)
+        tx.set(_SETTING, own, local=True)
+
+    def _count(
+        self, tx: OpenTx, key: str, step: int, pending: Sequence[Order]
+    ) -> Steps[Row | None]:
+        """Count a call; None if there is no row of this transaction."""
+
+        def counted(old: Row) -> Row:
+            queued = (*(old[_PENDING] or ()), *pending)
+            return _with(old, calls=int(old[_CALLS]) + step, pending=queued or None)
+
+        return (yield from _change(tx, key, counted))
+
+    def _forget_queue(self, tx: OpenTx) -> Steps[None]:
+        key = tx.setting(_SETTING) or ""
+        yield from _change(tx, key, lambda old: _with(old, calls=old[_CALLS], pending=None))
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def prepare_publisher(
+        self, tx: OpenTx, gid: str | None, _: Any = None, participants: Any = None
+    ) -> Steps[int]:
+        """``call msrepl.prepare_publisher(gid, null)``: send what waits and prepare the branch there.
+
+        Returns:
+            0 if nothing was sent in this transaction: then there is no branch.
+        """
+        if gid is None:
+            raise SqlError(
+                "22004", "prepare_publisher: the id of the global transaction is missing"
+            )
+        row = self._own(tx)
+        own = branch_gid(gid, self._subscriber)
+        if row is None:
+            yield from self._link(tx).reset()
+            if tx.xid:
+                yield from self._mark_own(tx, own)
+            return 0
+        if row[_GID] != own:
+            raise SqlError(
+                "25000", f"this transaction captured changes as {row[_GID]}, not as {own}",
+                hint="msrepl.gid was changed within the transaction: roll back and try again.",
+            )  # fmt: skip
+        sent = int(row[_CALLS])
+        start = self._start(tx, 0) if sent == 0 else self._behaviour.savepoint_mirror(sent + 1)
+        branch = branch_gid(gid, self._publisher)
+        message = [*start, *(row[_PENDING] or ()), f"prepare transaction '{branch}'"]
+        link = self._link(tx)
+        if sent == 0 and not link.is_open:
+            yield from link.open()
+        tag = yield from link.prepared(branch, message, whole=sent == 0)
+        if tag != "PREPARE TRANSACTION":
+            raise SqlError("40000", f"the Publisher did not prepare: its answer was {tag}")
+        tx.set(_SETTING, _PREPARED, local=True)
+        return max(sent, 1)
+
+    def _mark_own(self, tx: OpenTx, own: str) -> Steps[None]:
+        """Nothing of it concerns the Publisher; the marker says how it ended all the same."""
+        try:
+            yield from tx.insert(MARKER, (own, tx.assign(), []))
+        except SqlError as error:
+            if error.sqlstate != "23505":
+                raise
+            raise SqlError(
+                "25000",
+                "this transaction was prepared at the Publisher already, or its settings msrepl.* were changed",
+                detail=error.message, hint="Roll back and try again.",
+            ) from error  # fmt: skip
+
+    def reset_link(self, tx: OpenTx) -> Steps[str]:
+        """``select msrepl.reset_link()``"""
+        yield from self._link(tx).reset()
+        return ""
+
+
+class Guard:
+    """``trg_mssync_guard_branches``, ``msrepl.refuse_unprepared``: no commit without the Publisher's branch."""
+
+    name = "trg_mssync_guard_branches"
+    when = "deferred"
+    operations = frozenset({"ins"})
+    fires = "origin"
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._behaviour = behaviour
+
+    def fire(
+        self, tx: Any, table: str, changes: Sequence[RowChange]
+    ) -> Steps[Sequence[RowChange] | None]:
+        """At the end of a transaction that has sent something."""
+        new: Row | None = changes[0].new
+        assert new is not None
+        concerned = (new[_CALLS] or new[_PENDING]) and tx.setting(_SETTING) != _PREPARED
+        if concerned and tx.ending and self._behaviour.guard():
+            raise SqlError(
+                "55000",
+                f"branch {new[_GID]} has changed replicated tables, and is not prepared at the Publisher: committed "
+                "here, it would be at this site only",
+                hint="Let the coordinator commit it: topology.transaction(...) does. It calls "
+                "msrepl.prepare_publisher before it prepares or commits here.",
+            )
+        return None
+        yield  # a trigger may wait
+
+
+def _change(tx: OpenTx, key: str, compute: Callable[[Row], Row]) -> Steps[Row | None]:
+    """Update this transaction's row, found by where it is: SERIALIZABLE sees nothing read of it."""
+    table = tx.node.table(MARKER)
+    yield from tx.lock_table(table, ROW_EXCLUSIVE)
+    snap = tx.statement()
+    found = tx.find(table, (key,), snap)
+    if found is None or found[1].values[_XID] != tx.xid:
+        return None
+    changed = yield from rows.update(tx, table, *found, snap, compute, lambda _: True, [])
+    return changed[1] if changed is not None else None
+
+
+def _with(row: Row, *, calls: Any, pending: Any) -> Row:
+    return (*row[:_CALLS], calls, row[_CALLS + 1], pending, *row[_PENDING + 1 :])

@@ -1,0 +1,109 @@
+"""Statements over several rows without SQL: one command each, with its triggers, in the order that rows are given.
+
+What ``update … from unnest(…)``, ``delete … using unnest(…)``, ``insert … select … from unnest(…)`` and ``select … for
+update`` of our procedures do to rows. It must not know replication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from sim.model.node import rows
+from sim.model.node.heap import Index, Table
+from sim.model.node.modes import ROW_EXCLUSIVE, ROW_SHARE, UPDATE
+from sim.model.node.snapshots import Snapshot
+from sim.model.node.triggers import Event, after_statement, before_statement
+from sim.model.node.tx import OpenTx
+from sim.model.words import Steps, Values
+
+#: The row's key, whether its newest version is still meant, and what becomes of it.
+Change = tuple[Values, Callable[[Values], bool], Callable[[Values], Values]]
+
+
+def update(
+    tx: OpenTx, table: Table, changes: Sequence[Change], *, names_keys: bool = False
+) -> Steps[int]:
+    """Update rows by key; how many.
+
+    Args:
+        names_keys: see `sim.model.node.rows.update`.
+    """
+    yield from tx.lock_table(table, ROW_EXCLUSIVE)
+    snap = tx.statement()
+    events: list[Event] = []
+    yield from before_statement(tx, table, "upd")
+    done = 0
+    for key, when, compute in changes:
+        tx.read(table, (key,), found=True)
+        found = tx.find(table, key, snap)
+        if found is None or not when(found[1].values):
+            continue
+        changed = yield from rows.update(
+            tx, table, *found, snap, compute, matching(table, key, when), events,
+            names_keys=names_keys,
+        )  # fmt: skip
+        done += changed is not None
+    yield from after_statement(tx, table, "upd", events)
+    return done
+
+
+def delete(
+    tx: OpenTx, table: Table, wanted: Sequence[tuple[Values, Callable[[Values], bool]]]
+) -> Steps[int]:
+    """Delete rows by key; how many."""
+    yield from tx.lock_table(table, ROW_EXCLUSIVE)
+    snap = tx.statement()
+    events: list[Event] = []
+    yield from before_statement(tx, table, "del")
+    done = 0
+    for key, when in wanted:
+        tx.read(table, (key,), found=True)
+        found = tx.find(table, key, snap)
+        if found is None or not when(found[1].values):
+            continue
+        gone = yield from rows.delete(tx, table, *found, snap, matching(table, key, when), events)
+        done += gone is not None
+    yield from after_statement(tx, table, "del", events)
+    return done
+
+
+def insert(tx: OpenTx, table: Table, new: Iterable[Values]) -> Steps[int]:
+    """Add rows; how many were stored."""
+    yield from tx.lock_table(table, ROW_EXCLUSIVE)
+    snap = tx.statement()
+    events: list[Event] = []
+    yield from before_statement(tx, table, "ins")
+    done = 0
+    for values in new:
+        stored = yield from rows.insert(tx, table, values, snap, events)
+        done += stored is not None
+    yield from after_statement(tx, table, "ins", events)
+    return done
+
+
+def lock(tx: OpenTx, table: Table, keys: Iterable[Values]) -> Steps[None]:
+    """``select … for update`` by key."""
+    yield from tx.lock_table(table, ROW_SHARE)
+    snap = tx.statement()
+    for key in keys:
+        found = tx.find(table, key, snap)
+        tx.read(table, (key,), found=found is not None)
+        if found is not None:
+            yield from rows.take(tx, *found, UPDATE, snap)
+
+
+def matching(table: Table, key: Values, when: Callable[[Values], bool]) -> Callable[[Values], bool]:
+    """A row has the key, and is meant."""
+    index = table.primary
+    assert index is not None
+    return lambda values: index.key(values) == key and when(values)
+
+
+def seen(tx: OpenTx, table: Table, index: Index, key: Values, snap: Snapshot) -> list[Values]:
+    """Rows with a unique key that a snapshot sees."""
+    found = []
+    for row in index.entries.get(key, ()):
+        version = snap.version(row)
+        if version is not None and index.key(version.values) == key:
+            found.append(version.values)
+    return found

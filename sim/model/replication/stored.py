@@ -1,0 +1,104 @@
+"""What the Publisher stored otherwise than a Subscriber sent it, and what its triggers may not change.
+
+The meaning of publisher/sql/{witness,check_touched,stored_rows}.sql. It must not know links.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sim.model.node.tx import OpenTx
+from sim.model.replication import facts
+from sim.model.replication.articles import Article
+from sim.model.replication.facts import Raw
+from sim.model.words import RowChange, Steps, Values
+
+_SYNCING, _TOUCHED = "msrepl.syncing", "msrepl.touched"
+
+
+class Stored:
+    """For the procedures of all articles."""
+
+    def watch(self, tx: OpenTx, article: Article) -> None:
+        """Let the witness know whose rows a trigger of this table may change again."""
+        if article.writes_back:
+            tx.set(_SYNCING, article.name, local=True)
+
+    def rows(self, tx: OpenTx, article: Article, sent: Sequence[Values]) -> tuple[Values, ...]:
+        """The published columns of rows that were stored otherwise than they were sent."""
+        if not article.writes_back:
+            return ()
+        snap = tx.statement()
+        kept, stored = 0, []
+        for new in sent:
+            found = tx.find(article.table, article.key_of_values(new), snap)
+            if found is None:
+                continue
+            kept += 1
+            row = found[1].values
+            if any(row[there] != new[here] for there, here in article.travels):
+                stored.append(article.image(row))
+        if kept != len(sent):
+            raise facts.conflict(
+                "triggered_change", "09000", 20515, article.name, None,
+                f"a trigger of the Publisher gave {len(sent) - kept} of {len(sent)} rows of {article.name} "
+                "another key, or deleted them",
+            )  # fmt: skip
+        self._check_touched(tx, article, sent)
+        tx.set(_SYNCING, "", local=True)
+        return tuple(stored)
+
+    def _check_touched(self, tx: OpenTx, article: Article, sent: Sequence[Values]) -> None:
+        """``msrepl.check_touched``"""
+        touched = json.loads(tx.setting(_TOUCHED) or "[]")
+        if not touched:
+            return
+        tx.set(_TOUCHED, "", local=True)
+        keys = {article.key_json(article.key_of_values(new)).text for new in sent}
+        for key, cause in touched:
+            if key not in keys:
+                raise facts.triggered(article.name, Raw(key), cause)
+
+
+class Witness:
+    """``sp_mssync_witness_<table>``: sees what triggers change in published rows while a Subscriber's change is
+    applied."""
+
+    when = "after row"
+    operations = frozenset({"ins", "upd", "del"})
+    fires = "origin"
+
+    def __init__(self, name: str, article: Article) -> None:
+        self.name = name
+        self._article = article
+
+    def fire(
+        self, tx: Any, table: str, changes: Sequence[RowChange]
+    ) -> Steps[Sequence[RowChange] | None]:
+        """A change of a row that was just sent goes back with the answer; any other is refused."""
+        if not tx.calls or not self._of_subscriber(tx):
+            return None
+        article = self._article
+        (change,) = changes
+        old, new = change.old, change.new
+        primary = article.table.primary
+        assert primary is not None
+        row = old if old is not None else new
+        assert row is not None
+        key, cause = article.key_json(primary.key(row)), tx.cause or "a trigger"
+        same_key = old is not None and new is not None and primary.key(old) == primary.key(new)
+        if not same_key or tx.setting(_SYNCING) != article.name:
+            raise facts.triggered(article.name, key, cause)
+        touched = [*json.loads(tx.setting(_TOUCHED) or "[]"), (key.text, cause)]
+        tx.set(_TOUCHED, json.dumps(touched), local=True)
+        return None
+        yield  # a trigger may wait
+
+    def _of_subscriber(self, tx: OpenTx) -> bool:
+        """A marker is of this transaction."""
+        return any(
+            table.name == "msrepl.branch_marker" and operation == "ins"
+            for table, operation, _, _ in tx.top.changes
+        )

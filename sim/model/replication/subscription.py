@@ -1,0 +1,184 @@
+"""Subscriptions put in place: triggers and functions at a Subscriber, and what the Publisher has beside its procedures.
+
+The meaning of `subscriber.subscription`, `subscriber.triggers`, `subscriber.firing` and `publisher.witness`. Triggers
+fire by name: ours come first, and the row's version is stamped last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sim.model.network import Network
+from sim.model.node import ModelNode
+from sim.model.node.heap import Table
+from sim.model.node.tx import OpenTx
+from sim.model.replication.articles import ACTS, Article
+from sim.model.replication.behaviour import Behaviour
+from sim.model.replication.calls import Operation
+from sim.model.replication.capture import (
+    Capture,
+    Close,
+    Fill,
+    Open,
+    RefuseTruncate,
+    Renew,
+    Stamp,
+    Subscribed,
+)
+from sim.model.replication.link import Link
+from sim.model.replication.procedures import Procedures
+from sim.model.replication.shipping import MARKER, Guard, Shipping
+from sim.model.replication.stored import Witness
+from sim.model.replication.versions import Births
+from sim.model.sql.plpgsql import SqlTrigger
+from sim.model.words import Steps
+from twopc.names import (
+    first_trigger,
+    last_trigger,
+    sync_trigger_function,
+    truncate_trigger,
+    witness_trigger,
+)
+
+OPERATIONS: tuple[Operation, ...] = ("ins", "upd", "del")
+
+Reach = Callable[[str, OpenTx], Steps[None]]
+
+
+class Subscription:
+    """Of one Subscriber."""
+
+    def __init__(
+        self, node: ModelNode, publisher: ModelNode, network: Network, articles: Mapping[str, Article],
+        procedures: Procedures, behaviour: Behaviour, births: Births, reach: Reach,
+    ) -> None:  # fmt: skip
+        self.node = node
+        self._publisher = publisher
+        self._network = network
+        self._articles = articles
+        self._procedures = procedures
+        self._behaviour = behaviour
+        self._births = births
+        self._shipping = Shipping(publisher.name, node.name, behaviour, self.link)
+        self._shared = Subscribed(articles, self._shipping, behaviour, self.link, reach)
+        self._made: list[tuple[Table, Any]] = []
+
+    def link(self, tx: OpenTx) -> Link:
+        """The link of a transaction's session."""
+        session = tx.session
+        if session.link is None:
+            session.link = Link(
+                session, self._network, self._publisher, self.node.name, self._procedures.plan
+            )
+        found: Link = session.link
+        return found
+
+    def install(self) -> None:
+        """Make everything."""
+        node, behaviour = self.node, self._behaviour
+        node.add_function("msrepl.prepare_publisher", self._shipping.prepare_publisher)
+        node.add_function("msrepl.reset_link", self._shipping.reset_link)
+        node.add_trigger(MARKER, Guard(behaviour))
+        for article in self._articles.values():
+            table = node.table(article.name)
+            node.add_trigger(table.name, Stamp(_name(article, "ver"), article, table, behaviour))
+            node.add_trigger(table.name, RefuseTruncate(truncate_trigger("public", article.name)))
+            if article.made:
+                fill = Fill(_name(article, "gen"), article, self._shared, self._shipping.fetch)
+                node.add_trigger(table.name, fill)
+            if self.may_hold(article):
+                node.add_trigger(table.name, Renew(_name(article, "new"), article, self._births))
+        self.fit()
+
+    def fit(self) -> None:
+        """Make the capture triggers anew, as the user's triggers demand that are there now."""
+        for table, trigger in self._made:
+            table.triggers.remove(trigger)
+        self._made.clear()
+        for article in self._articles.values():
+            self._capture(article, self.node.table(article.name))
+
+    def may_hold(self, article: Article) -> bool:
+        """Several changes of one statement may have to wait for each other."""
+        table = self.node.table(article.name)
+        own = (*table.references, *table.referenced)
+        return bool(
+            article.references
+            or article.referenced
+            or any(key.on_delete in ACTS or key.on_update in ACTS for key in own)
+            or any(index.deferrable for index in table.indexes)
+        )
+
+    def _capture(self, article: Article, table: Table) -> None:
+        may_hold = self.may_hold(article)
+        for operation in OPERATIONS:
+            by_row = _by_row(table, operation)
+            self._add(
+                table,
+                Capture(
+                    _name(article, operation), operation, article, self._shared, by_row=by_row,
+                    may_hold=may_hold, acts=_may_act(article, operation, before_end=by_row),
+                ),
+            )  # fmt: skip
+            if may_hold:
+                self._add(table, Open(_name(article, "open"), operation))
+                if by_row:
+                    self._add(
+                        table, Close(_name(article, f"end_{operation}"), operation, self._shared)
+                    )
+
+    def _add(self, table: Table, trigger: Any) -> None:
+        self.node.add_trigger(table.name, trigger)
+        self._made.append((table, trigger))
+
+
+def watch_publisher(node: ModelNode, articles: Mapping[str, Article], behaviour: Behaviour) -> None:
+    """What the published tables have besides: nobody truncates them, and a witness where triggers may change them."""
+    for article in articles.values():
+        node.add_trigger(article.name, RefuseTruncate(truncate_trigger("public", article.name)))
+    may_change = any(
+        _users(article.table)
+        or any(
+            key.child.name not in articles and (key.on_delete in ACTS or key.on_update in ACTS)
+            for key in article.table.referenced
+        )
+        for article in articles.values()
+    )
+    if may_change and behaviour.witness():
+        for article in articles.values():
+            node.add_trigger(
+                article.name, Witness(witness_trigger("public", article.name), article)
+            )
+
+
+def _users(table: Table) -> list[Any]:
+    """Triggers of the user's that fire for an application's statements."""
+    return [
+        one
+        for one in table.triggers
+        if isinstance(one, SqlTrigger) and one.fires in ("origin", "always")
+    ]
+
+
+def _by_row(table: Table, operation: Operation) -> bool:
+    """The user has an AFTER ROW trigger, and those fire before AFTER STATEMENT."""
+    return any(
+        one.when == "after row" and operation in {name[:3].lower() for name in one.operations}
+        for one in _users(table)
+    )
+
+
+def _may_act(article: Article, operation: Operation, *, before_end: bool) -> bool:
+    """Rows must be held although no other statement is open: actions of the statement are still to come, or have
+    changed rows of the same table once more."""
+    return operation != "ins" and any(
+        (key.on_delete if operation == "del" else key.on_update) in ACTS
+        for key in article.referenced
+        if before_end or (operation == "upd" and key.child is article.table)
+    )
+
+
+def _name(article: Article, what: str) -> str:
+    name = sync_trigger_function(what, "public", article.name)
+    return last_trigger(name) if what == "ver" else first_trigger(name)

@@ -1,0 +1,74 @@
+"""Row versions: digests, so that the same history gives the same ones.
+
+The meaning of subscriber/sql/stamp_version.sql and publisher/sql/version_trigger_function.sql; where those draw a
+number at random, here it is one that nobody else gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import md5
+from typing import Any
+from uuid import UUID
+
+from sim.model.words import RowChange, Steps, Values
+
+
+def digest(text: str) -> UUID:
+    """``md5(text)::uuid``"""
+    return UUID(bytes=md5(text.encode(), usedforsecurity=False).digest())
+
+
+def first(table: str, key: Values) -> UUID:
+    """Of a row that was there before it was published."""
+    return digest(f"{table} {key!r}")
+
+
+class Births:
+    """Versions of inserted rows, at one node: of the transaction, or of the session if it is a plain one."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._counts: dict[str, int] = {}
+
+    def __call__(self, tx: Any) -> UUID:
+        """One that no other row has, had or will have."""
+        gid = tx.setting("msrepl.gid")
+        session = tx.session
+        if gid:
+            born, count = getattr(session, "births", ("", 0))
+            count = count + 1 if born == gid else 1
+            session.births = (gid, count)
+            return digest(f"{self._node} {gid} {count}")
+        name = session.application_name
+        count = self._counts[name] = self._counts.get(name, 0) + 1
+        return digest(f"{self._node} {name} {count}")
+
+
+class RenewVersion:
+    """``sp_mssync_upd_trig_<table>`` at the Publisher: a new version unless the statement itself has set one."""
+
+    when = "before row"
+    operations = frozenset({"upd"})
+    fires = "always"
+
+    def __init__(self, name: str, place: int, renew: Callable[[UUID, str], UUID]) -> None:
+        self.name = name
+        self._place = place
+        self._renew = renew
+
+    def fire(
+        self, tx: Any, table: str, changes: Sequence[RowChange]
+    ) -> Steps[Sequence[RowChange] | None]:
+        """See the class."""
+        (change,) = changes
+        old, new = change.old, change.new
+        assert old is not None
+        assert new is not None
+        if new[self._place] != old[self._place]:
+            return None
+        renewed = list(new)
+        was: Any = old[self._place]
+        renewed[self._place] = self._renew(was, tx.session.application_name)
+        return (RowChange(table=table, operation="upd", old=old, new=tuple(renewed)),)
+        yield  # a trigger may wait

@@ -1,0 +1,177 @@
+"""Nodes as a coordinator's driver and its recovery see them: the `SitePort` of virtual time.
+
+It must not decide anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from psycopg import errors as pg
+
+from sim.model.errors import raised
+from sim.model.network import Network
+from sim.model.node import ModelNode
+from sim.model.node.session import NodeSession
+from sim.model.node.tx import OpenTx
+from sim.model.pool import Pool
+from sim.model.words import Cause, Label, StatementResult, Steps
+from twopc.drivers.ports import PreparedBranch
+from twopc.drivers.settling import settle
+from twopc.drivers.virtual import Awaited
+from twopc.protocol.effects import Outcome
+from twopc.waits import link_name
+
+T = TypeVar("T")
+
+#: A role that is a member of every role that prepares branches.
+ROLE = "postgres"
+_BUSY_S = 0.02
+_OUTCOME_OF: dict[str, Outcome | None] = {
+    "prepared": None,
+    "committed": Outcome.COMMITTED,
+    "fenced": Outcome.ABORTED,
+}
+
+
+class ModelSite:
+    """One participant.
+
+    Args:
+        here: where the coordinator runs, as the network knows it.
+        actor: of the coordinator's connections.
+    """
+
+    def __init__(self, node: ModelNode, network: Network, here: str, actor: str) -> None:
+        self.name = node.name
+        self._node = node
+        self._network = network
+        self._actor = f"{actor}:{node.name}"
+        self._touches = frozenset((node.name,))
+        self._pool = Pool(
+            network, here, node.name, self._actor, lambda: node.connect(ROLE, "twopc recovery")
+        )
+
+    async def prepared(self, prefix: str) -> dict[str, PreparedBranch]:
+        """The branches prepared here whose gid starts with `prefix`, oldest first."""
+
+        def look() -> dict[str, PreparedBranch]:
+            return {
+                gid: PreparedBranch(gid=gid, owner=one.owner, prepared_at=one.prepared_at)
+                for gid, one in self._node.prepared().items()
+                if gid.startswith(prefix)
+            }
+
+        return await self._look("look for branches", look)
+
+    async def owner_of(self, gid: str) -> str | None:
+        """The role that prepared a branch; None if it is not prepared."""
+
+        def look() -> str | None:
+            found = self._node.prepared().get(gid)
+            return None if found is None else found.owner
+
+        return await self._look(f"look for {gid}", look)
+
+    async def markers(self, gids: list[str]) -> dict[str, bool]:
+        """Those of `gids` that have a marker here; True for a fence."""
+
+        def look() -> dict[str, bool]:
+            wanted = set(gids)
+            return {row.gid: row.fence for row in self._node.markers() if row.gid in wanted}
+
+        return await self._look("read markers", look)
+
+    async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
+        """Bring a branch to an outcome if it has none, and tell which it has."""
+        return await settle(self, gid, outcome, sites)
+
+    async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
+        """How a branch ended, and can no longer help having ended; None if it is prepared."""
+        said = await self._ask(f"fence {gid}", lambda _: self._node.fence(gid, sites))
+        return _OUTCOME_OF[said]
+
+    async def finish(self, gid: str, owner: str, outcome: Outcome) -> bool:
+        """Commit or roll back a prepared branch; False: somebody else has, or is about to."""
+        verb = "commit prepared" if outcome is Outcome.COMMITTED else "rollback prepared"
+        try:
+            await self._ask(f"{verb} {gid}", lambda one: one.execute(f"{verb} '{gid}'"))
+        except (pg.UndefinedObject, pg.ObjectNotInPrerequisiteState):
+            return False
+        return True
+
+    async def pause(self) -> None:
+        """A moment: somebody else is finishing a branch."""
+        label = Label(actor=self._actor, cause=Cause.POLL, what=f"look at {self.name} again")
+        await Awaited(self._pass(_BUSY_S, label))
+
+    async def end_sessions(self, names: list[str]) -> list[int]:
+        """End the sessions of these application names, and wait until they are gone."""
+        wanted = set(names)
+
+        def end(_: NodeSession) -> Steps[list[int]]:
+            found = [one for one in self._node.sessions.values() if one.application_name in wanted]
+            for one in found:
+                one.terminate()
+            label = Label(actor=self._actor, cause=Cause.POLL, what=f"wait at {self.name}")
+            while any(one.dead is None for one in found):
+                yield self._network.kernel.delay(_BUSY_S, label)
+            return [one.pid for one in found]
+
+        return await self._ask("end sessions", end)
+
+    async def end_session(self, pid: int, started: str) -> None:
+        """End one session, if it is still the one that started then."""
+
+        def end() -> None:
+            found = self._node.sessions.get(pid)
+            if found is not None and str(found.born) == started:
+                found.terminate()
+
+        await self._look(f"end session {pid}", end)
+
+    async def end_links(self, subscriber: str, pids: list[int]) -> list[int]:
+        """At the Publisher: end the links that sessions of a Subscriber have."""
+        return await self.end_sessions([link_name(subscriber, pid) for pid in pids])
+
+    async def forget_epoch(self, prefix: str, rows_max: int) -> int:
+        """Remove markers whose gid starts so; returns how many."""
+        gids = await self._look(
+            "look for markers",
+            lambda: [row.gid for row in self._node.markers() if row.gid.startswith(prefix)],
+        )
+        await self.forget(gids[:rows_max])
+        return min(len(gids), rows_max)
+
+    async def forget(self, gids: list[str]) -> None:
+        """Remove the markers of branches that nobody will ask about any more."""
+
+        def delete(tx: OpenTx, params: Any) -> Steps[StatementResult]:
+            count = yield from tx.delete_all("msrepl.branch_marker", [(gid,) for gid in gids])
+            return StatementResult(tag=f"DELETE {count}", rowcount=count)
+
+        if gids:
+            await self._ask("forget markers", lambda one: one.execute(delete))
+
+    async def close(self) -> None:
+        """Close the connections; harmless twice."""
+        self._pool.close()
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    async def _look(self, what: str, look: Callable[[], T]) -> T:
+        """Something that takes no time there."""
+
+        def steps(_: NodeSession) -> Steps[T]:
+            return look()
+            yield  # it is a generator
+
+        return await self._ask(what, steps)
+
+    async def _ask(self, what: str, work: Callable[[NodeSession], Steps[T]]) -> T:
+        with raised():
+            return await Awaited(self._pool.ask(what, work, self._touches))
+
+    def _pass(self, seconds: float, label: Label) -> Steps[Any]:
+        yield self._network.kernel.delay(seconds, label)

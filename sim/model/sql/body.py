@@ -1,0 +1,395 @@
+"""Bodies of functions: PL/pgSQL's statements, split and compiled; expressions and SQL are `plans`' business.
+
+What a statement is made into is said in `steps`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from sim.model.sql import parse, types
+from sim.model.sql.bind import Context, Record
+from sim.model.sql.steps import (
+    TOKEN,
+    Block,
+    Step,
+    codes_of,
+    complaint,
+    gives,
+    guarded,
+    raise_again,
+    repeat,
+    without_into,
+)  # fmt: skip
+from sim.model.words import SqlError, Steps, UnsupportedError
+
+
+def sql_body(text: str, variables: frozenset[str], plans: Any) -> Block:
+    """LANGUAGE SQL: the last statement's first value is the function's."""
+    found = [plans.compile_with(one, variables) for one in parse.statements(text)]
+
+    def run(tx: Any, c: Context) -> Steps[Any]:
+        value = None
+        for plan in found:
+            result = yield from plan(tx, c.params, c.variables)
+            value = result.rows[0][0] if result.rows else None
+        return ("return", value)
+
+    return Block([run])
+
+
+def plpgsql_body(text: str, variables: frozenset[str], plans: Any) -> Block:
+    """LANGUAGE PLPGSQL."""
+    return _Parser(text, variables, plans).whole()
+
+
+def check(text: str) -> None:
+    """Refuse, when it is defined, a body of a form that is not known."""
+    words = parse.words(text)
+    for word in ("execute", "cursor", "fetch", "foreach", "get", "assert"):
+        if word in words:
+            raise UnsupportedError(text, f"{word.upper()} in PL/pgSQL")
+    if not words or words[0] not in ("begin", "declare"):
+        raise UnsupportedError(text, "a body that does not begin with BEGIN or DECLARE")
+
+
+class _Parser:
+    def __init__(self, text: str, variables: frozenset[str], plans: Any) -> None:
+        self.text = text
+        self.plans = plans
+        self.variables = variables
+        self.types: dict[str, types.Type] = {}
+        self.tokens = [
+            (
+                match[0].lower() if match.lastgroup == "word" else match[0],
+                match.start(),
+                match.end(),
+            )
+            for match in TOKEN.finditer(text)
+            if match.lastgroup != "space"
+        ]
+        self.place = 0
+
+    # -- tokens --------------------------------------------------------------------------------------
+
+    def word(self, ahead: int = 0) -> str:
+        at = self.place + ahead
+        return self.tokens[at][0] if at < len(self.tokens) else ""
+
+    def next(self) -> str:
+        word = self.word()
+        self.place += 1
+        return word
+
+    def expect(self, *wanted: str) -> None:
+        for one in wanted:
+            if self.next() != one:
+                raise SqlError("42601", f'syntax error: "{one}" expected in a function body')
+
+    def until(self, *stops: str) -> str:
+        """The text up to a word at this level; the word itself is next."""
+        depth = cases = 0
+        start = self.tokens[self.place][1] if self.place < len(self.tokens) else len(self.text)
+        while self.place < len(self.tokens):
+            word, at, _ = self.tokens[self.place]
+            if not depth and not cases and word in stops:
+                return self.text[start:at].strip()
+            depth += {"(": 1, ")": -1}.get(word, 0)
+            cases += {"case": 1}.get(word, 0)
+            if cases and word == "end":
+                cases -= 1
+            self.place += 1
+        raise SqlError("42601", f"syntax error: {' or '.join(stops)} expected in a function body")
+
+    # -- blocks --------------------------------------------------------------------------------------
+
+    def whole(self) -> Block:
+        return Block([self.block()])
+
+    def block(self) -> Step:
+        setting: list[Step] = []
+        if self.word() == "declare":
+            self.next()
+            while self.word() != "begin":
+                setting.append(self.declaration())
+        self.expect("begin")
+        steps = self.steps("end", "exception")
+        handlers = []
+        if self.word() == "exception":
+            self.next()
+            self.variables |= {"sqlerrm", "sqlstate"}
+            while self.word() == "when":
+                self.next()
+                conditions = self.until("then")
+                self.expect("then")
+                handlers.append((codes_of(conditions), self.steps("when", "end")))
+        self.expect("end")
+        if self.word() == ";":
+            self.next()
+        inner = Block([*setting, *steps])
+        return (
+            guarded(inner, [(codes, Block(one)) for codes, one in handlers])
+            if handlers
+            else inner.run
+        )
+
+    def declaration(self) -> Step:
+        name = parse.unquoted(self.next())
+        if self.word() == "constant":
+            self.next()
+        said = self.until(";", ":=", "default", "=")
+        value = None
+        if self.next() != ";":
+            value = self.expression(self.until(";"))
+            self.expect(";")
+        said = re.sub(r"\s+not\s+null\s*\Z", "", said, flags=re.I)
+        type_ = None if said.lower() == "record" or "%" in said else types.named(said)
+        if type_ is not None:
+            self.types[name] = type_
+        self.variables |= {name}
+
+        def declare(tx: Any, c: Context) -> Steps[Any]:
+            c.snap = tx.statement()
+            given = value(c) if value is not None else None
+            c.variables[name] = type_.store(given) if type_ is not None else given
+            return None
+            yield  # a step is a generator
+
+        return declare
+
+    def steps(self, *stops: str) -> list[Step]:
+        found = []
+        while self.word() not in stops:
+            if not self.word():
+                raise SqlError("42601", "syntax error: end expected in a function body")
+            found.append(self.step())
+        return found
+
+    def step(self) -> Step:
+        word = self.word()
+        made = {
+            "begin": self.block, "declare": self.block, "if": self.choice, "for": self.loop_rows,
+            "while": self.loop_while, "loop": self.loop_plain, "return": self.leave, "raise": self.complaint,
+            "perform": self.perform, "null": self.nothing, "exit": self.jump, "continue": self.jump,
+        }.get(word)  # fmt: skip
+        if made is not None:
+            return made()
+        if word in ("execute", "get", "open", "fetch", "close", "foreach", "assert", "case"):
+            raise UnsupportedError(self.text, f"{word.upper()} in PL/pgSQL")
+        if self.word(1) in (":=", "=") or (self.word(1) == "." and self.word(3) in (":=", "=")):
+            return self.assignment()
+        return self.statement()
+
+    def expression(self, text: str) -> Callable[[Context], Any]:
+        found: Callable[[Context], Any] = self.plans.expression_with(text, self.variables)
+        return found
+
+    # -- statements ----------------------------------------------------------------------------------
+
+    def nothing(self) -> Step:
+        self.expect("null", ";")
+        return gives(None)
+
+    def jump(self) -> Step:
+        verb = self.next()
+        condition = None
+        if self.word() == "when":
+            self.next()
+            condition = self.expression(self.until(";"))
+        self.expect(";")
+
+        def run(tx: Any, c: Context) -> Steps[Any]:
+            c.snap = tx.statement()
+            return verb if condition is None or condition(c) is True else None
+            yield  # a step is a generator
+
+        return run
+
+    def assignment(self) -> Step:
+        name = parse.unquoted(self.next())
+        field = ""
+        if self.word() == ".":
+            self.next()
+            field = parse.unquoted(self.next())
+        self.next()
+        value = self.expression(self.until(";"))
+        self.expect(";")
+        type_ = self.types.get(name)
+
+        def run(tx: Any, c: Context) -> Steps[Any]:
+            c.snap = tx.statement()
+            given = value(c)
+            if field:
+                record = c.variables[name]
+                if record.values is None or field not in record.at:
+                    raise SqlError("42703", f'record "{name}" has no field "{field}"')
+                record.values[record.at[field]] = given
+            else:
+                c.variables[name] = type_.store(given) if type_ is not None else given
+            return None
+            yield  # a step is a generator
+
+        return run
+
+    def choice(self) -> Step:
+        branches: list[tuple[Callable[[Context], Any] | None, Block]] = []
+        word = self.next()
+        while word in ("if", "elsif", "elseif"):
+            condition = self.expression(self.until("then"))
+            self.expect("then")
+            branches.append((condition, Block(self.steps("elsif", "elseif", "else", "end"))))
+            word = self.next()
+        if word == "else":
+            branches.append((None, Block(self.steps("end"))))
+            self.next()
+        self.expect("if", ";")
+
+        def run(tx: Any, c: Context) -> Steps[Any]:
+            for condition, block in branches:
+                c.snap = tx.statement()
+                if condition is None or condition(c) is True:
+                    return (yield from block.run(tx, c))
+            return None
+
+        return run
+
+    def _looped(self, rounds: Callable[[Any, Context, Block], Steps[Any]]) -> Step:
+        self.expect("loop")
+        block = Block(self.steps("end"))
+        self.expect("end", "loop", ";")
+        return lambda tx, c: rounds(tx, c, block)
+
+    def loop_plain(self) -> Step:
+        return self._looped(lambda tx, c, block: repeat(tx, c, block, None))
+
+    def loop_while(self) -> Step:
+        self.next()
+        condition = self.expression(self.until("loop"))
+        return self._looped(lambda tx, c, block: repeat(tx, c, block, condition))
+
+    def loop_rows(self) -> Step:
+        self.next()
+        name = parse.unquoted(self.next())
+        self.expect("in")
+        if self.word() not in ("select", "(", "with", "values") or ".." in self._ahead("loop"):
+            first = self.expression(self.until(".."))
+            self.expect("..")
+            last = self.expression(self.until("loop"))
+            self.variables |= {name}
+
+            def count(tx: Any, c: Context, block: Block) -> Steps[Any]:
+                c.snap = tx.statement()
+                for number in range(first(c), last(c) + 1):
+                    c.variables[name] = number
+                    signal = yield from block.run(tx, c)
+                    if signal == "exit":
+                        return None
+                    if isinstance(signal, tuple):
+                        return signal
+                return None
+
+            return self._looped(count)
+        plan = self.plans.compile_with(self.until("loop"), self.variables)
+        self.variables |= {name}
+
+        def each(tx: Any, c: Context, block: Block) -> Steps[Any]:
+            result = yield from plan(tx, c.params, c.variables)
+            at = {column: place for place, column in reversed(list(enumerate(result.names)))}
+            for row in result.rows or ():
+                c.variables[name] = Record(at, list(row))
+                signal = yield from block.run(tx, c)
+                if signal == "exit":
+                    break
+                if isinstance(signal, tuple):
+                    return signal
+            c.variables["found"] = bool(result.rows)
+            return None
+
+        return self._looped(each)
+
+    def _ahead(self, stop: str) -> list[str]:
+        found = []
+        at = self.place
+        while at < len(self.tokens) and self.tokens[at][0] != stop:
+            found.append(self.tokens[at][0])
+            at += 1
+        return found
+
+    def leave(self) -> Step:
+        self.next()
+        said = self.until(";")
+        self.expect(";")
+        if said.lower() in ("new", "old"):
+            name = said.lower()
+
+            def record(tx: Any, c: Context) -> Steps[Any]:
+                return ("return", c.variables[name])
+                yield  # a step is a generator
+
+            return record
+        value = self.expression(said) if said else None
+
+        def run(tx: Any, c: Context) -> Steps[Any]:
+            c.snap = tx.statement()
+            return ("return", value(c) if value is not None else None)
+            yield  # a step is a generator
+
+        return run
+
+    def perform(self) -> Step:
+        self.next()
+        plan = self.plans.compile_with(f"select {self.until(';')}", self.variables)
+        self.expect(";")
+
+        def run(tx: Any, c: Context) -> Steps[Any]:
+            result = yield from plan(tx, c.params, c.variables)
+            c.variables["found"] = bool(result.rowcount)
+
+        return run
+
+    def statement(self) -> Step:
+        text = self.until(";")
+        self.expect(";")
+        text, targets, strict = without_into(text)
+        plan = self.plans.compile_with(text, self.variables)
+        self.variables |= set(targets)
+        kinds = self.types
+
+        def run(tx: Any, c: Context) -> Steps[Any]:
+            result = yield from plan(tx, c.params, c.variables)
+            c.variables["found"] = result.rowcount > 0
+            if targets:
+                rows = result.rows or ()
+                if strict and len(rows) != 1:
+                    raise (
+                        SqlError("P0003", "query returned more than one row")
+                        if rows
+                        else SqlError("P0002", "query returned no rows")
+                    )
+                first = rows[0] if rows else (None,) * len(result.names)
+                if len(targets) == 1 and targets[0] not in kinds and len(result.names) > 1:
+                    at = {
+                        column: place for place, column in reversed(list(enumerate(result.names)))
+                    }
+                    c.variables[targets[0]] = Record(at, list(first))
+                    return None
+                for name, value in zip(targets, first, strict=False):
+                    c.variables[name] = kinds[name].store(value) if name in kinds else value
+            return None
+
+        return run
+
+    def complaint(self) -> Step:
+        self.next()
+        text = self.until(";")
+        self.expect(";")
+        words = text.split(None, 1)
+        level = words[0].lower() if words else ""
+        if level in ("notice", "warning", "info", "log", "debug"):
+            return gives(None)
+        if not text:
+            return raise_again
+        rest = words[1] if level == "exception" and len(words) > 1 else text
+        return complaint(rest, self.expression)

@@ -1,0 +1,54 @@
+"""Statements that steer transactions: BEGIN, COMMIT, SAVEPOINT, PREPARE TRANSACTION and their like.
+
+They are no plans: the session carries them out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sim.model.sql import parse
+from sim.model.words import UnsupportedError
+
+_LEVELS = ("read uncommitted", "read committed", "repeatable read", "serializable")
+
+
+class Control(NamedTuple):
+    """BEGIN, COMMIT, SAVEPOINT and their like."""
+
+    verb: str
+    name: str = ""
+    """Of a savepoint or a prepared transaction."""
+    level: str = ""
+
+
+def control(text: str) -> Control | None:
+    """What steers transactions; None for anything else."""
+    words = parse.words(text)
+    first = words[0] if words else ""
+    second = words[1] if len(words) > 1 else ""
+    if first in ("begin", "start"):
+        said = " ".join(words)
+        level = next((one for one in _LEVELS if f"isolation level {one}" in said), "")
+        level = "read committed" if level == "read uncommitted" else level
+        return Control(verb="begin", name=first, level=level)
+    if first in ("commit", "end", "rollback", "abort"):
+        verb = "commit" if first in ("commit", "end") else "rollback"
+        if second == "prepared":
+            return Control(verb=f"{verb} prepared", name=parse.unquoted(_last(text)))
+        if verb == "rollback" and "to" in words[1:3]:
+            return Control(verb="rollback to", name=parse.unquoted(words[-1]))
+        if second not in ("", "transaction", "work"):
+            raise UnsupportedError(text, " ".join(words).upper())
+        return Control(verb=verb)
+    if first == "prepare" and second == "transaction":
+        return Control(verb="prepare", name=parse.unquoted(_last(text)))
+    if first == "savepoint":
+        return Control(verb="savepoint", name=parse.unquoted(words[-1]))
+    if first == "release":
+        return Control(verb="release", name=parse.unquoted(words[-1]))
+    return None
+
+
+def _last(text: str) -> str:
+    return parse.words(text)[-1]

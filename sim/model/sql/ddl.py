@@ -1,0 +1,318 @@
+"""CREATE and ALTER of tables, unique indexes, triggers and functions; DROP and TRUNCATE.
+
+Outside of transactions: a definition holds at once and is not rolled back. Scenarios define before they play.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sim.model.node.constraints import ForeignKey, bare
+from sim.model.node.heap import Column, Index, Table
+from sim.model.sql import types
+from sim.model.sql.bind import Context, Scope, Source
+from sim.model.sql.expressions import compiled
+from sim.model.sql.parse import expression, kind, rendered
+from sim.model.words import SqlError, UnsupportedError, Values
+
+
+def create_table(node: Any, plans: Any, *, temporary: bool) -> Table | None:
+    """CREATE TABLE. 42P07; None if it is there and IF NOT EXISTS was said."""
+    schema = node.this
+    if kind(schema) != "Schema":
+        raise UnsupportedError(rendered(node), "CREATE TABLE without columns")
+    name = table_name(schema.this)
+    server = plans.node
+    if name in server.tables:
+        if node.args.get("exists"):
+            return None
+        raise SqlError("42P07", f'relation "{name}" already exists')
+    table = Table(name, len(server.tables))
+    table.temporary = temporary
+    later: list[tuple[Any, str | None, str]] = []
+    for part in schema.expressions:
+        if kind(part) == "ColumnDef":
+            later += _column(table, part, plans)
+        else:
+            later.append((part, None, ""))
+    for part, column, named in later:
+        _constraint(table, part, column, named, plans)
+    server.tables[name] = table
+    table.settle()
+    table.computed = any(column.generated is not None for column in table.columns)
+    return table
+
+
+def table_name(node: Any) -> str:
+    """As tables are filed."""
+    schema = node.db
+    return f"{schema}.{node.name}" if schema and schema != "public" else str(node.name)
+
+
+def _column(table: Table, node: Any, plans: Any) -> list[tuple[Any, str, str]]:
+    if node.args.get("kind") is None:
+        raise UnsupportedError(rendered(node), "a column without type")
+    name = node.name
+    written = rendered(node.args["kind"])
+    column = Column(name, types.named(written))
+    table.at[name] = len(table.columns)
+    table.columns.append(column)
+    if written.lower() in ("serial", "bigserial"):
+        column.identity = column.not_null = True
+    later = []
+    for one in node.args.get("constraints") or ():
+        what, named = one.args["kind"], one.name if one.args.get("this") is not None else ""
+        kind_ = kind(what)
+        if kind_ == "NotNullColumnConstraint":
+            column.not_null = not what.args.get("allow_null")
+        elif kind_ == "DefaultColumnConstraint":
+            column.default = _default(what.this, column, plans)
+        elif kind_ == "GeneratedAsIdentityColumnConstraint":
+            if what.args.get("expression") is not None and what.this is None:
+                _generated(table, column, what.args["expression"], plans)
+            else:
+                column.identity = column.not_null = True
+                column.always = bool(what.this)
+        elif kind_ in ("ComputedColumnConstraint", "GeneratedAsRowColumnConstraint"):
+            _generated(table, column, what.this, plans)
+        else:
+            later.append((what, name, named))
+    return later
+
+
+def _default(node: Any, column: Column, plans: Any) -> Any:
+    fn = compiled(node, Scope(plans))
+    store = column.type.store
+    return lambda tx: store(fn((), Context(tx, {})))
+
+
+def condition(text: str, table: Table, plans: Any) -> Callable[[Values], bool]:
+    """Whether a row of a table fulfils a condition, as in a row filter."""
+    fn = compiled(expression(text), _row_scope(table, plans))
+    return lambda values: fn((values,), Context(None, {})) is True
+
+
+def _row_scope(table: Table, plans: Any) -> Scope:
+    scope = Scope(plans)
+    scope.add(Source(bare(table), list(table.at), [column.type for column in table.columns]))
+    return scope
+
+
+def _generated(table: Table, column: Column, node: Any, plans: Any) -> None:
+    made: list[Any] = []
+
+    def compute(values: Any) -> Any:
+        if not made:  # it may name columns that come after it
+            made.append(compiled(node, _row_scope(table, plans)))
+        return column.type.store(made[0]((values,), Context(None, {})))
+
+    column.generated = compute
+
+
+def _constraint(table: Table, node: Any, column: str | None, named: str, plans: Any) -> None:
+    what = kind(node)
+    if what == "Constraint":
+        for one in node.expressions:
+            _constraint(table, one, None, node.name, plans)
+        return
+    short = bare(table)
+    if what in ("PrimaryKeyColumnConstraint", "PrimaryKey"):
+        names = [column] if column else [_name(one) for one in node.expressions]
+        _primary(table, named or f"{short}_pkey", names)
+    elif what == "UniqueColumnConstraint":
+        inner = node.this
+        names = (
+            [column]
+            if column
+            else [_name(one) for one in (inner.expressions if inner is not None else ())]
+        )
+        index = Index(
+            named or f"{short}_{'_'.join(map(str, names))}_key",
+            [_place(table, one) for one in names],
+        )
+        options = [str(one).upper() for one in node.args.get("options") or ()]
+        _timing(index, options)
+        if node.args.get("nulls") is not None and "NOT DISTINCT" in rendered(node).upper():
+            index.distinct = False
+        add_index(table, index)
+    elif what == "CheckColumnConstraint":
+        fn = compiled(node.this, _row_scope(table, plans))
+        taken = [name for name, _ in table.checks]
+        name = named or (f"{short}_{column}_check" if column else f"{short}_check")
+        while name in taken:
+            name += "1"
+        table.checks.append((name, lambda values: fn((values,), Context(None, {}))))
+        table.checks.sort(key=lambda one: one[0])
+    elif what in ("Reference", "ForeignKey"):
+        reference = node if what == "Reference" else node.args["reference"]
+        names = [column] if column else [_name(one) for one in node.expressions]
+        options = [
+            *(reference.args.get("options") or ()),
+            *((node.args.get("options") or ()) if node is not reference else ()),
+        ]
+        add_foreign_key(table, names, reference, [str(one) for one in options], named, plans)
+    elif what == "NotNullColumnConstraint" and column:
+        table.columns[table.at[column]].not_null = True
+    else:
+        raise UnsupportedError(rendered(node), f"the constraint {what}")
+
+
+def _name(node: Any) -> str:
+    return str(node.this.name if kind(node) in ("Ordered", "Column") else node.name)
+
+
+def _place(table: Table, name: str | None) -> int:
+    place = table.at.get(name or "")
+    if place is None:
+        raise SqlError("42703", f'column "{name}" named in key does not exist')
+    return place
+
+
+def _primary(table: Table, name: str, names: list[Any]) -> None:
+    index = Index(name, [_place(table, one) for one in names], primary=True)
+    for place in index.places:
+        table.columns[place].not_null = True
+    table.primary = index
+    table.indexes.insert(0, index)
+    for row in table.all_rows:
+        for version in row.versions:
+            index.add(row, version.values)
+
+
+def add_index(table: Table, index: Index) -> None:
+    """A unique key more; rows that are there count. 23505"""
+    from sim.model.node.constraints import duplicate
+
+    seen = set()
+    for values in table.committed():
+        key = index.key(values)
+        if (None in key and index.distinct) or (
+            index.where is not None and not index.where(values)
+        ):
+            continue
+        if key in seen:
+            raise duplicate(table, index, key)
+        seen.add(key)
+    for row in table.all_rows:
+        for version in row.versions:
+            index.add(row, version.values)
+    table.indexes.append(index)
+    table.settle()
+
+
+def _timing(thing: Index | ForeignKey, options: list[str]) -> None:
+    said = " ".join(options).upper()
+    if "INITIALLY DEFERRED" in said:
+        thing.deferrable = thing.deferred = True
+    elif "DEFERRABLE" in said and "NOT DEFERRABLE" not in said:
+        thing.deferrable = True
+
+
+def add_foreign_key(
+    table: Table, names: list[Any], reference: Any, options: list[str], named: str, plans: Any
+) -> None:
+    """A foreign key of `table`. 42P01, 42830"""
+    there = reference.this
+    parent_name = table_name(there.this if kind(there) == "Schema" else there)
+    parent = table if parent_name == table.name else plans.node.table(parent_name)
+    columns = (
+        [_name(one) for one in there.expressions] if kind(there) == "Schema" else list(parent.key)
+    )
+    places = [_place(parent, one) for one in columns]
+    index = next((one for one in parent.indexes if set(one.places) == set(places)), None)
+    if index is None:
+        raise SqlError(
+            "42830",
+            f'there is no unique constraint matching given keys for referenced table "{bare(parent)}"',
+        )
+    of_place = dict(zip(places, (_place(table, one) for one in names), strict=True))
+    own = tuple(of_place[place] for place in index.places)
+    name = named or f"{bare(table)}_{'_'.join(map(str, names))}_fkey"
+    key = ForeignKey(name, table, own, parent, index)
+    _timing(key, options)
+    said = " ".join(options).upper()
+    for action in ("CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"):
+        if f"ON DELETE {action}" in said:
+            key.on_delete = action.lower()
+        if f"ON UPDATE {action}" in said:
+            key.on_update = action.lower()
+    if "MATCH FULL" in said:
+        raise UnsupportedError(said, "MATCH FULL")
+    table.references.append(key)
+    parent.referenced.append(key)
+    table.settle()
+    parent.settle()
+
+
+def create_index(node: Any, plans: Any) -> None:
+    """CREATE INDEX; only unique ones mean anything here."""
+    inner = node.this
+    if not node.args.get("unique"):
+        return
+    table = plans.node.table(table_name(inner.args["table"]))
+    params = inner.args["params"]
+    names = []
+    for one in params.args["columns"]:
+        column = one.this if kind(one) == "Ordered" else one
+        if kind(column) not in ("Column", "Identifier"):
+            raise UnsupportedError(rendered(node), "a unique index on an expression")
+        names.append(column.name)
+    name = inner.name or f"{bare(table)}_{'_'.join(names)}_idx"
+    index = Index(name, [_place(table, one) for one in names])
+    index.constraint = False
+    where = params.args.get("where")
+    if where is not None:
+        fn = compiled(where.this if kind(where) == "Where" else where, _row_scope(table, plans))
+        index.where = lambda values: fn((values,), Context(None, {})) is True
+    if "NULLS NOT DISTINCT" in rendered(node).upper():
+        index.distinct = False
+    add_index(table, index)
+
+
+def alter_table(node: Any, plans: Any) -> None:
+    """ALTER TABLE: constraints, columns, defaults. Triggers are `plpgsql`'s."""
+    table = plans.node.table(table_name(node.this))
+    for action in node.args.get("actions") or ():
+        what = kind(action)
+        if what == "AddConstraint":
+            for one in action.expressions:
+                _constraint(table, one, None, "", plans)
+        elif what == "ColumnDef":
+            _add_column(table, action, plans)
+        elif what == "AlterColumn" and action.args.get("default") is not None:
+            column = table.columns[_place(table, action.name)]
+            column.default = _default(action.args["default"], column, plans)
+        else:
+            raise UnsupportedError(rendered(node), f"ALTER TABLE … {what}")
+    table.settle()
+
+
+def _add_column(table: Table, node: Any, plans: Any) -> None:
+    if node.name in table.at:
+        raise SqlError("42701", f'column "{node.name}" of relation "{bare(table)}" already exists')
+    later = _column(table, node, plans)
+    column = table.columns[-1]
+    for row in table.all_rows:
+        for version in row.versions:
+            value = plans.node.default(None, table, column)
+            version.values = (*version.values, value)
+    for part, name, named in later:
+        _constraint(table, part, name, named, plans)
+    table.computed = any(one.generated is not None for one in table.columns)
+
+
+def drop_table(name: str, plans: Any, *, missing_ok: bool) -> None:
+    """DROP TABLE. 42P01"""
+    server = plans.node
+    if name not in server.tables:
+        if missing_ok:
+            return
+        raise SqlError("42P01", f'table "{name}" does not exist')
+    table = server.tables.pop(name)
+    for key in table.references:
+        key.parent.referenced.remove(key)
+        key.parent.settle()
+
+
+__all__ = ["add_index", "alter_table", "create_index", "create_table", "drop_table", "table_name"]

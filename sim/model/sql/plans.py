@@ -1,0 +1,227 @@
+"""Texts to plans: each text is compiled once for a node, and again after its definitions have changed.
+
+A plan is called with the open transaction and parameters. What steers transactions is no plan but a `Control`,
+which the session carries out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sim.model.sql import ddl, insert, parse, plpgsql, select, utility, write
+from sim.model.sql.control import Control, control
+from sim.model.sql.select import Plan
+from sim.model.sql.short import Short
+from sim.model.words import LostError, SqlError, StatementResult, Steps, UnsupportedError
+
+if TYPE_CHECKING:
+    from sim.model.node.node import ModelNode
+    from sim.model.node.session import NodeSession
+
+
+class Plans:
+    """The statements of one node."""
+
+    def __init__(self, node: ModelNode) -> None:
+        self.node = node
+        self.variables: frozenset[str] = frozenset()
+        """Of the PL/pgSQL function whose statements are being compiled."""
+        self._known: dict[str, Plan | Control] = {}
+        self._short = Short(self.function, lambda verb, gid: Control(verb, gid))
+
+    def get(self, text: str) -> Plan | Control:
+        """What a text means. 42601 and what binding raises; UnsupportedError."""
+        found = self._known.get(text)
+        if found is None:
+            short: Plan | Control | None = self._short.find(text)
+            if short is not None:
+                return short  # gids do not come again
+            steers = control(text)
+            if steers is not None and steers.name and steers.verb != "begin":
+                return steers  # nor do they here
+            found = steers or self._compiled(text)
+            if len(self._known) > 10_000:
+                self._known.clear()
+            self._known[text] = found
+        return found
+
+    def statement(self, text: str) -> Plan:
+        """A text that must not steer transactions. 2D000"""
+        found = self.get(text)
+        if isinstance(found, Control):
+            raise SqlError("2D000", "invalid transaction termination")
+        return found
+
+    def forget(self) -> None:
+        """Definitions have changed."""
+        self._known.clear()
+        self._short.forget()
+
+    def compile_with(self, text: str, variables: frozenset[str]) -> Plan:
+        """A statement of a function that has these variables."""
+        with self._having(variables):
+            if control(text) is not None:
+                raise SqlError("2D000", "invalid transaction termination")
+            return self._compiled(text)
+
+    def expression_with(self, text: str, variables: frozenset[str]) -> Callable[..., Any]:
+        """An expression of such a function: ``closure(context)``."""
+        from sim.model.sql.bind import Scope
+        from sim.model.sql.expressions import compiled
+
+        with self._having(variables):
+            fn = compiled(parse.expression(text), Scope(self))
+        return lambda c: fn((), c)
+
+    @contextmanager
+    def _having(self, variables: frozenset[str]) -> Iterator[None]:
+        before, self.variables = self.variables, variables
+        try:
+            yield
+        finally:
+            self.variables = before
+
+    def _compiled(self, text: str) -> Plan:
+        words = parse.words(text)
+        if not words:
+            return utility.nothing
+        found = utility.plan(text, words, self)
+        if found is not None:
+            return found
+        found = self._definition(text, words)
+        if found is not None:
+            return found
+        node = parse.tree(text)
+        kind = parse.kind(node)
+        if kind in ("Select", "Subquery"):
+            return select.plan(node, self)
+        if kind == "Update":
+            return write.plan_update(node, self)
+        if kind == "Delete":
+            return write.plan_delete(node, self)
+        if kind == "Insert":
+            return insert.plan_insert(node, self)
+        if kind == "Values":
+            return select.plan(parse.tree(" ".join(("select * from (", text, ") as v"))), self)
+        raise UnsupportedError(text, kind)
+
+    def _definition(self, text: str, words: tuple[str, ...]) -> Plan | None:
+        if words[0] not in ("create", "alter", "drop"):
+            return None
+
+        def define(
+            tx: Any, params: Mapping[str, Any], variables: Any = None
+        ) -> Steps[StatementResult]:
+            tx.assign()
+            tag = self._define(text, words, tx)
+            return StatementResult(tag=tag)
+            yield  # a plan is a generator
+
+        return define
+
+    def _define(self, text: str, words: tuple[str, ...], tx: Any = None) -> str:
+        first = words[0]
+        rest = [
+            one
+            for one in words[1:6]
+            if one not in ("or", "replace", "temp", "temporary", "unlogged")
+        ]
+        what = rest[0] if rest else ""
+        try:
+            if first == "create" and what == "table":
+                temporary = words[1] in ("temp", "temporary")
+                made = ddl.create_table(parse.tree(text), self, temporary=temporary)
+                if made is not None and tx is not None:
+                    tx.sub.undo.append((self._unmade, made, None))
+                    tx.top.temporary = tx.top.temporary or temporary
+                return "CREATE TABLE"
+            if first == "create" and (
+                what in ("function", "procedure", "trigger") or "trigger" in rest
+            ):
+                return plpgsql.define(text, words, self)
+            if first == "create" and (what == "index" or rest[:2] == ["unique", "index"]):
+                if what != "index":
+                    ddl.create_index(parse.tree(text), self)
+                return "CREATE INDEX"
+            if first == "alter" and what == "table" and "trigger" in words:
+                return plpgsql.alter_trigger(text, words, self)
+            if first == "alter" and what == "table":
+                if " owner to " not in f" {' '.join(words)} ":
+                    ddl.alter_table(parse.tree(text), self)
+                return "ALTER TABLE"
+            if first == "drop":
+                return self._drop(text, words)
+            if what in ("schema", "role", "user", "sequence", "extension"):
+                return f"{first} {what}".upper()
+        finally:
+            self.forget()
+        raise UnsupportedError(text, f"{first} {what}".upper())
+
+    def _unmade(self, table: Any, nothing: None) -> None:
+        ddl.drop_table(table.name, self, missing_ok=True)
+        self.forget()
+
+    def _drop(self, text: str, words: tuple[str, ...]) -> str:
+        what, missing_ok = words[1], words[2:4] == ("if", "exists")
+        names = words[4:] if missing_ok else words[2:]
+        if what == "table":
+            for name in "".join(one for one in names if one not in ("cascade", "restrict")).split(
+                ","
+            ):
+                ddl.drop_table(
+                    parse.unquoted(name.removeprefix("public.")), self, missing_ok=missing_ok
+                )
+            return "DROP TABLE"
+        if what == "trigger":
+            return plpgsql.drop_trigger(names, self, missing_ok=missing_ok)
+        if what in ("function", "procedure"):
+            name = names[0]
+            if name not in self.node.procedures and not missing_ok:
+                raise SqlError("42883", f'could not find a function named "{name}"')
+            self.node.procedures.pop(name, None)
+            self.node.functions.pop(name, None)
+            return f"DROP {what.upper()}"
+        raise UnsupportedError(text, f"DROP {what.upper()}")
+
+    def function(self, name: str) -> Callable[..., Steps[Any]] | None:
+        """One that may wait, by its name in SQL."""
+        functions = self.node.functions
+        return functions.get(name) or functions.get(name.removeprefix("public."))
+
+    def define(self, sql: str, by: NodeSession | None = None) -> None:
+        """Statements as superuser, outside of time. SqlError, also where one would have to wait.
+
+        Args:
+            by: whose settings hold, and stay; without it a session of its own.
+        """
+        session = by or self.node.connect("postgres", "definition")
+        try:
+            for text in parse.statements(sql):
+                tx = session.begin()
+                try:
+                    _at_once(self.statement(text)(tx, {}), text)
+                    _at_once(session.before_commit(), text)
+                except BaseException:
+                    session.abort()
+                    raise
+                session.forget()
+                record = self.node.record("commit", tx.top) if tx.top.xid else None
+                if record is not None:
+                    self.node.wal.settle()
+                self.node.finish(tx.top, record)
+        finally:
+            if by is None:
+                session.close()
+
+
+def _at_once(steps: Steps[Any], text: str) -> Any:
+    try:
+        next(steps)
+    except StopIteration as stop:
+        return stop.value
+    except LostError:
+        raise
+    steps.close()
+    raise SqlError("55P03", f"it would have to wait: {text}")

@@ -1,0 +1,308 @@
+"""Functions in SQL and PL/pgSQL, and the triggers that call them.
+
+A body is compiled at its first call (`body`), as PostgreSQL does; what it does not know is said then, or when
+the function is defined if the words show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sim.model.sql import body, parse, types
+from sim.model.sql.bind import Context, Record
+from sim.model.sql.steps import Block
+from sim.model.words import RowChange, SqlError, Steps, UnsupportedError
+
+_OPERATIONS = {"ins": "INSERT", "upd": "UPDATE", "del": "DELETE", "tru": "TRUNCATE"}
+_TRIGGER_VARIABLES = frozenset(
+    {
+        "new",
+        "old",
+        "tg_name",
+        "tg_op",
+        "tg_table_name",
+        "tg_relname",
+        "tg_when",
+        "tg_level",
+        "tg_nargs",
+        "found",
+    }
+)
+
+
+class Function:
+    """A function or procedure; called with an open transaction and its arguments."""
+
+    def __init__(
+        self,
+        name: str,
+        parameters: Sequence[tuple[str, types.Type]],
+        language: str,
+        text: str,
+        plans: Any,
+    ) -> None:
+        self.name = name
+        self.parameters = tuple(parameters)
+        self.language = language
+        self.text = text
+        self._plans = plans
+        self.void = False
+        """It returns nothing, which is shown as an empty text."""
+        self._compiled: Block | None = None
+
+    def __call__(self, tx: Any, *given: Any) -> Steps[Any]:
+        """Its value."""
+        if len(given) != len(self.parameters):
+            raise SqlError(
+                "42883", f"function {self.name} with {len(given)} arguments does not exist"
+            )
+        variables = {
+            name: type_.store(value)
+            for (name, type_), value in zip(self.parameters, given, strict=True)
+        }
+        for place, value in enumerate(list(variables.values()), 1):
+            variables[f"${place}"] = value
+        value = yield from self.run(tx, variables)
+        return "" if self.void else value
+
+    def run(self, tx: Any, variables: dict[str, Any]) -> Steps[Any]:
+        """With these variables."""
+        if self._compiled is None:
+            known = frozenset(variables) | {"found"}
+            if self.language == "sql":
+                self._compiled = body.sql_body(self.text, known, self._plans)
+            else:
+                self._compiled = body.plpgsql_body(self.text, known, self._plans)
+        variables["found"] = False
+        c = Context(tx, {}, variables)
+        c.snap = tx.statement()
+        tx.calls += 1
+        if tx.calls > 200:
+            raise SqlError("54001", "stack depth limit exceeded")
+        try:
+            signal = yield from self._compiled.run(tx, c)
+        finally:
+            tx.calls -= 1
+        return signal[1] if isinstance(signal, tuple) else None
+
+
+class SqlTrigger:
+    """A trigger of a function written in PL/pgSQL, or of one that the model was given."""
+
+    def __init__(
+        self, name: str, when: str, operations: frozenset[str], function: Any, plans: Any
+    ) -> None:
+        self.name = name
+        self.when = when
+        self.operations = operations
+        self.fires = "origin"
+        self.condition: Any = None
+        self._function = function
+        self._plans = plans
+
+    def fire(
+        self, tx: Any, table: str, changes: Sequence[RowChange]
+    ) -> Steps[Sequence[RowChange] | None]:
+        """Once for a row, once for a statement."""
+        there = self._plans.node.table(table)
+        by_row = "statement" not in self.when
+        change = changes[0] if by_row and changes else None
+        new = list(change.new) if change is not None and change.new is not None else None
+        old = change.old if change is not None else None
+        variables: dict[str, Any] = {
+            "new": Record(there.at, new),
+            "old": Record(there.at, old),
+            "tg_name": self.name,
+            "tg_op": _OPERATIONS[change.operation]
+            if change is not None
+            else sorted(self.operations)[0].upper(),
+            "tg_table_name": table.rpartition(".")[2],
+            "tg_relname": table.rpartition(".")[2],
+            "tg_when": "BEFORE" if self.when.startswith("before") else "AFTER",
+            "tg_level": "ROW" if by_row else "STATEMENT",
+            "tg_nargs": 0,
+        }
+        if self.condition is not None and self.condition(Context(tx, {}, variables)) is not True:
+            return None
+        if not isinstance(self._function, Function):
+            return (yield from self._function(tx, table, changes))  # type: ignore[no-any-return] # as it was given
+        before, tx.cause = tx.cause, f"trigger {self.name} of table {table}"
+        try:
+            value = yield from self._function.run(tx, variables)
+        finally:
+            tx.cause = before
+        if self.when != "before row" or change is None:
+            return None
+        if value is None:
+            return ()
+        if change.operation == "del" or not isinstance(value, Record) or value.values is None:
+            return (change,)
+        stored = tuple(
+            column.type.store(one) for column, one in zip(there.columns, value.values, strict=True)
+        )
+        return (change._replace(new=self._plans.node.generated(there, stored)),)
+
+
+# -- definitions ---------------------------------------------------------------------------------------
+
+
+def define(text: str, words: tuple[str, ...], plans: Any) -> str:
+    """CREATE FUNCTION, PROCEDURE or TRIGGER."""
+    place = next(
+        at for at, word in enumerate(words) if word in ("function", "procedure", "trigger")
+    )
+    if words[place] == "trigger":
+        _trigger(text, words, place + 1, plans)
+        return "CREATE TRIGGER"
+    opening = words.index("(")
+    name = "".join(parse.unquoted(one) for one in words[place + 1 : opening]).removeprefix(
+        "public."
+    )
+    closing = _closing(words, opening)
+    parameters = [
+        _parameter(text, one, number)
+        for number, one in enumerate(_split(words[opening + 1 : closing]), 1)
+    ]
+    rest = list(words[closing + 1 :])
+    language = parse.unquoted(rest[rest.index("language") + 1]) if "language" in rest else "sql"
+    source = next((one for one in rest if one.startswith(("$", "'"))), None)
+    if language.lower() not in ("sql", "plpgsql") or source is None:
+        raise UnsupportedError(text, f"a function in {language}")
+    for at, word in enumerate(rest):
+        if word == "set" and rest[at + 1] != "search_path":
+            raise UnsupportedError(text, f"a function that sets {rest[at + 1]}")
+    if "setof" in rest or rest[:2] == ["returns", "table"]:
+        raise UnsupportedError(text, "a function that returns rows")
+    function = Function(name, parameters, language.lower(), parse.unquoted(source), plans)
+    function.void = rest[:2] == ["returns", "void"] and language.lower() == "plpgsql"
+    if language.lower() == "plpgsql":
+        body.check(function.text)
+    plans.node.procedures[name] = plans.node.functions[name] = function
+    return f"CREATE {words[place].upper()}"
+
+
+def _parameter(text: str, words: list[str], number: int) -> tuple[str, types.Type]:
+    words = [word for word in words if word not in ("in", "variadic")]
+    if "out" in words or "inout" in words:
+        raise UnsupportedError(text, "output parameters")
+    for stop in ("default", "="):
+        if stop in words:
+            raise UnsupportedError(text, "default arguments")
+    name = f"${number}" if len(words) == 1 else parse.unquoted(words[0])
+    return name, types.named(" ".join(words[1:] or words).replace(" [ ]", "[]").replace(" (", "("))
+
+
+def _closing(words: tuple[str, ...], opening: int) -> int:
+    depth = 0
+    for place in range(opening, len(words)):
+        depth += {"(": 1, ")": -1}.get(words[place], 0)
+        if not depth:
+            return place
+    raise SqlError("42601", "syntax error: a bracket is not closed")
+
+
+def _split(words: tuple[str, ...]) -> list[list[str]]:
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for word in words:
+        depth += {"(": 1, ")": -1}.get(word, 0)
+        if word == "," and not depth:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return [part for part in parts if part]
+
+
+def _trigger(text: str, words: tuple[str, ...], place: int, plans: Any) -> None:
+    name = parse.unquoted(words[place])
+    timing = words[place + 1]
+    on = words.index("on", place)
+    events = [word for word in words[place + 2 : on] if word != "or"]
+    if timing not in ("before", "after") or not set(events) <= {
+        "insert",
+        "update",
+        "delete",
+        "truncate",
+    }:
+        raise UnsupportedError(text, "this kind of trigger")
+    rest = words[on + 1 :]
+    table_words = []
+    for word in rest:
+        if word in (
+            "for",
+            "execute",
+            "when",
+            "deferrable",
+            "not",
+            "initially",
+            "from",
+            "referencing",
+        ):
+            break
+        table_words.append(parse.unquoted(word))
+    if "referencing" in rest or rest[len(table_words)] == "from":
+        raise UnsupportedError(text, "REFERENCING")
+    table = plans.node.table("".join(table_words))
+    execute = rest.index("execute")
+    opening = rest.index("(", execute)
+    function_name = "".join(rest[execute + 2 : opening]).removeprefix("public.")
+    function = plans.function(function_name)
+    if function is None:
+        raise SqlError("42883", f"function {function_name}() does not exist")
+    if rest[opening + 1] != ")":
+        raise UnsupportedError(text, "arguments of a trigger")
+    each_row = "row" in rest[:execute]
+    when = f"{timing} row" if each_row else f"{timing} statement"
+    if "deferred" in rest[:execute] and "initially" in rest[:execute]:
+        when = "deferred"
+    trigger = SqlTrigger(name, when, frozenset(events), function, plans)
+    if "when" in rest[:execute]:
+        start = text.lower().index("when", text.lower().index(" on "))
+        opening_at = text.index("(", start)
+        condition = text[opening_at : text.lower().rindex("execute")].strip()
+        trigger.condition = plans.expression_with(condition, _TRIGGER_VARIABLES)
+    if any(one.name == name for one in table.triggers):
+        if "replace" not in words[:3]:
+            raise SqlError("42710", f'trigger "{name}" for relation "{table.name}" already exists')
+        table.triggers = [one for one in table.triggers if one.name != name]
+    plans.node.add_trigger(table.name, trigger)
+
+
+def alter_trigger(text: str, words: tuple[str, ...], plans: Any) -> str:
+    """ALTER TABLE … ENABLE or DISABLE TRIGGER. 42704"""
+    at = words.index("trigger")
+    verb = " ".join(
+        word
+        for word in words[max(0, at - 2) : at]
+        if word in ("enable", "disable", "always", "replica")
+    )
+    start = next(place for place, word in enumerate(words) if word in ("enable", "disable"))
+    names = [
+        parse.unquoted(word) for word in words[2:start] if word not in ("only", "if", "exists")
+    ]
+    table = plans.node.table("".join(names))
+    fires = {
+        "enable": "origin",
+        "disable": "disabled",
+        "enable always": "always",
+        "enable replica": "replica",
+    }[verb]
+    name = parse.unquoted(words[at + 1])
+    found = [one for one in table.triggers if name in ("all", "user", one.name)]
+    if not found and name not in ("all", "user"):
+        raise SqlError("42704", f'trigger "{name}" for table "{table.name}" does not exist')
+    for trigger in found:
+        trigger.fires = fires
+    return "ALTER TABLE"
+
+
+def drop_trigger(words: Sequence[str], plans: Any, *, missing_ok: bool) -> str:
+    """DROP TRIGGER … ON …. 42704"""
+    name, table = parse.unquoted(words[0]), plans.node.table("".join(words[2:]))
+    left = [one for one in table.triggers if one.name != name]
+    if len(left) == len(table.triggers) and not missing_ok:
+        raise SqlError("42704", f'trigger "{name}" for table "{table.name}" does not exist')
+    table.triggers = left
+    table.settle()
+    return "DROP TRIGGER"

@@ -1,0 +1,143 @@
+"""How the rows of one source are found: by a unique key where WHERE gives one, else all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sim.model.node.heap import Index, Row, Table, Version
+from sim.model.node.rows import visible
+from sim.model.sql.bind import Context, Rows, Scope, Source
+from sim.model.sql.expressions import compiled
+from sim.model.sql.parse import kind
+from sim.model.words import Values
+
+Handle = tuple[Row, Version] | None
+
+
+class Scan:
+    """The rows of a source."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.nothing: Values = (None,) * len(source.names)
+        """Beside a row that a LEFT JOIN finds nothing for."""
+        self.exact = False
+        """The key says all that WHERE says."""
+        self.key: tuple[Index, list[Callable[[Rows, Context], Any]]] | None = None
+
+    def use(self, where: Any, place: int, scope: Scope) -> None:
+        """Look for a unique key of a table in the conditions that are joined by AND."""
+        table: Table | None = self.source.table
+        if table is None or where is None or not table.indexes:
+            return
+        found: dict[int, Any] = {}
+        parts = list(conjuncts(where))
+        for part in parts:
+            if kind(part) != "EQ":
+                continue
+            for column, value in ((part.this, part.expression), (part.expression, part.this)):
+                at = self._own(column, scope)
+                if at is not None and self._known_before(value, place, scope):
+                    found.setdefault(at, value)
+        for index in table.indexes:
+            if index.where is None and all(at in found for at in index.places):
+                self.key = index, [compiled(found[at], scope) for at in index.places]
+                self.exact = len(parts) == len(index.places)
+                return
+
+    def _own(self, node: Any, scope: Scope) -> int | None:
+        if kind(node) != "Column" or kind(node.this) == "Star":
+            return None
+        if node.table:
+            return self.source.at.get(node.name) if node.table == self.source.alias else None
+        if node.name in scope.variables or any(
+            node.name in other.at for other in scope.sources if other is not self.source
+        ):
+            return None
+        return self.source.at.get(node.name)
+
+    def _known_before(self, value: Any, place: int, scope: Scope) -> bool:
+        if kind(value) in ("Any", "All", "Tuple"):
+            return False
+        for one in value.walk():
+            if kind(one) in ("Select", "Subquery"):
+                return False
+            if kind(one) == "Column":
+                try:
+                    where = scope.find(one.name, one.table)
+                except Exception:
+                    return False
+                if where is not None and where[0].slot >= scope.first + place:
+                    return False
+        return True
+
+    def wanted(self, r: Rows, c: Context) -> Values | None:
+        """The key that is looked for; None: all rows are."""
+        if self.key is None:
+            return None
+        index, values = self.key
+        key = []
+        for at, value in zip(index.places, values, strict=True):
+            found = value(r, c)
+            if found.__class__ is str:
+                type_ = self.source.types[at]
+                if type_ is not None and type_.name not in ("text", "varchar"):
+                    found = type_.input(found)
+            key.append(found)
+        return tuple(key)
+
+    def handles(self, r: Rows, c: Context) -> list[tuple[Row, Version]]:
+        """Rows of a table with the version that is seen."""
+        table: Table = self.source.table
+        tx, snap = c.tx, c.snap
+        if self.key is None:
+            if tx is not None and tx.top.ssi is not None:
+                tx.read(table, None, found=bool(table.all_rows))
+            return visible(tx, table, snap)
+        key = self.wanted(r, c)
+        index = self.key[0]
+        found = []
+        for row in index.entries.get(key, ()):  # type: ignore[arg-type] # there is a key
+            version = snap.version(row)
+            if version is not None and index.key(version.values) == key:
+                found.append((row, version))
+        if tx is not None and tx.top.ssi is not None:
+            primary = table.primary
+            if index.primary:
+                keys = [key] if key is not None else None
+            elif primary is not None:
+                keys = [primary.key(version.values) for _, version in found]
+            else:
+                keys = None
+            tx.read(table, keys, found=bool(found))
+        return found
+
+    def rows(self, r: Rows, c: Context) -> Iterator[tuple[Values, Handle]]:
+        """Values, and for a table where they are."""
+        if self.source.table is not None:
+            for row, version in self.handles(r, c):
+                yield version.values, (row, version)
+        else:
+            assert self.source.produce is not None
+            for values in self.source.produce(r, c):
+                yield values, None
+
+
+def scan(source: Source) -> Scan:
+    """A source's rows."""
+    return Scan(source)
+
+
+def conjuncts(node: Any) -> Iterator[Any]:
+    """Conditions that must all hold."""
+    if kind(node) in ("And",):
+        yield from conjuncts(node.this)
+        yield from conjuncts(node.expression)
+    elif kind(node) == "Paren":
+        yield from conjuncts(node.this)
+    else:
+        yield node
+
+
+__all__ = ["Handle", "Scan", "conjuncts", "scan"]

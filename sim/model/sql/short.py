@@ -1,0 +1,142 @@
+"""A short way to statements that hold a gid: they come once each, so keeping their texts would not help.
+
+What stands before the first string says what a statement is; it is learned from the first of its kind. Only the
+simplest forms are taken, those that drivers send; anything else goes the long way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from sim.model.sql.bind import Context
+from sim.model.words import StatementResult, Steps
+
+Maker = Callable[[str], Any]
+
+#: A setting of our own, whose value is text for sure.
+_SET: Final = re.compile(r"set local ([a-z_]+\.[a-z_]+) = \Z")
+_CALL: Final = re.compile(r"call ([a-z_]+\.[a-z_]+)\(\Z")
+#: After the first quote: a string without anything special in it, and at most NULL and another one.
+_ARGUMENTS: Final = re.compile(r"([^'\\]*)'(, null)?(?:, '([^'\\]*)')?\)\Z")
+_SET_DONE: Final = StatementResult(tag="SET")
+
+
+class Short:
+    """The short ways of one node.
+
+    Args:
+        function: one that may wait, by its name.
+        control: makes what steers transactions, of verb and gid.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[str], Callable[..., Steps[Any]] | None],
+        control: Callable[[str, str], Any],
+    ) -> None:
+        self._function = function
+        self._heads: dict[str, Maker] = {}
+        for verb in ("prepare", "commit prepared", "rollback prepared"):
+            head = "prepare transaction " if verb == "prepare" else f"{verb} "
+            self._heads[head] = _steering(control, verb)
+
+    def find(self, text: str) -> Any:
+        """What a text means; None if it has to be found the long way."""
+        head, quote, rest = text.partition("'")
+        if not quote:
+            return None
+        maker = self._heads.get(head) or self._learned(head)
+        return maker(rest) if maker is not None else None
+
+    def forget(self) -> None:
+        """Definitions have changed."""
+        for head in [one for one in self._heads if one.startswith("call ")]:
+            del self._heads[head]
+
+    def _learned(self, head: str) -> Maker | None:
+        maker: Maker | None = None
+        if found := _SET.match(head):
+            maker = _setting(found[1])
+        elif found := _CALL.match(head):
+            function = self._function(found[1])
+            maker = _calling(function, found[1]) if function is not None else None
+        if maker is not None:
+            self._heads[head] = maker
+        return maker
+
+
+def _steering(control: Callable[[str, str], Any], verb: str) -> Maker:
+    def make(rest: str) -> Any:
+        gid = rest[:-1]
+        return control(verb, gid) if rest[-1:] == "'" and _is_plain(gid) else None
+
+    return make
+
+
+def _setting(name: str) -> Maker:
+    def make(rest: str) -> Any:
+        value = rest[:-1]
+        if rest[-1:] != "'" or not _is_plain(value):
+            return None
+
+        def run(
+            tx: Any, params: Mapping[str, Any], variables: Any = None
+        ) -> Steps[StatementResult]:
+            tx.set(name, value, local=True)
+            return _SET_DONE
+            yield  # a plan is a generator
+
+        return run
+
+    return make
+
+
+def _calling(function: Callable[..., Steps[Any]], name: str) -> Maker:
+    """CALL of a procedure that may wait, with literals."""
+
+    def make(rest: str) -> Any:
+        found = _ARGUMENTS.match(rest)
+        if found is None:
+            return None
+        first, null, last = found.groups()
+        given: list[Any] = [first]
+        if null:
+            given.append(None)
+        if last is not None:
+            given.append(last)
+
+        def run(
+            tx: Any, params: Mapping[str, Any], variables: Any = None
+        ) -> Steps[StatementResult]:
+            tx.statement()
+            return called(name, (yield from function(tx, *given)))
+
+        return run
+
+    return make
+
+
+def called(name: str, value: Any) -> StatementResult:
+    """What CALL returns: a row if the procedure has something to say."""
+    if value is None:
+        return StatementResult(tag="CALL")
+    return StatementResult(
+        tag="CALL", names=(name.rpartition(".")[2],), rows=((value,),), rowcount=1
+    )
+
+
+def calls(function: Callable[..., Steps[Any]], name: str, given: list[Any]) -> Callable[..., Any]:
+    """CALL of a procedure that may wait, whose arguments are expressions."""
+
+    def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
+        c = Context(tx, params, variables)
+        c.snap = tx.statement()
+        return called(name, (yield from function(tx, *[one((), c) for one in given])))
+
+    return run
+
+
+def _is_plain(value: str) -> bool:
+    return "'" not in value and "\\" not in value

@@ -1,0 +1,252 @@
+"""Statements that the parser does not know: SET, LOCK TABLE, TRUNCATE, CALL, NOTIFY and their like.
+
+Recognised from their words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sim.model.node.modes import ACCESS_EXCLUSIVE, TABLE_MODES
+from sim.model.sql import parse
+from sim.model.sql.bind import Context, Scope
+from sim.model.sql.expressions import arguments, compiled
+from sim.model.sql.functions import STRICT
+from sim.model.sql.short import calls
+from sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
+
+Plan = Callable[..., Steps[StatementResult]]
+
+#: Nothing comes of them in the model: rights, comments, statistics.
+_HARMLESS = frozenset({"grant", "revoke", "comment", "security", "reindex"})
+
+
+def _at_once(tag: str, act: Callable[[Any], Any] | None = None) -> Plan:
+    def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
+        if act is not None:
+            act(tx)
+        return StatementResult(tag=tag)
+        yield  # a plan is a generator
+
+    return run
+
+
+nothing: Plan = _at_once("")
+
+
+def plan(text: str, words: tuple[str, ...], plans: Any) -> Plan | None:
+    """The plan of a utility statement; None for anything else."""
+    first = words[0]
+    if first in _HARMLESS:
+        return _at_once(first.upper())
+    if first in ("analyze", "vacuum"):
+        return _analyze(words, plans)
+    if first == "set":
+        return _set(text, words)
+    if first == "reset":
+        name = ".".join(one for one in words[1:] if one != ".")
+        if name == "all":
+            return _at_once("RESET", _reset_all)
+        return _at_once("RESET", lambda tx: tx.set(name, None, local=False))
+    if first == "show":
+        return _show(".".join(one for one in words[1:] if one != "."))
+    if first == "lock":
+        return _lock(text, words, plans)
+    if first == "truncate":
+        return _truncate(text, words, plans)
+    if first == "call":
+        return _call(text, plans)
+    if first in ("listen", "unlisten", "notify"):
+        return _at_once(first.upper(), _notifies)
+    if first == "declare":
+        if "hold" not in words:
+            raise UnsupportedError(text, "cursors")
+        return _at_once("DECLARE CURSOR", lambda tx: tx.top.held.add("WITH HOLD"))
+    if first == "discard":
+        return _at_once("DISCARD ALL", _reset_all)
+    if first == "do":
+        return _do(text, words, plans)
+    return None
+
+
+def _analyze(words: tuple[str, ...], plans: Any) -> Plan:
+    names = [word for word in words[1:] if word in plans.node.tables]
+
+    def analyze(tx: Any) -> None:
+        if "analyze" in words:
+            for name in names or list(plans.node.tables):
+                plans.node.tables[name].analyzed = True
+
+    return _at_once(words[0].upper(), analyze)
+
+
+def _notifies(tx: Any) -> None:
+    tx.top.notified = True
+
+
+def _reset_all(tx: Any) -> None:
+    for name in dict.fromkeys((*tx.session.settings, *tx.settings)):
+        tx.set(name, None, local=False)
+
+
+def _set(text: str, words: tuple[str, ...]) -> Plan:
+    rest = list(words[1:])
+    local = bool(rest) and rest[0] == "local"
+    if rest and rest[0] in ("local", "session") and rest[1:2] != ["characteristics"]:
+        rest = rest[1:]
+    if rest[:1] == ["transaction"]:
+        return _at_once("SET", lambda tx: _set_level(tx, " ".join(rest)))
+    if rest[:1] == ["constraints"]:
+        return _constraints(rest[1:])
+    if rest[:1] in (["role"], ["characteristics"]) or rest[:2] == ["session", "authorization"]:
+        raise UnsupportedError(text, " ".join(words[:3]).upper())
+    if rest[:2] == ["time", "zone"]:
+        return _at_once("SET")
+    equals = next((place for place, word in enumerate(rest) if word in ("=", "to")), None)
+    if equals is None:
+        raise SqlError("42601", f"syntax error: {text}")
+    name = "".join(rest[:equals])
+    value = " ".join(parse.unquoted(word) for word in rest[equals + 1 :]).replace(" , ", ", ")
+    if value == "default" and not rest[-1].startswith("'"):
+        return _at_once("SET", lambda tx: tx.set(name, None, local=local))
+    return _at_once("SET", lambda tx: tx.set(name, value, local=local))
+
+
+def _set_level(tx: Any, said: str) -> None:
+    for level in ("read uncommitted", "read committed", "repeatable read", "serializable"):
+        if level in said:
+            if tx.top.cid > 0 and level != tx.top.level:
+                raise SqlError(
+                    "25001", "SET TRANSACTION ISOLATION LEVEL must be called before any query"
+                )
+            tx.top.level = "read committed" if level == "read uncommitted" else level
+
+
+def _constraints(rest: list[str]) -> Plan:
+    deferred = rest[-1] == "deferred"
+    names = [one for one in rest[:-1] if one != ","]
+
+    def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
+        for name, declared in _deferrable(tx.node):
+            if names == ["all"] or name in names:
+                tx.deferring[name] = deferred is not declared
+        if not deferred:
+            waiting, tx.top.deferred = tx.top.deferred, []
+            for check in waiting:
+                named = getattr(getattr(check, "key", None), "name", "") or getattr(
+                    getattr(check, "index", None), "name", ""
+                )
+                if names == ["all"] or named in names:
+                    yield from check.fire(tx)
+                else:
+                    tx.top.deferred.append(check)
+        return StatementResult(tag="SET CONSTRAINTS")
+
+    return run
+
+
+def _deferrable(node: Any) -> list[tuple[str, bool]]:
+    found = []
+    for table in node.tables.values():
+        found += [(index.name, index.deferred) for index in table.indexes if index.deferrable]
+        found += [(key.name, key.deferred) for key in table.references if key.deferrable]
+    return found
+
+
+def _show(name: str) -> Plan:
+    name = {"transactionisolationlevel": "transaction_isolation"}.get(name.replace(".", ""), name)
+
+    def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
+        value = STRICT["current_setting"](Context(tx, params), name)
+        return StatementResult(tag="SHOW", names=(name,), rows=((value,),), rowcount=1)
+        yield  # a plan is a generator
+
+    return run
+
+
+def _lock(text: str, words: tuple[str, ...], plans: Any) -> Plan:
+    rest = [word for word in words[1:] if word not in ("table", "only")]
+    nowait = rest[-1] == "nowait"
+    if nowait:
+        rest = rest[:-1]
+    mode = ACCESS_EXCLUSIVE
+    if "in" in rest:
+        place = rest.index("in")
+        said = " ".join(rest[place + 1 :]).removesuffix(" mode")
+        if said not in TABLE_MODES:
+            raise SqlError("42601", f"syntax error: {text}")
+        mode, rest = TABLE_MODES[said], rest[:place]
+    tables = [plans.node.table(parse.unquoted(name)) for name in "".join(rest).split(",")]
+
+    def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
+        tx.statement()
+        for table in tables:
+            if nowait and not tx.locks.try_table(tx.top, table, mode):
+                raise SqlError("55P03", f'could not obtain lock on relation "{table.name}"')
+            yield from tx.lock_table(table, mode)
+        return StatementResult(tag="LOCK TABLE")
+
+    return run
+
+
+def _truncate(text: str, words: tuple[str, ...], plans: Any) -> Plan:
+    rest = [word for word in words[1:] if word not in ("table", "only", "cascade", "restrict")]
+    tables = [plans.node.table(parse.unquoted(name)) for name in "".join(rest).split(",")]
+    for table in tables:
+        if table.referenced:
+            raise SqlError(
+                "0A000", "cannot truncate a table referenced in a foreign key constraint"
+            )
+
+    def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
+        from sim.model.node.triggers import after_statement, before_statement
+
+        for table in tables:
+            yield from tx.lock_table(table, ACCESS_EXCLUSIVE)
+            yield from before_statement(tx, table, "tru")
+            tx.assign()
+            snap = tx.statement()
+            for row in list(table.all_rows):
+                version = row.versions[-1]
+                if version.xmax is None:
+                    table.delete(row, tx.sub, snap.cid)
+                    tx.top.changes.append((table, "del", version.values, None))
+                    tx.top.rows.append(row)
+            yield from after_statement(tx, table, "tru", [])
+        return StatementResult(tag="TRUNCATE TABLE")
+
+    return run
+
+
+def _call(text: str, plans: Any) -> Plan:
+    node = parse.tree(f"select {text.strip()[4:]}").expressions[0]
+    if parse.kind(node) == "Dot":
+        name, node = parse.rendered(node).partition("(")[0].lower(), node.expression
+    else:
+        name = (
+            str(node.this).lower()
+            if parse.kind(node) == "Anonymous"
+            else parse.rendered(node).partition("(")[0]
+        )
+    function = plans.function(name)
+    if function is None:
+        raise SqlError("42883", f"procedure {name} does not exist")
+    given = [compiled(argument, Scope(plans)) for argument in arguments(node)]
+    return calls(function, name, given)
+
+
+def _do(text: str, words: tuple[str, ...], plans: Any) -> Plan:
+    from sim.model.sql import plpgsql
+
+    body = next((word for word in words if word.startswith("$")), None)
+    if body is None:
+        raise UnsupportedError(text, "DO without a body in dollars")
+    function = plpgsql.Function("do", (), "plpgsql", parse.unquoted(body), plans)
+
+    def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
+        tx.statement()
+        yield from function(tx)
+        return StatementResult(tag="DO")
+
+    return run

@@ -1,0 +1,396 @@
+"""The whole model, put together from a specification: nodes, network, decision log, coordinators, replication.
+
+The one place where the parts meet. What each is made of can be replaced by wiring: whole classes by the fields of
+`sim.model.wiring.Wiring`, single behaviours by name in its `parts` (`PARTS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import Any
+
+from sim.model.clients import PublisherClient, SubscriberClient
+from sim.model.clocks import Clock
+from sim.model.coordinator import CoordinatorProcess, Place
+from sim.model.deadlocks import DeadlockWatch
+from sim.model.distribution import distributing
+from sim.model.distribution.distributing import AgentSeat, Distribution
+from sim.model.distribution.told import Delivery
+from sim.model.network import Network
+from sim.model.node import ModelNode
+from sim.model.node.tx import OpenTx
+from sim.model.ports import Kernel, Recorder
+from sim.model.replication import articles, behaviour
+from sim.model.replication.articles import Article
+from sim.model.replication.behaviour import Behaviour
+from sim.model.replication.procedures import Procedures
+from sim.model.replication.subscription import Subscription, watch_publisher
+from sim.model.replication.versions import Births
+from sim.model.sql.ddl import condition
+from sim.model.wiring import Wiring
+from sim.model.words import LostError, ModelSpec, SqlError, Steps, TableSpec, UnsupportedError
+from twopc.drivers.points import Points
+from twopc.drivers.recovery import Settled
+from twopc.drivers.virtual import steps
+from twopc.errors import ConfigurationError
+from twopc.protocol.effects import Outcome
+from twopc.protocol.variants import VARIANTS, Settings
+
+#: What `Wiring.parts` may replace, by name, with what stands there otherwise: a replacement is called as that is. What
+#: each does is said in `sim.model.replication.behaviour` and `sim.model.distribution`.
+PARTS: Mapping[str, Callable[..., Any]] = {**behaviour.PARTS, **distributing.PARTS}
+#: Where the decision log is.
+LOG = "distribution"
+#: What nodes' clocks show when a run begins: seconds since 1970.
+BEGAN_S = 1_767_225_600.0
+
+
+class BuildError(Exception):
+    """A node does not take what the specification says; nothing of the model is of use."""
+
+    def __init__(self, path: tuple[str | int, ...], error: SqlError) -> None:
+        super().__init__(f"{error.message} ({error.sqlstate})")
+        self.path = path
+        """Where it stands in the specification: ``("tables", "account", "rows", 0)``."""
+        self.error = error
+
+
+class LogHost:
+    """The server of the decision log."""
+
+    def __init__(self) -> None:
+        self.up = True
+        self.starts = 1
+
+    def running(self) -> int | None:
+        """How often it was started; None while it is down."""
+        return self.starts if self.up else None
+
+
+class Coordinator:
+    """A coordinator by name: the process that lives now, and those that come after it."""
+
+    def __init__(self, system: System, name: str) -> None:
+        self._system = system
+        self.name = name
+        self._number = 0
+        self.process: CoordinatorProcess = self._start()
+        self.watch: DeadlockWatch
+
+    @property
+    def alive(self) -> bool:
+        """A process of it lives."""
+        return self.process.alive
+
+    def crash(self) -> None:
+        """kill -9. Harmless twice."""
+        self.process.crash()
+
+    def restart(self) -> None:
+        """Another process of the name; the old one, if it lives, is not ended."""
+        self.process = self._start()
+
+    def pause(self) -> None:
+        """SIGSTOP"""
+        self.process.pause()
+
+    def go_on(self) -> None:
+        """SIGCONT"""
+        self.process.go_on()
+
+    def recover(self) -> Steps[list[Settled]]:
+        """One pass of recovery. psycopg.Error: the decision log cannot be reached."""
+        return (yield from self.process.recover())
+
+    def _start(self) -> CoordinatorProcess:
+        system, spec = self._system, self._system.spec
+        self._number += 1
+        process = CoordinatorProcess(
+            system.place, self.name, self._number, points=system.points,
+            in_doubt_after_s=spec.in_doubt_after_s, recovery_interval_s=spec.recovery_interval_s,
+            observe=system.observe, markers_kept_s=spec.markers_kept_s,
+        )  # fmt: skip
+        self.watch = DeadlockWatch(
+            system.kernel,
+            system.nodes,
+            process,
+            lambda node: system.network.reaches(process.actor, node),
+        )
+        process.spawn(process.keep_recovering(), "recovery")
+        process.spawn(self.watch.steps(), "deadlocks")
+        return process
+
+
+class System:
+    """A built model; see `sim.model.ports.Model`."""
+
+    def __init__(self, spec: ModelSpec, wiring: Wiring, kernel: Kernel, recorder: Recorder) -> None:
+        self.spec = spec
+        self.wiring = wiring
+        self.kernel = kernel
+        self.recorder = recorder
+        self.points = Points()
+        self.reaching: Any = None
+        """The session of a node that has come to a point last."""
+        self.subscribers = tuple(one.name for one in spec.subscribers)
+        self.network = Network(kernel, spec.timing)
+        self.clocks: dict[str, Clock] = {}
+        """Of the nodes; each can be set, and run, otherwise than the others."""
+        self.nodes: dict[str, ModelNode] = {
+            name: self._node(name) for name in (spec.publisher, *self.subscribers)
+        }
+        self.log_host = LogHost()
+        self.ledger = wiring.ledger(kernel, self.log_host.running, spec.timing.flush)
+        self.articles: dict[str, Article] = {}
+        self.births = {name: Births(name) for name in self.nodes}
+        unknown = sorted(wiring.parts.keys() - PARTS.keys())
+        if unknown:
+            raise ConfigurationError(
+                f"the model has no part {unknown[0]!r}; there are {', '.join(sorted(PARTS))}"
+            )
+        self.behaviour = Behaviour.of(wiring.parts)
+        self.procedures = Procedures(self.articles, self.behaviour, self._reach)
+        self.subscriptions: dict[str, Subscription] = {}
+        if spec.one_server:
+            for node in self.nodes.values():
+                node.slots_taken = lambda: sum(len(one.branches) for one in self.nodes.values())
+        self._set_up()
+        self.place = Place(
+            self.network,
+            self.nodes,
+            self.ledger,
+            publisher=spec.publisher,
+            log_at=LOG,
+            wiring=wiring,
+        )
+        self._coordinators = {spec.coordinator: Coordinator(self, spec.coordinator)}
+
+    @property
+    def publisher(self) -> ModelNode:
+        """The Publisher's node."""
+        return self.nodes[self.spec.publisher]
+
+    def observe(self, gid: str, what: Any) -> None:
+        """Every effect and event of the coordinators' machines is told to the recorder."""
+        self.recorder.write("machine", gid=gid, what=what)
+
+    def _reach(self, point: str, tx: OpenTx) -> Steps[None]:
+        """A point of the protocol within a node."""
+        if self.points.armed:
+            self.reaching = tx.session
+            yield from steps(self.points.reach(point))
+            if tx.session.dead is not None:
+                raise LostError(str(tx.session.dead))
+
+    # -- setting up: outside of time -----------------------------------------------------------------
+
+    def _node(self, name: str) -> ModelNode:
+        spec = self.spec
+        settings = Settings(
+            variant=VARIANTS["presumed_abort"].on_postgres(), inquiry_s=float("inf")
+        )
+        clock = self.clocks[name] = Clock(lambda: self.kernel.now, shows=BEGAN_S)
+        return ModelNode(
+            name, self.kernel, timing=spec.timing, clock=clock,
+            lock_timeout_s=spec.lock_timeout_s, prepared_max=spec.prepared_max,
+            participant=self.wiring.participant, settings=settings,
+        )  # fmt: skip
+
+    def _set_up(self) -> None:
+        spec, publisher = self.spec, self.publisher
+        for table in spec.tables:
+            with blaming("tables", table.name, "columns"):
+                publisher.define(_create_text(table))
+        for table in spec.tables:
+            for at, text in enumerate(table.sql):
+                with blaming("tables", table.name, "sql", at):
+                    publisher.define(text)
+        for table in spec.tables:
+            for at, row in enumerate(table.rows):
+                with blaming("tables", table.name, "rows", at):
+                    articles.insert(publisher, table.name, row)
+        for table in spec.tables:
+            with blaming("tables", table.name):
+                self.articles[table.name] = articles.publish(
+                    publisher, table, self.births[publisher.name], self.behaviour
+                )
+        articles.tie(self.articles)
+        for one in spec.subscribers:
+            for name, text in one.filters.items():
+                with blaming("subscribers", one.name, "filter", name):
+                    article = self.articles[name]
+                    article.parts[articles.link_role(one.name)] = condition(
+                        text, article.table, publisher.plans
+                    )
+        watch_publisher(publisher, self.articles, self.behaviour)
+        for one in spec.subscribers:
+            node = self.nodes[one.name]
+            articles.copy_tables(
+                self.articles, node, self.births[one.name], articles.link_role(one.name)
+            )
+            subscription = self.subscriptions[one.name] = Subscription(
+                node, publisher, self.network, self.articles, self.procedures, self.behaviour,
+                self.births[one.name], self._reach,
+            )  # fmt: skip
+            subscription.install()
+            for table in spec.tables:
+                for at, text in enumerate(table.procedures):
+                    with blaming("tables", table.name, "procedures", at):
+                        node.define(text)
+            session = node.connect("postgres", "definition")
+            for at, text in enumerate(one.sql):
+                with blaming("subscribers", one.name, "sql", at):
+                    node.define(text, session)
+            session.close()
+            subscription.fit()  # our triggers look again whether they come first
+        self._distribute()
+        for at, text in enumerate(spec.setup):
+            with blaming("setup", at):
+                publisher.define(text)
+
+    def _distribute(self) -> None:
+        """From here on what the Publisher commits is distributed."""
+        spec = self.spec
+        self.distribution: Distribution | None = None
+        if spec.distributes and spec.subscribers:
+            with blaming("tables"):
+                self.distribution = Distribution(
+                    spec, self.wiring, self.network, self.nodes, role_of=articles.link_role,
+                    points=self.points,
+                )  # fmt: skip
+
+    # -- ports.Model ---------------------------------------------------------------------------------
+
+    def session(self, name: str, node: str) -> SubscriberClient | PublisherClient:
+        """A client of its own."""
+        if node == self.spec.publisher:
+            return PublisherClient(name, self.publisher, self.network)
+        seat = self._coordinators[self.spec.coordinator]
+        return SubscriberClient(
+            name, node, lambda: seat.process, variant=self.spec.commit, shipping=self.spec.shipping
+        )
+
+    def sync(self, subscribers: Sequence[str] = ()) -> Steps[Any]:
+        """Log reader and agents to where the Publisher is now; `Distribution.sync`."""
+        return (yield from self._distribution().sync(subscribers))
+
+    def take_deliveries(self) -> list[Delivery]:
+        """What agents have met since this was asked last."""
+        return [] if self.distribution is None else self.distribution.take_deliveries()
+
+    def reinitialise(self, subscriber: str) -> Steps[None]:
+        """Copy everything to a Subscriber anew. LockTimeoutError, SubscriptionError"""
+        yield from self._distribution().reinitialise(subscriber)
+
+    def agent(self, subscriber: str) -> AgentSeat:
+        """A Subscriber's agent: `pause`, `resume`, `crash`, `start`."""
+        return self._distribution().agent(subscriber)
+
+    def _distribution(self) -> Distribution:
+        if self.distribution is None:
+            raise ConfigurationError(
+                f"{self.spec.publisher!r} distributes nothing: the topology was made without"
+            )
+        return self.distribution
+
+    def coordinators(self) -> Mapping[str, Coordinator]:
+        """By name."""
+        return self._coordinators
+
+    def crash_node(self, name: str, kept_lsn: int | None = None) -> None:
+        """A node goes down, and every connection to it and from it; `restart_node` brings it back.
+
+        Args:
+            kept_lsn: as for `sim.model.node.ModelNode.crash`.
+        """
+        if name == LOG:
+            self.log_host.up = False
+            self.ledger.crash()
+        else:
+            self.nodes[name].crash(kept_lsn)
+        self.network.node_lost(name)
+
+    def restart_node(self, name: str) -> Steps[None]:
+        """Until it takes connections again."""
+        if name == LOG:
+            self.log_host.starts += 1
+            self.log_host.up = True
+        else:
+            yield from self.nodes[name].restart()
+
+    def cut(self, a: str, b: str, *, one_way: bool = False, silent: bool = False) -> None:
+        """No messages between two places."""
+        self.network.cut(a, b, one_way=one_way, silent=silent)
+
+    def heal(self, a: str, b: str) -> None:
+        """Messages travel again."""
+        self.network.heal(a, b)
+
+    def finish_by_hand(self, node: str, gid: str, outcome: Outcome) -> Steps[None]:
+        """Somebody ends a branch who does not ask what was decided. SqlError"""
+        session = self.nodes[node].connect("postgres", "by hand")
+        verb = "commit" if outcome is Outcome.COMMITTED else "rollback"
+        try:
+            yield from session.execute(f"{verb} prepared '{gid}'")
+        finally:
+            session.close()
+
+    def quiet(self) -> bool:
+        """Nothing is open, in doubt or under way."""
+        if self.distribution is not None and not self.distribution.quiet():
+            return False
+        return not (
+            any(node.branches or node.open for node in self.nodes.values())
+            or any(
+                one.process.active or one.process.unsettled for one in self._coordinators.values()
+            )
+        )
+
+    def digest(self) -> int:
+        """Of everything that can still matter."""
+        parts: list[Any] = [node.digest() for node in self.nodes.values()]
+        parts += [
+            (key, record.kind, record.participants) for key, record in self.ledger.decisions.items()
+        ]
+        parts += [(epoch, one.fenced_at is None) for epoch, one in self.ledger.epochs.items()]
+        parts += [(wire.actor, wire.there) for wire in self.network.wires]
+        if self.distribution is not None:
+            parts.append(self.distribution.digest())
+        return int.from_bytes(blake2b(repr(parts).encode(), digest_size=8).digest(), "big")
+
+
+def build(
+    spec: ModelSpec, wiring: Wiring = Wiring(), *, kernel: Kernel, recorder: Recorder  # noqa: B008 - frozen
+) -> System:  # fmt: skip
+    """A system that runs from now on, by the kernel's time.
+
+    Raises:
+        BuildError: a node does not take what the specification says.
+        UnsupportedError: the model does not know something that it says.
+    """
+    return System(spec, wiring, kernel, recorder)
+
+
+@contextmanager
+def blaming(*path: str | int) -> Generator[None]:
+    """What a node refuses in here stands at `path` in the specification."""
+    try:
+        yield
+    except SqlError as error:
+        raise BuildError(path, error) from error
+    except UnsupportedError as error:
+        error.path = path
+        raise
+
+
+def _create_text(table: TableSpec) -> str:
+    parts = [f'"{name}" {text}' for name, text in table.columns.items()]
+    if table.key:
+        parts.append(f"primary key ({', '.join(_quoted(name) for name in table.key)})")
+    return f"create table {_quoted(table.name)} ({', '.join(parts)})"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,45 @@
+"""How the model's parts are chosen: the one place where a bug can be planted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from publisher.log_reader.planner import Planner as LogPlanner
+from sim.model.ledger import Ledger
+from sim.model.log_client import ModelLog
+from sim.model.sites import ModelSite
+from subscriber.distribution_agent.planner import Planner as AgentPlanner
+from twopc.drivers.postgres import Driver
+from twopc.drivers.recovery import Recovery
+from twopc.protocol import Participant
+
+#: Replaced behaviour of the model's own parts, by name; see `sim.model.system.PARTS` for names and signatures.
+Parts = Mapping[str, Callable[..., Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """Factories. The defaults are the product's own classes and functions."""
+
+    driver: type[Driver] = Driver
+    """Of a transaction; its class says what decides, and how votes are read."""
+    recovery: type[Recovery] = Recovery
+    participant: type[Participant] = Participant
+    """The machine of a branch at a node."""
+    ledger: type[Ledger] = Ledger
+    """The decision log at its place."""
+    log: type[ModelLog] = ModelLog
+    """The decision log as a coordinator writes it; its class says how transactions are called."""
+    site: type[ModelSite] = ModelSite
+    """A node as drivers and recovery ask it."""
+    log_planner: type[LogPlanner] = LogPlanner
+    agent_planner: type[AgentPlanner] = AgentPlanner
+    parts: Parts = field(default_factory=dict)
+    """Those of `sim.model.replication.behaviour.PARTS` and `sim.model.distribution.distributing.PARTS`."""
+    names: tuple[str, ...] = ()
+    """Of the plants, for the history's header."""
+
+
+Plant = Callable[[Wiring], Wiring]

@@ -1,0 +1,134 @@
+"""The pytest plugin: fixtures for topologies, scenario files as tests, and what a failure shows.
+
+Importing it starts nothing and loads nothing but pytest; no fixture is used unless a test asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.pytest_plugin import config as _config
+from sim.pytest_plugin import fixtures as _fixtures
+from sim.pytest_plugin.fixtures import (
+    twopc,
+    twopc_async,
+    twopc_bench,
+    twopc_factory,
+    twopc_player,
+    twopc_repetition,
+    twopc_run,
+    twopc_server,
+    twopc_template,
+)
+from sim.pytest_plugin.marks import MARKERS, wrong
+
+__all__ = [
+    "twopc",
+    "twopc_async",
+    "twopc_bench",
+    "twopc_factory",
+    "twopc_player",
+    "twopc_repetition",
+    "twopc_run",
+    "twopc_server",
+    "twopc_template",
+]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options and ini values, all of them prefixed."""
+    _config.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Our marks are known."""
+    for mark, meaning in MARKERS.items():
+        config.addinivalue_line("markers", f"{mark}: {meaning}")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """``--twopc-repeat``: every test that uses twopc, so often."""
+    if "twopc_repetition" in metafunc.fixturenames:
+        times = _config.settings_of(metafunc.config).repeat
+        if times > 1:
+            ids = [f"run{n}" for n in range(1, times + 1)]
+            metafunc.parametrize("twopc_repetition", range(times), ids=ids, indirect=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A test that leaves a prepared transaction behind fails; one that fails anyway says so too."""
+    try:
+        result = yield
+    except BaseException as error:
+        left = _look_back(item)
+        if left:
+            error.add_note(_fixtures.left_behind(left))
+        raise
+    left = _look_back(item)
+    if left:
+        raise wrong(_fixtures.left_behind(left))
+    return result
+
+
+def _look_back(item: pytest.Item) -> list[str]:
+    """What a test has left prepared; and what reports for machines want to know."""
+    topologies = _fixtures.topologies_of(item)
+    if not topologies:
+        return []
+    from sim.pytest_plugin.sections import add_properties
+
+    add_properties(item)
+    return [text for each in topologies for text in each.left_prepared()]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, Any]:
+    """A failed test tells what happened in its topologies."""
+    report = yield
+    if report.failed and _fixtures.topologies_of(item):
+        from sim.pytest_plugin.sections import add_extras, add_sections, write_report
+
+        item.stash[_fixtures.FAILED] = True
+        if report.when == "call":
+            add_sections(item, report)
+            add_extras(item, report)
+            for topology in _fixtures.topologies_of(item):
+                write_report(item, topology.history)
+    sections = getattr(item, "sections", None)  # those of a scenario's item
+    if report.failed and report.when == "call" and callable(sections):
+        from sim.pytest_plugin.sections import write_report
+
+        report.sections += sections()
+        outcome = getattr(item, "outcome", None)
+        if outcome is not None:
+            write_report(item, outcome.records)
+    return report
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Where the databases are that were left for a look."""
+    for test, node, place in config.stash.get(_fixtures.KEPT, ()):
+        terminalreporter.write_line(f"kept of {test}: {node} is at {place}")
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Rows that differ are shown as a table."""
+    from sim.pytest_plugin.asserting import compare
+
+    return compare(op, left, right)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Scenario files are tests."""
+    if not file_path.name.endswith(".twopc.yaml") or not parent.config.getini("twopc_collect"):
+        return None
+    from sim.pytest_plugin.collect import ScenarioFile
+
+    return ScenarioFile.from_parent(parent, path=file_path)

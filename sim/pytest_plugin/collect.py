@@ -1,0 +1,168 @@
+"""Scenario files as tests: an item an order. They fail with what stands in the file, not with a traceback.
+
+This is the only module of the plugin that loads the scenario language.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from _pytest.fixtures import TopRequest
+
+from sim.pytest_plugin import config as settings
+from sim.pytest_plugin.marks import wrong
+from sim.scenario.words import Selection
+from twopc.errors import TwopcError
+
+if TYPE_CHECKING:
+    from sim.pytest_plugin.playing import Outcome, Player
+    from sim.scenario.check import Loaded
+
+
+class OrderFailedError(Exception):
+    """An order did not go as its file expects."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.failures[0].message)
+        self.outcome = outcome
+
+
+class ScenarioFile(pytest.File):
+    """A file of the scenario language."""
+
+    def collect(self) -> Iterator[ScenarioItem]:
+        """Its orders, each in its cells, and its twins."""
+        from sim.pytest_plugin.playing import names
+
+        try:
+            loaded, found = names(shown(self.path))
+        except TwopcError as error:
+            raise self.CollectError(str(error)) from None
+        for name, line in found:
+            item = ScenarioItem.from_parent(self, name=name)
+            item.loaded, item.line = loaded, line
+            item.extra_keyword_matches.update(loaded.scenario.tags)
+            yield item
+
+
+class ScenarioItem(pytest.Item):
+    """One order of a file, or all that a generated one stands for."""
+
+    loaded: Loaded
+    line: int
+    outcome: Outcome | None = None
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        # as a doctest: no function, but fixtures can be asked for, which a project may override
+        self.obj = None
+        found = self.session._fixturemanager.getfixtureinfo(node=self, func=None, cls=None)
+        self._fixtureinfo = found
+        self.fixturenames = found.names_closure
+        self.funcargs: dict[str, Any] = {}
+        self._request = TopRequest(self, _ispytest=True)  # type: ignore[arg-type] # as pytest's own doctests do
+
+    def setup(self) -> None:
+        """Fixtures that are used by everything here."""
+        self._request._fillfixtures()
+
+    def runtest(self) -> None:
+        """Play it and compare."""
+        player: Player = self._request.getfixturevalue("twopc_player")
+        self.outcome = player.play(self.loaded, selection(self.config, self.name))
+        self._note()
+        if self.outcome.skipped:
+            pytest.skip(self.outcome.skipped)
+        if self.outcome.failed:
+            if self.config.getoption("twopc_accept"):
+                accept(self.outcome)
+                return
+            raise OrderFailedError(self.outcome)
+
+    def _note(self) -> None:
+        assert self.outcome is not None
+        seed = next((each.seed for each in self.outcome.cases if each.seed), 0)
+        self.user_properties.append(("twopc_seed", seed))
+        gids = {record.gid for record in self.outcome.records if record.gid}
+        self.user_properties.append(("twopc_gids", " ".join(sorted(gids))))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """What stands in the file, and why it was otherwise."""
+        error = excinfo.value
+        if isinstance(error, OrderFailedError):
+            return error.outcome.text()
+        if isinstance(error, TwopcError):
+            return str(error)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Where it stands in the file."""
+        return self.path, self.line - 1, f"{self.path.name}: {self.name}"
+
+    def sections(self) -> list[tuple[str, str]]:
+        """What a failure shows besides."""
+        from sim.pytest_plugin.sections import picture, timeline
+
+        if self.outcome is None or not self.outcome.failed:
+            return []
+        name = self.outcome.failed[0].name
+        records = self.outcome.of_case[name]
+        if any(each.kind == "load" for each in records):
+            from sim.report.load import lines, of
+
+            figures = "\n".join(lines(of(records)))
+            return [("twopc load", figures), ("twopc reproduce", self.outcome.reproduce())]
+        header = [each for each in self.outcome.records if each.kind == "header"][:1]
+        return [
+            ("twopc timeline", timeline(records)),
+            ("twopc diagram", picture([*header, *records])),
+            ("twopc reproduce", self.outcome.reproduce()),
+        ]
+
+
+def selection(config: pytest.Config, order: str) -> Selection:
+    """What is played of a file, by the settings."""
+    told = settings.settings_of(config)
+    return Selection(
+        order=order,
+        courses=told.orders,
+        seed=told.seed,
+        repeat=told.repeat,
+        step_timeout_ms=told.timeout_ms,
+    )
+
+
+def accept(outcome: Outcome) -> None:
+    """Write what has happened into the file.
+
+    Raises:
+        pytest.fail.Exception: it is not allowed, or not possible.
+    """
+    from sim.scenario.accept import accepted, refusals
+    from sim.scenario.check import load, parse
+
+    if os.environ.get("CI"):
+        raise wrong("--twopc-accept is for a person at work, not for CI")
+    path = Path(outcome.loaded.document.path)
+    refused = refusals(outcome.failures)
+    if refused:
+        raise wrong("cannot be accepted:\n" + "\n".join(refused))
+    try:
+        document = load(path).document  # another of its orders may have been accepted before
+        text = accepted(document, outcome.failures)
+        parse(text, str(path))  # or nothing is written
+    except TwopcError as error:
+        raise wrong(str(error)) from None
+    path.write_bytes(text.encode())
+
+
+def shown(path: Path) -> Path:
+    """As a person would name it: relative to where they are, if it is below."""
+    try:
+        return path.relative_to(Path.cwd())
+    except ValueError:
+        return path

@@ -1,0 +1,118 @@
+"""What the plugin is set to: mark, option, environment, ini file, ``[tool.twopc]``, default, in this order.
+
+Options and ini values are named ``--twopc-seed`` and ``twopc_seed``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from sim.settings import Settings
+
+#: Setting, its help.
+OPTIONS = {
+    "pg": "the server: embedded, a directory of PostgreSQL's programs, or a URL",
+    "seed": "of all chance: samples of orders, Hypothesis' schedules",
+    "repeat": "run every test that uses twopc so often",
+    "orders": "of generated orders: all, sample:N, or one order ('a0 b0 a1') for run_orders",
+    "keep": "leave databases for a look, on a server that stays: of failed tests, of all, or of none (the default)",
+    "report": "a directory for each failed test's history and page",
+    "on": "where scenario files are played: postgres (the default), or model: in virtual time, without a server",
+    "timeout": "how long a statement may take, as 500ms or 30s (30s)",
+}
+_SETTINGS = pytest.StashKey["Settings"]()
+_TIMEOUT_S = 30.0
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Options and ini values."""
+    group = parser.getgroup("twopc", "two-phase commit on real PostgreSQL")
+    for name, text in OPTIONS.items():
+        metavar = name.upper()
+        group.addoption(f"--twopc-{name}", dest=f"twopc_{name}", metavar=metavar, help=text)
+        parser.addini(f"twopc_{name}", help=text, default=None)
+    group.addoption(
+        "--twopc-accept",
+        action="store_true",
+        dest="twopc_accept",
+        help="write what has happened into the expectations of scenario files that failed",
+    )
+    parser.addini(
+        "twopc_collect", help="collect *.twopc.yaml files as tests", type="bool", default=True
+    )
+
+
+def option(config: pytest.Config, name: str) -> str | None:
+    """What was said of a setting, on the command line or, if the environment is silent, in the ini file."""
+    from sim.settings import variable
+
+    given = config.getoption(f"twopc_{name}")
+    if given is None and not os.environ.get(variable("timeout_ms" if name == "timeout" else name)):
+        given = config.getini(f"twopc_{name}") or None
+    return None if given is None else str(given)
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    """What holds for the whole run.
+
+    Raises:
+        pytest.UsageError: a value is none that its setting can have; says where it stands.
+    """
+    if _SETTINGS not in config.stash:
+        from sim.settings import load
+        from twopc.errors import ConfigurationError
+
+        flags: dict[str, Any] = {name: option(config, name) for name in OPTIONS}
+        if one_order(config):
+            flags["orders"] = None  # it is of run_orders, whose steps nobody knows beforehand
+        try:
+            config.stash[_SETTINGS] = load(flags, environment=os.environ, start=config.rootpath)
+        except ConfigurationError as error:
+            raise pytest.UsageError(_named(str(error))) from None
+    return config.stash[_SETTINGS]
+
+
+def _named(message: str) -> str:
+    """Options are called ``--twopc-seed`` here."""
+    return f"--twopc-{message[2:]}" if message.startswith("--") else message
+
+
+def one_order(config: pytest.Config) -> str:
+    """The order that was asked for of `run_orders`; empty if none was."""
+    given = option(config, "orders") or ""
+    return given if " " in given.strip() else ""
+
+
+def stage(config: pytest.Config) -> str:
+    """Where scenario files are played.
+
+    Raises:
+        pytest.UsageError: on two stages at once, which only the command line compares.
+    """
+    on = settings_of(config).on
+    if on == "both":
+        raise pytest.UsageError(
+            "--twopc-on: it is postgres or model; 'twopc run --on both' compares them"
+        )
+    return on
+
+
+def keeps(config: pytest.Config, *, failed: bool) -> bool:
+    """Whether the databases of a test are left for a look."""
+    keep = settings_of(config).keep
+    return keep == "all" or (keep == "failed" and failed)
+
+
+def timeout_s(config: pytest.Config) -> float:
+    """How long a statement may take."""
+    milliseconds = settings_of(config).timeout_ms
+    return _TIMEOUT_S if milliseconds is None else milliseconds / 1000
+
+
+def worker() -> str:
+    """Which process of the run this is."""
+    return os.environ.get("PYTEST_XDIST_WORKER", "main")

@@ -1,0 +1,208 @@
+"""The fixtures. What they need is imported when a test asks for one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sim.pytest_plugin import config
+from sim.pytest_plugin.marks import options_of, wrong
+
+if TYPE_CHECKING:
+    from sim.pytest_plugin.playing import Outcome, Player
+    from sim.testing.asynchronous import AsyncTestTopology
+    from sim.testing.bench import Bench, Reset, Wanted
+    from sim.testing.blocking import TestTopology
+
+#: The topologies that a test has, for its report and for what it may leave behind.
+TOPOLOGIES = pytest.StashKey["list[TestTopology]"]()
+
+
+@pytest.fixture(scope="session")
+def twopc_server(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The server: what ``--twopc-pg`` names, one that is started for this process otherwise.
+
+    Override it to bring your own: return `sim.testing.Server(dsn=…)`, a DSN, the process of pytest-postgresql or a
+    container of testcontainers.
+    """
+    from sim.testing.servers import started
+    from twopc.errors import ServerError
+
+    try:
+        server = started(config.settings_of(request.config).pg)
+    except ServerError as error:
+        raise wrong(f"no PostgreSQL server: {error}") from None
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def twopc_template() -> Sequence[Any]:
+    """What every topology is loaded with: override it to return a list of files (`Path`), SQL, functions that get
+    the topology, or ``module:function``. Tables with a primary key are published and subscribed."""
+    return ()
+
+
+@pytest.fixture(scope="session")
+def twopc_bench(request: pytest.FixtureRequest, twopc_server: Any) -> Iterator[Bench]:
+    """What all tests of this process share: an event loop and topologies that are ready."""
+    from sim.testing.bench import Bench
+
+    bench = Bench(
+        lambda: twopc_server,
+        worker=config.worker(),
+        timeout_s=config.timeout_s(request.config),
+    )
+    yield bench
+    bench.close()
+
+
+@pytest.fixture(scope="session")
+def twopc_player(request: pytest.FixtureRequest) -> Iterator[Player]:
+    """Plays scenario files for this process: on the server of all tests, or on the model, without one."""
+    from sim.pytest_plugin.playing import Player
+
+    on = config.stage(request.config)
+    bench = request.getfixturevalue("twopc_bench") if on == "postgres" else None
+    player = Player(bench, on=on)
+    yield player
+    player.close()
+
+
+@pytest.fixture
+def twopc_run(request: pytest.FixtureRequest, twopc_player: Player) -> Outcome:
+    """Plays the scenario file of ``@pytest.mark.twopc_scenario(file, orders="")`` and says what came of it.
+
+    The file is looked for beside the test. That an order did not go as expected fails the test at once; what did
+    not fail can be looked at: `history`, `verdicts`.
+    """
+    from sim.pytest_plugin.scenario_mark import play
+
+    return play(request, twopc_player)
+
+
+@pytest.fixture
+def twopc_factory(
+    request: pytest.FixtureRequest, twopc_bench: Bench, twopc_template: Any, twopc_repetition: int
+) -> Iterator[Callable[..., TestTopology]]:
+    """Makes topologies for this test: ``twopc_factory(subscribers=3, load=[…], isolation="serializable")``.
+
+    Options are those of the mark; what is left out is as the mark says, or its default.
+    """
+    made: list[tuple[TestTopology, Wanted, Reset]] = []
+
+    def make(**options: Any) -> TestTopology:
+        asked = options_of(request.node, options)
+        topology, wanted = open_topology(request, twopc_bench, twopc_template, asked)
+        made.append((topology, wanted, asked.reset))
+        return topology
+
+    yield make
+    for topology, wanted, reset in reversed(made):
+        give_back(request.node, twopc_bench, topology, wanted, reset)
+
+
+def open_topology(
+    request: pytest.FixtureRequest, bench: Bench, template: Any, asked: Any, *, group: str = ""
+) -> tuple[TestTopology, Wanted]:
+    """A topology for the test, or the scope, of a request; those of one `group` share databases."""
+    from sim.testing.blocking import TestTopology
+    from twopc.errors import TwopcError
+
+    wanted = asked.wanted(template, group)
+    settings = config.settings_of(request.config)
+    try:
+        bed = bench.open(wanted, request.node.name)
+    except TwopcError as error:
+        raise wrong(str(error)) from None
+    topology = TestTopology(
+        bench,
+        bed,
+        isolation=asked.isolation,
+        seed=(settings.seed or 0) if asked.seed is None else asked.seed,
+    )
+    topology.orders = config.one_order(request.config) or settings.orders
+    request.node.stash.setdefault(TOPOLOGIES, []).append(topology)
+    try:
+        for fault in asked.faults:
+            topology.fault(**fault)
+    except (TwopcError, TypeError) as error:
+        bench.close_bed(bed, wanted, asked.reset)
+        raise wrong(f"faults: {error}") from None
+    return topology, wanted
+
+
+def give_back(
+    node: Any, bench: Bench, topology: TestTopology, wanted: Wanted, reset: Reset
+) -> None:
+    """End what a test has open, and take its topology back.
+
+    What a test has left prepared has failed it already; what comes up after it is an error here.
+    """
+    keep = config.keeps(node.config, failed=node.stash.get(FAILED, False))
+    place = getattr(bench.server, "where", "")  # one of ours is nowhere, soon
+    if keep and not place:
+        bench.close_bed(topology.bed, wanted, reset)
+        raise wrong(
+            "--twopc-keep needs a server that stays: the one that was started for these tests ends with them. "
+            "Name one with --twopc-pg URL"
+        )
+    if keep:
+        nodes = topology.bed.topology.nodes.items()
+        kept = [(node.name, name, f"{place}/{each.database}") for name, each in nodes]
+        node.config.stash.setdefault(KEPT, []).extend(kept)
+    left = bench.close_bed(topology.bed, wanted, reset, keep=keep)
+    if left:
+        raise wrong(left_behind(left))
+
+
+#: A test has failed.
+FAILED = pytest.StashKey[bool]()
+#: Test, node and place of the databases that were left for a look.
+KEPT = pytest.StashKey["list[tuple[str, str, str]]"]()
+
+
+def topologies_of(item: pytest.Item) -> list[TestTopology]:
+    """Those that a test has, or shares with others of its scope."""
+    used = [id(value) for value in getattr(item, "funcargs", {}).values()]
+    return [
+        topology
+        for node in item.listchain()
+        for topology in node.stash.get(TOPOLOGIES, [])
+        if node is item or id(topology) in used
+    ]
+
+
+def left_behind(left: Sequence[str]) -> str:
+    """Why a test fails that has left something prepared."""
+    listed = "\n  ".join(left)
+    return (
+        f"the test left prepared transactions, which are rolled back now:\n  {listed}\n"
+        "A branch that is prepared holds its locks, and keeps its database from being dropped: commit it or "
+        "roll it back, or wait with twopc.settle()"
+    )
+
+
+@pytest.fixture
+def twopc(twopc_factory: Callable[..., TestTopology]) -> TestTopology:
+    """A Publisher and two Subscribers on real PostgreSQL, ready, for this test alone.
+
+    ``@pytest.mark.twopc(subscribers=3, …)`` says otherwise what it is like.
+    """
+    return twopc_factory()
+
+
+@pytest.fixture
+def twopc_async(twopc_factory: Callable[..., TestTopology]) -> AsyncTestTopology:
+    """The same, to be awaited: for tests with an event loop, whoever runs that."""
+    from sim.testing.asynchronous import AsyncTestTopology
+
+    return AsyncTestTopology(twopc_factory())
+
+
+@pytest.fixture
+def twopc_repetition(request: pytest.FixtureRequest) -> int:
+    """Which run of the test this is, with ``--twopc-repeat``."""
+    return int(getattr(request, "param", 0))

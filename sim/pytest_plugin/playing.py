@@ -1,0 +1,157 @@
+"""Scenario files played for pytest: what came of it, and how that is told without a Python traceback."""
+
+from __future__ import annotations
+
+import io
+import shlex
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sim.report.causes import because_of
+from sim.report.history import History, Record
+from sim.report.terminal import console, failure, failure_story
+from sim.scenario.cases import groups
+from sim.scenario.check import Loaded, load
+from sim.scenario.judging import Failure, OrderVerdict
+from sim.scenario.postgres_stage import PostgresTheatre
+from sim.scenario.run import run
+from sim.scenario.theatres import TheatreOptions, played, theatre
+from sim.scenario.words import Case, Selection
+from twopc.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from sim.scenario.stage import Theatre
+    from sim.testing.bench import Bench
+
+_WIDTH = 100
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What came of one order of a file, or of several."""
+
+    loaded: Loaded
+    history: History
+    verdicts: list[OrderVerdict] = field(default_factory=list)
+    cases: list[Case] = field(default_factory=list)
+    of_case: dict[str, list[Record]] = field(default_factory=dict)
+
+    @property
+    def skipped(self) -> str:
+        """Why nothing was played: twins whose protections cannot be switched off here."""
+        if self.verdicts:
+            return ""
+        return next((each.message for each in self.records if each.kind == "twin_skipped"), "")
+
+    @property
+    def failed(self) -> list[OrderVerdict]:
+        """The verdicts that are none to be glad of."""
+        return [each for each in self.verdicts if each.failures]
+
+    @property
+    def failures(self) -> list[Failure]:
+        """All of them."""
+        return [each for verdict in self.failed for each in verdict.failures]
+
+    @property
+    def records(self) -> list[Record]:
+        """The whole history."""
+        return self.history.records
+
+    def text(self) -> str:
+        """What failed: the place in the file, what was expected, and why it was otherwise."""
+        out = io.StringIO()
+        screen = console(out, width=_WIDTH)
+        document = self.loaded.document
+        for verdict in self.failed:
+            screen.print(f"✗ {verdict.name}", markup=False, highlight=False)
+            for each in verdict.failures:
+                mark = document.mark(each.path)
+                where = f"{mark.path or document.path}:{mark.line}:{mark.column}"
+                failure(screen, where, document.excerpt(mark), each.message)
+                told = {"message": each.message, "kind": each.kind, "check": each.check}
+                failure_story(screen, *because_of(self.of_case.get(verdict.name, ()), told))
+        return out.getvalue().rstrip()
+
+    def reproduce(self) -> str:
+        """The command that plays the first failed case again."""
+        words = ["twopc", "run", self.loaded.document.path, "--order", self.failed[0].name]
+        on = next(iter(self.records)).data or {}
+        words += ["--on", str(on["on"])] if on.get("on", "postgres") != "postgres" else []
+        seed = next((each.seed for each in self.cases if each.seed), 0)
+        return shlex.join([*words, *(["--seed", str(seed)] if seed else [])])
+
+
+def names(path: Path) -> tuple[Loaded, list[tuple[str, int]]]:
+    """What a file has to play: names, and the lines where they stand.
+
+    Raises:
+        ScenarioError: the file is wrong; the message tells every place.
+    """
+    loaded = load(path)
+    return loaded, [
+        (group.name, loaded.document.mark(group.at).line) for group in groups(loaded, Selection())
+    ]
+
+
+class Player:
+    """Plays on the servers of a bench; one for all files, so that what is prepared is used again.
+
+    Args:
+        bench: None where no server is needed.
+        on: ``postgres``, or ``model``.
+    """
+
+    def __init__(self, bench: Bench | None, *, on: str = "postgres") -> None:
+        self._bench = bench
+        self._on = on
+        self._stack: AsyncExitStack | None = None
+        self._theatre: Any = None
+
+    def play(self, loaded: Loaded, selection: Selection) -> Outcome:
+        """Play what is selected.
+
+        Raises:
+            ScenarioError: nothing is, or a server does not take what the file sets up.
+        """
+        if self._bench is None:
+            return played(self._on, self._play_elsewhere(loaded, selection))
+        return self._bench.call(self._play, loaded, selection)
+
+    async def _play_elsewhere(self, loaded: Loaded, selection: Selection) -> Outcome:
+        async with theatre(self._on, TheatreOptions(seed=selection.seed)) as stages:
+            return await self._played(stages, loaded, selection)
+
+    async def _play(self, loaded: Loaded, selection: Selection) -> Outcome:
+        if self._theatre is None:
+            assert self._bench is not None
+            self._stack = AsyncExitStack()
+            made = PostgresTheatre(server=self._bench.server)
+            self._theatre = await self._stack.enter_async_context(made)
+        return await self._played(self._theatre, loaded, selection)
+
+    async def _played(self, stages: Theatre, loaded: Loaded, selection: Selection) -> Outcome:
+        outcome = Outcome(loaded=loaded, history=History())
+
+        def heard(case: Case, verdict: OrderVerdict, records: Sequence[Record]) -> None:
+            outcome.cases.append(case)
+            outcome.verdicts.append(verdict)
+            outcome.of_case[case.name] = list(records)
+
+        await run(loaded, stages, outcome.history, selection=selection, listener=heard)
+        if all(record.kind == "header" for record in outcome.records):
+            raise ScenarioError(
+                f"{loaded.document.path}: no order is called {selection.order!r}"
+                if selection.order
+                else f"{loaded.document.path}: nothing of it is selected"
+            )
+        return outcome
+
+    def close(self) -> None:
+        """Drop what is prepared."""
+        if self._stack is not None and self._bench is not None:
+            stack, self._stack, self._theatre = self._stack, None, None
+            self._bench.call(stack.aclose)

@@ -1,0 +1,42 @@
+"""``@pytest.mark.twopc_scenario``: a test that plays a scenario file and then looks closer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sim.pytest_plugin.collect import selection, shown
+from sim.pytest_plugin.marks import wrong
+from sim.scenario.check import load
+from twopc.errors import TwopcError
+
+if TYPE_CHECKING:
+    from sim.pytest_plugin.playing import Outcome, Player
+
+
+def play(request: pytest.FixtureRequest, player: Player) -> Outcome:
+    """What came of the file of the test's mark.
+
+    Raises:
+        pytest.fail.Exception: it did not go as the file expects, or the file is wrong.
+    """
+    mark = request.node.get_closest_marker("twopc_scenario")
+    if mark is None:
+        raise wrong("twopc_run needs @pytest.mark.twopc_scenario('file.twopc.yaml')")
+    file, orders = _arguments(*mark.args, **mark.kwargs)
+    path = request.path.parent / file
+    try:
+        loaded = load(shown(path if path.exists() else Path(file)))
+        outcome = player.play(loaded, selection(request.config, orders))
+    except TwopcError as error:
+        raise wrong(str(error)) from None
+    if outcome.failed:
+        raise wrong(outcome.text())
+    return outcome
+
+
+def _arguments(file: str, orders: str = "") -> tuple[str, str]:
+    """The mark's."""
+    return file, orders

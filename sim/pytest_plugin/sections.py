@@ -1,0 +1,108 @@
+"""What a failed test shows of its topologies: what happened when, and how to see it again."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sim.pytest_plugin.fixtures import topologies_of
+
+if TYPE_CHECKING:
+    from sim.report.history import Record
+    from sim.testing.blocking import TestTopology
+
+_WIDTH = 100
+_PROPERTIES = pytest.StashKey[bool]()
+
+
+def add_properties(item: pytest.Item) -> None:
+    """Seed and gids go into the JUnit report."""
+    topologies = topologies_of(item)
+    if not topologies or _PROPERTIES in item.stash:
+        return
+    item.stash[_PROPERTIES] = True
+    item.user_properties.append(("twopc_seed", topologies[0].seed))
+    gids = {record.gid for each in topologies for record in each.history if record.gid}
+    if gids:
+        item.user_properties.append(("twopc_gids", " ".join(sorted(gids))))
+
+
+def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Timeline, diagram and how to run it again, of each topology in which something happened."""
+    for topology in topologies_of(item):
+        records = topology.history
+        happened = any(record.session or record.kind == "deliver" for record in records)
+        if happened:
+            report.sections.append(("twopc timeline", timeline(records)))
+            report.sections.append(("twopc diagram", picture(records)))
+    if topologies_of(item):
+        report.sections.append(("twopc reproduce", reproduce(item)))
+
+
+def timeline(records: list[Record]) -> str:
+    """A lane a session, time downwards."""
+    from sim.report.terminal import console
+    from sim.report.timeline import draw
+    from sim.report.timeline import timeline as drawn
+
+    out = io.StringIO()
+    draw(drawn([each for each in records if each.kind != "header"]), console(out, width=_WIDTH))
+    return out.getvalue().rstrip()
+
+
+def picture(records: list[Record]) -> str:
+    """Messages between sessions and nodes."""
+    from sim.report.diagram import diagram, text
+    from sim.report.played import played
+
+    return "\n\n".join(text(diagram(each, columns=_WIDTH)) for each in played(records)).rstrip()
+
+
+def reproduce(item: pytest.Item) -> str:
+    """The command that runs this test again, in the order in which it failed."""
+    topologies: list[TestTopology] = topologies_of(item)
+    words = ["pytest", os.fspath(item.nodeid)]
+    order = next((each.bed.order for each in topologies if each.bed.order), "")
+    if order:
+        words += ["--twopc-orders", order]
+    seed = next((each.seed for each in topologies), 0)
+    if seed:
+        words += ["--twopc-seed", str(seed)]
+    return shlex.join(words)
+
+
+def add_extras(item: pytest.Item, report: Any) -> None:
+    """The timelines as extras, where pytest-html is installed."""
+    if not item.config.pluginmanager.hasplugin("html"):
+        return
+    for topology in topologies_of(item):
+        extra = {
+            "name": "twopc timeline",
+            "format_type": "text",
+            "content": timeline(topology.history),
+            "mime_type": "text/plain",
+            "extension": "txt",
+        }
+        report.extras = [*getattr(report, "extras", []), extra]
+
+
+def write_report(item: pytest.Item, records: list[Record]) -> None:
+    """History and page of a failed test, if somebody wants them."""
+    from sim.pytest_plugin.config import settings_of
+
+    wanted = settings_of(item.config).report
+    if not wanted:
+        return
+    from sim.report.html import page
+
+    name = re.sub(r"[^\w.-]+", "_", item.nodeid).strip("_")
+    folder = item.config.invocation_params.dir / wanted / name
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = "".join(f"{record.line()}\n" for record in records)
+    (folder / "history.jsonl").write_text(lines, encoding="utf-8")
+    (folder / "report.html").write_text(page(records), encoding="utf-8")

@@ -1,0 +1,264 @@
+"""Why something is not as it was expected: because of what, and however what speaks against it.
+
+Built from what happened alone: the row versions that met, who made them, who waited for whom, what the
+agents brought. Where nothing is known for sure, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sim.report.breaches import REASONS, behind, lost_update
+from sim.report.changes import Author, changed_text
+from sim.report.history import Record
+from sim.report.known import Known, Reasons
+from sim.report.played import took_effect_at
+from sim.report.sentences import counted, listed, refused_because, transaction_of, waited_for
+from sim.report.words import result_text
+
+#: Rows that are told of one table.
+_ROWS_TOLD = 2
+_NOTHING: Reasons = ("", "")
+
+
+def because_of(records: Sequence[Record], failure: Mapping[str, Any]) -> Reasons:
+    """What explains a failed check, and what stands against it; empty where nothing can be said.
+
+    Args:
+        records: those of the order.
+        failure: as in its verdict: `check`, `message`, `expected`, `actual`.
+    """
+    known = Known(records)
+    check = str(failure.get("check") or _guessed(failure, known))
+    family, _, name = check.partition(".")
+    because, however = _NOTHING
+    if family in _NAMED:
+        because, however = _NAMED[family](known, name)
+    elif check == "twin":
+        because, however = _twin(known, str(failure.get("message", "")))
+    elif check in _PLAIN:
+        because, however = _PLAIN[check](known)
+    elif check == "twin":
+        because, however = _twin(known, str(failure.get("actual", "")))
+    said = str(failure.get("message", ""))
+    return "" if because in said else because, "" if however in said else however
+
+
+def _guessed(failure: Mapping[str, Any], known: Known) -> str:
+    """The check of a failure in a history that does not name it."""
+    if failure.get("kind") == "liveness":
+        return "stuck"
+    words = str(failure.get("message", "")).replace(":", " ").split()
+    first = words[0] if words else ""
+    if first in known.ended:
+        return f"steps.{first}"
+    if first in known.outcomes:
+        return f"sessions.{first}"
+    return f"tables.{first}" if known.changes.rows_of(first) else ""
+
+
+# -- steps and sessions ------------------------------------------------------------------------------
+
+
+def _step(known: Known, name: str) -> Reasons:
+    ended, wait = known.ended.get(name), known.waits.get(name)
+    if ended is None:
+        return _stuck(known)
+    if ended.kind == "rejected":
+        return refused_because(ended, known.changes), _not_synced(known, ended)
+    if ended.kind == "skipped":
+        earlier = [each for each in known.refusals(ended.session) if each.seq < ended.seq]
+        why = refused_because(earlier[-1], known.changes) if earlier else ""
+        return ended.message, why
+    if ended.kind in ("error", "in_doubt", "timed_out", "rolled_back"):
+        waited = f"{name} {waited_for(wait.wait or {})}" if wait is not None else ""
+        return ended.message, waited
+    if ended.tag == "SYNC":
+        return _synced(known, ended)
+    author = known.last_of(ended.session)
+    for stale in known.stale(author) if author is not None and name in author.steps else ():
+        return known.said(stale)
+    if wait is not None:
+        return f"{name} {waited_for(wait.wait or {})}", _then(known, ended)
+    if ended.rows is not None:
+        return _read(known, ended)
+    return _accepted(known, ended)
+
+
+def _synced(known: Known, ended: Record) -> Reasons:
+    """What the agents brought in one sync, and what they passed over."""
+    begun = [
+        each.seq for each in known.records if each.kind == "invoke" and each.step == ended.step
+    ]
+    during = [each for each in known.records if min(begun, default=0) < each.seq < ended.seq]
+    brought = [each for each in during if each.kind == "deliver"]
+    nodes = listed(list(dict.fromkeys(each.node for each in brought)) or ["anybody"])
+    because = f"the agents brought {counted(len(brought), 'transaction')} to {nodes}"
+    own = dict.fromkeys(
+        transaction_of(each.gid, str((each.data or {}).get("origin")), known.changes.authors)
+        + f" came from {each.node} itself"
+        for each in during
+        if each.kind == "suppress"
+    )
+    return because, f"{listed(list(own))}, and is not sent back" if own else ""
+
+
+def _then(known: Known, ended: Record) -> str:
+    """How it went on after a wait."""
+    holder = known.waits[ended.step].wait or {}
+    outcome = known.outcomes.get(str(holder.get("session")), "")
+    ends = f"{holder.get('session')} was {outcome}, and " if outcome == "rolled back" else ""
+    return f"{ends}{ended.step} went on {result_text(ended)}".replace("→ ", "and read ")
+
+
+def _not_synced(known: Known, refused: Record) -> str:
+    """A stale copy would have been refreshed by a sync."""
+    kinds = ("version_mismatch", "delete_stale", "row_missing", "insert_exists")
+    if (refused.conflict or {}).get("kind") not in kinds:
+        return ""
+    brought = [
+        each
+        for each in known.records
+        if each.kind == "deliver" and each.node == refused.node and each.seq < refused.seq
+    ]
+    if brought:
+        return f"what the agents brought to {refused.node} before was older than that"
+    return f"nothing had been brought to {refused.node} by then: its copy was as at first"
+
+
+def _read(known: Known, ended: Record) -> Reasons:
+    """A read shows what its node held."""
+    for row in known.changes.rows():
+        here = known.changes.held(ended.node, row[0].table, row[0].key, before=ended.seq)
+        there = [each for each in row if each.number and each.seq < ended.seq]
+        if here is not None and there and here.version != there[-1].version:
+            maker = known.changes.step_of(there[-1])
+            by = f", by {maker}" if maker else ""
+            return (
+                f"{ended.node} held {here.label} of {here.name} when {ended.step} read it",
+                f"the Publisher had {there[-1].label} by then{by} ({changed_text(there[-1])})",
+            )
+    return f"that is what {ended.node} held when {ended.step} read it", ""
+
+
+def _accepted(known: Known, ended: Record) -> Reasons:
+    """It was done at once and on a copy that was up to date."""
+    before = [each for each in known.changes.authors if each.seq < ended.seq]
+    others = [each for each in before if each.session != ended.session]
+    text = f"nobody held what {ended.step} needed, and nobody had changed it before"
+    if not others:
+        return text, ""
+    last = others[-1]
+    return (
+        f"nobody held what {ended.step} needed when it was sent",
+        f"{last.session} had committed by then, at {listed(_nodes(known, last))}",
+    )
+
+
+def _nodes(known: Known, author: Author) -> list[str]:
+    return took_effect_at(known.records).get(author.gid) or [author.node]
+
+
+def _session(known: Known, name: str) -> Reasons:
+    refused = known.refusals(name)
+    if known.outcomes.get(name) == "rolled back" and refused:
+        last = refused[-1]
+        why = refused_because(last, known.changes)
+        return f"{last.step} was refused: {why}", _not_synced(known, last)
+    if known.outcomes.get(name) == "rolled back":
+        return f"nothing of {name} was refused: it was rolled back on purpose", ""
+    author = known.last_of(name)
+    for stale in known.stale(author) if author is not None else ():
+        return known.said(stale)
+    if author is not None:
+        return f"every statement of {name} was accepted, and it committed", ""
+    return _NOTHING
+
+
+# -- tables and rows ---------------------------------------------------------------------------------
+
+
+def _table(known: Known, name: str) -> Reasons:
+    """Who made what is there, and who was refused."""
+    lasts = [row[-1] for row in known.changes.rows_of(name) if row[-1].author is not None]
+    made = [
+        f"{each.name} is {each.label if each.row is not None else 'gone'} at the Publisher, as "
+        f"{known.changes.step_of(each)} left it ({changed_text(each)})"
+        for each in lasts[-_ROWS_TOLD:]
+    ]
+    because = "; ".join(made) or f"nobody has changed {name}"
+    refused = [each for each in known.refusals() if name in known.changes.sql_of.get(each.step, "")]
+    if refused:
+        last = refused[-1]
+        return because, f"{_who(last)} {last.step} was refused, and changed nothing"
+    return because, behind(known, name)
+
+
+def _committed(known: Known) -> Reasons:
+    done = [name for name, outcome in known.outcomes.items() if outcome == "committed"]
+    left = [f"{name} was {how}" for name, how in known.outcomes.items() if how == "rolled back"]
+    because = f"{listed(done)} committed" if done else "nobody committed"
+    lost = lost_update(known)[0]
+    refused = known.refusals()
+    if not lost and refused:
+        why = refused_because(refused[-1], known.changes)
+        return because, f"{_who(refused[-1])} {refused[-1].step} was refused: {why}"
+    return because, lost or listed(left or [""])
+
+
+def _rejected(known: Known, kind: str) -> Reasons:
+    of_kind = [
+        each
+        for each in known.refusals()
+        if (each.conflict or {}).get("kind", each.sqlstate) == kind
+    ]
+    others = [each for each in known.refusals() if each not in of_kind]
+    if of_kind:
+        steps = [f"{_who(each)} {each.step}" for each in of_kind]
+        was = "was" if len(steps) == 1 else "were"
+        because = f"{listed(steps)} {was} refused as {kind}"
+        return because, refused_because(of_kind[-1], known.changes)
+    if others:
+        last = others[-1]
+        how = (last.conflict or {}).get("kind") or last.sqlstate
+        because = f"{_who(last)} {last.step} was refused as {how}"
+        return because, refused_because(last, known.changes)
+    lost, however = lost_update(known)
+    return (lost, however) if lost else ("nobody was refused anything", "")
+
+
+def _who(record: Record) -> str:
+    return f"{record.session}'s" if record.session else "the agents'"
+
+
+def _stuck(known: Known) -> Reasons:
+    if known.stuck is not None:
+        return known.stuck.message, ""
+    late = [each for each in known.records if each.kind == "timed_out"]
+    return (late[-1].message, "") if late else _NOTHING
+
+
+def _twin(known: Known, message: str) -> Reasons:
+    """Of the check that failed though it must not, as the message names it; else of the one that must."""
+    must = str(known.twin.get("must_fail", ""))
+    named = [name for name in _PLAIN if name in message and name != must]
+    for name in (*named, must, "no_lost_update"):
+        reasons = _PLAIN[name](known) if name in _PLAIN else _NOTHING
+        if any(reasons):
+            return reasons
+    off = listed(sorted(known.twin.get("protections", ())) or ["a protection"])
+    return f"{off} was switched off and nothing came of it", ""
+
+
+_NAMED: Mapping[str, Callable[[Known, str], Reasons]] = {
+    "steps": _step,
+    "sessions": _session,
+    "tables": _table,
+    "rejected": _rejected,
+}
+_PLAIN: Mapping[str, Callable[[Known], Reasons]] = {
+    **REASONS,
+    "committed": _committed,
+    "stuck": _stuck,
+}

@@ -1,0 +1,143 @@
+"""Two plays of the same order side by side: where the second went another way than the first.
+
+Compared is what belongs to the behaviour, with a cause before what it caused; times, gids and row versions
+are left out. Pure functions of the records.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from sim.report.behaviour import events
+from sim.report.groups import Group
+from sim.report.history import Record, by_order
+from sim.report.played import causal
+
+#: Of what is alike, so much is shown before and behind a difference.
+_AROUND = 3
+_MARKS = {"equal": " ", "replace": "≠", "delete": "<", "insert": ">"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The first happening in which two plays of an order differ."""
+
+    order: str
+    place: int
+    """How many happenings they have in common before it."""
+    one: str
+    """What happened in the first; empty if nothing more did."""
+    other: str
+    common: tuple[str, ...]
+    """The last happenings before it."""
+    one_seq: int
+    """The record in the first history; -1 if there is none."""
+    other_seq: int
+
+    def text(self, *, named: bool = True) -> str:
+        """In a few lines, the order's name before them."""
+        before = [f"    {each}" for each in self.common]
+        if not before:
+            before = ["    (from the beginning)"]
+        one, other = self.one or "nothing more", self.other or "nothing more"
+        name = [self.order] if named else []
+        return "\n".join([*name, *before, f"  < {one}", f"  > {other}"])
+
+
+def first_difference(one: Sequence[Record], other: Sequence[Record]) -> Difference | None:
+    """Where two plays of one order part; None if they are alike."""
+    left, right = _events(one), _events(other)
+    for place in range(max(len(left), len(right))):
+        mine = left[place] if place < len(left) else None
+        theirs = right[place] if place < len(right) else None
+        if (mine and mine[1]) == (theirs and theirs[1]):
+            continue
+        named = one or other
+        return Difference(
+            order=named[0].order if named else "",
+            place=place,
+            one=mine[1] if mine else "",
+            other=theirs[1] if theirs else "",
+            common=tuple(text for _, text in left[max(0, place - _AROUND) : place]),
+            one_seq=mine[0].seq if mine else -1,
+            other_seq=theirs[0].seq if theirs else -1,
+        )
+    return None
+
+
+def differences(one: Sequence[Record], other: Sequence[Record]) -> list[Difference]:
+    """The first difference of each order of two runs; an order that only one has differs from the start."""
+    left, right = dict(by_order(one)), dict(by_order(other))
+    found = []
+    for name in dict.fromkeys((*left, *right)):
+        difference = first_difference(left.get(name, []), right.get(name, []))
+        if difference is not None:
+            found.append(difference)
+    return found
+
+
+def parted(group: Group) -> str:
+    """Where an order that was repeated went another way than the first time; empty if it never did."""
+    if not group.unstable:
+        return ""
+    first, *others = [of[0] for of in group.alike.values()]
+    told = []
+    for other in others:
+        difference = first_difference(first.records, other.records)
+        if difference is not None:
+            told.append(f"< {first.name}\n> {other.name}\n{difference.text(named=False)}")
+    return "\n".join(told)
+
+
+def side_by_side(one: Sequence[Record], other: Sequence[Record], *, width: int = 100) -> str:
+    """Both plays of an order in two columns, with long stretches that are alike left out.
+
+    In the middle ``≠`` means different, ``<`` only in the first, ``>`` only in the second.
+    """
+    left = [text for _, text in _events(one)]
+    right = [text for _, text in _events(other)]
+    column = max(20, (width - 5) // 2)
+    lines: list[str] = []
+    blocks = SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
+    for at, (what, i, j, k, m) in enumerate(blocks):
+        rows = _rows(left[i:j], right[k:m])
+        if what == "equal":
+            rows = _shortened(rows, first=at == 0, last=at == len(blocks) - 1)
+        for mine, theirs in rows:
+            mark = _MARKS[what]
+            if what == "replace":
+                mark = "≠" if mine and theirs else "<" if mine else ">"
+            lines += _row(mine, mark, theirs, column)
+    return "\n".join(lines) + "\n"
+
+
+def _events(records: Sequence[Record]) -> list[tuple[Record, str]]:
+    return list(events(causal(records)))
+
+
+def _rows(left: Sequence[str], right: Sequence[str]) -> list[tuple[str, str]]:
+    longer = max(len(left), len(right))
+    return [
+        (left[at] if at < len(left) else "", right[at] if at < len(right) else "")
+        for at in range(longer)
+    ]
+
+
+def _shortened(rows: list[tuple[str, str]], *, first: bool, last: bool) -> list[tuple[str, str]]:
+    """What is alike, but for a few rows beside a difference."""
+    before = 0 if first else _AROUND
+    behind = 0 if last else _AROUND
+    left_out = len(rows) - before - behind
+    if left_out <= 1:
+        return rows
+    told = f"… {left_out} alike"
+    return [*rows[:before], (told, told), *rows[len(rows) - behind :]]
+
+
+def _row(mine: str, mark: str, theirs: str, column: int) -> Iterator[str]:
+    left, right = textwrap.wrap(mine, column) or [""], textwrap.wrap(theirs, column) or [""]
+    for at, (one, other) in enumerate(_rows(left, right)):
+        yield f"{one:<{column}}  {mark if at == 0 else ' '}  {other}".rstrip()

@@ -1,0 +1,257 @@
+"""A history in the form that Elle judges: transactions over lists or registers, one operation a line.
+
+Elle (Kingsbury, Alvaro 2020) finds anomalies in what clients have seen, and knows nothing of how it came about. Each
+row is a key, each of its versions an element: the row's version column names it. What a transaction wrote is what has
+changed at the Publisher when it was over; what it had read of those rows is what its node had then. It knows no
+database and no scenario file.
+
+docs/elle.md says what is promised of such a history.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from sim.report.history import Record, by_order
+
+#: Elle's names for them.
+Form = Literal["list-append", "rw-register"]
+FORMS: Final[tuple[Form, ...]] = ("list-append", "rw-register")
+
+#: The column that names a row's version.
+VERSION: Final = "msrepl_tran_version"
+_FAILED: Final = frozenset({"rejected", "error", "timed_out"})
+#: Process of what was there at the beginning.
+_FIRST: Final = 0
+
+
+@dataclass(slots=True)
+class Operation:
+    """A transaction: begun at one record, over at another."""
+
+    process: int
+    begun: int
+    over: int = 0
+    kind: str = "info"
+    """``ok``, ``fail``, or ``info``: nobody knows."""
+    reads: dict[str, int | None] = field(default_factory=dict)
+    """By key, the number of the version; None: there was no such row."""
+    writes: dict[str, int] = field(default_factory=dict)
+
+
+class Order:
+    """One order's transactions."""
+
+    def __init__(self, name: str, records: Sequence[Record], publisher: str) -> None:
+        self._name = name
+        self._records = records
+        self._publisher = publisher
+        self._processes: dict[str, int] = {}
+        self._next = _FIRST + 1
+        self._open: dict[str, Operation] = {}
+        self._blocks: set[str] = set()
+        """Sessions that have said BEGIN; only asked for members."""
+        self._copies: dict[str, dict[str, int]] = {}
+        """By node, the version that each row had when it was looked at last."""
+        self._numbers: dict[tuple[str, str], int] = {}
+        self.versions: dict[str, list[int]] = {}
+        """Of each key, in the order in which the Publisher had them."""
+        self._unclaimed: list[Operation] = []
+        """Those that are over, or may be, and whose writes nobody has looked for yet."""
+        self.operations: list[Operation] = []
+
+    def read(self) -> list[Operation]:
+        """All of them, in the order of beginning."""
+        for record in self._records:
+            if record.kind == "state":
+                self._look(record)
+            elif record.session and record.kind == "invoke":
+                self._begin(record)
+            elif record.session in self._open:
+                self._go_on(record)
+        for operation in self._open.values():
+            operation.over = self._records[-1].seq
+        return self.operations
+
+    # -- transactions ------------------------------------------------------------------------------
+
+    def _begin(self, record: Record) -> None:
+        if record.session not in self._open and record.sql and record.sql != "sync":
+            operation = Operation(self._process(record.session), record.seq)
+            self._open[record.session] = operation
+            self.operations.append(operation)
+
+    def _go_on(self, record: Record) -> None:
+        session, kind = record.session, record.kind
+        committed = bool((record.data or {}).get("committed"))
+        if kind == "ok" and not (committed and session in self._blocks):
+            # a statement that has waited was done on what it found then
+            self._open[session].reads.update(self._copies.get(record.node, {}))
+        if kind == "ok" and record.tag in ("BEGIN", "START TRANSACTION"):
+            self._blocks.add(session)
+        elif kind == "ok" and committed:
+            self._end(record, "ok")
+        elif kind == "in_doubt":
+            self._end(record, "info")
+            del self._processes[session]  # who does not know how it ended goes on as somebody else
+        elif kind in _FAILED and session in self._blocks:
+            pass  # it is over when it is rolled back
+        elif kind in _FAILED or kind == "rolled_back" or record.tag == "ROLLBACK":
+            self._end(record, "fail")
+
+    def _end(self, record: Record, kind: str) -> None:
+        operation = self._open.pop(record.session)
+        operation.over, operation.kind = record.seq, kind
+        self._blocks.discard(record.session)
+        if kind != "fail":
+            self._unclaimed.append(operation)
+
+    def _process(self, session: str) -> int:
+        found = self._processes.get(session)
+        if found is None:
+            found = self._processes[session] = self._next
+            self._next += 1
+        return found
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def _look(self, record: Record) -> None:
+        """A table's rows at a node: what was written since, or what is seen there."""
+        data = record.data or {}
+        key, table = data.get("key") or (), str(data.get("table", ""))
+        rows = [row for row in record.rows or () if VERSION in row and key]
+        prefix = f"{self._name}/{table}/"
+        now = {prefix + "/".join(str(row[one]) for one in key): str(row[VERSION]) for row in rows}
+        before = self._copies.setdefault(record.node, {})
+        gone = [one for one in before if one.startswith(prefix) and one not in now]
+        is_all = not record.rows or len(record.rows) == (record.rowcount or 0)
+        if record.node == self._publisher:
+            self._written(record, now, gone if is_all else [])
+            return
+        for name, version in now.items():
+            number = self._number(name, version)
+            if before.get(name) != number:
+                before[name] = number
+                self._see(record, name, number)
+        for name in gone if is_all else ():
+            del before[name]
+
+    def _written(self, record: Record, now: Mapping[str, str], gone: Sequence[str]) -> None:
+        copy = self._copies[record.node]
+        wrote: dict[str, int] = {}
+        for name, version in now.items():
+            number = self._number(name, version)
+            if copy.get(name) != number:
+                wrote[name] = copy[name] = number
+        for name in gone:
+            del copy[name]
+            wrote[name] = self._number(name, f"gone at {record.seq}")
+        for name, number in wrote.items():
+            self.versions.setdefault(name, []).append(number)
+        if wrote:
+            self._claim(record, wrote)
+        elif self._unclaimed and self._unclaimed[-1].kind == "ok":
+            self._unclaimed.pop()  # it was looked for, and there is nothing
+
+    def _claim(self, record: Record, wrote: dict[str, int]) -> None:
+        """Whoever committed last has written it; else one that is in doubt; else it was there before."""
+        writer = self._unclaimed.pop() if self._unclaimed else None
+        if writer is None:
+            first = Operation(_FIRST, record.seq, record.seq, "ok")
+            self.operations.append(first)
+            writer = first
+        writer.writes.update(wrote)
+
+    def _number(self, name: str, version: str) -> int:
+        """Versions of a row count up in the order in which they are met."""
+        found = self._numbers.get((name, version))
+        if found is None:
+            found = sum(1 for other, _ in self._numbers if other == name) + 1
+            self._numbers[name, version] = found
+        return found
+
+    def _see(self, record: Record, name: str, number: int) -> None:
+        process = self._process(f"copies at {record.node}")
+        made = Operation(process, record.seq, record.seq, "ok", reads={name: number})
+        self.operations.append(made)
+
+
+def operations(records: Sequence[Record], form: Form = "list-append") -> Iterator[dict[str, Any]]:
+    """Elle's operations of a run, in the order of happening: each as it began and as it ended.
+
+    Orders are apart: their rows are other keys, their sessions other processes.
+    """
+    header = next((record.data or {} for record in records if record.kind == "header"), {})
+    publisher = str(header.get("publisher", "pub"))
+    lines: list[tuple[int, int, int, dict[str, Any]]] = []
+    first = 0
+    for name, of in by_order(records):
+        order = Order(name, of, publisher)
+        found = order.read()
+        for place, one in enumerate(found):
+            process = first + one.process
+            for turn, kind, at in ((0, "invoke", one.begun), (1, one.kind, one.over)):
+                value = _value(one, order, form, known=kind == "ok")
+                if value:
+                    said = {"type": kind, "f": "txn", "value": value, "process": process}
+                    lines.append((at, place, turn, said))
+        first += 1 + max((one.process for one in found), default=0)
+    lines.sort(key=_moment)
+    for index, (_, _, _, said) in enumerate(lines):
+        yield said | {"index": index}
+
+
+def _moment(line: tuple[int, int, int, dict[str, Any]]) -> tuple[int, int, int]:
+    return line[:3]
+
+
+def _value(one: Operation, order: Order, form: Form, *, known: bool) -> list[list[Any]]:
+    """Of a transaction that writes, what it had read of those rows; of others, what they saw."""
+    looked = [*one.writes] if one.writes or one.process == _FIRST else [*one.reads]
+    if not one.writes and one.begun != one.over:
+        return []  # what it read is not known
+    found: list[list[Any]] = []
+    if one.process != _FIRST:
+        for name in looked:
+            number = one.reads.get(name)
+            found.append(["r", name, _seen(order, name, number, form) if known else None])
+    word = "append" if form == "list-append" else "w"
+    found += [[word, name, number] for name, number in one.writes.items()]
+    return found
+
+
+def _seen(order: Order, name: str, number: int | None, form: Form) -> int | list[int] | None:
+    if form == "rw-register":
+        return number
+    every = order.versions.get(name, [])
+    if number is None:
+        return []
+    return every[: every.index(number) + 1] if number in every else [*every, number]
+
+
+def as_elle(records: Sequence[Record], form: Form = "list-append") -> str:
+    """Lines of JSON, as elle-cli reads them."""
+    made = operations(records, form)
+    return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in made)
+
+
+def as_edn(records: Sequence[Record], form: Form = "list-append") -> str:
+    """The same in Clojure's notation, for Elle itself."""
+    return "".join(_edn(one) + "\n" for one in operations(records, form))
+
+
+def _edn(value: Any, *, name: bool = False) -> str:
+    if isinstance(value, dict):
+        pairs = [f":{key} {_edn(one, name=key in ('type', 'f'))}" for key, one in value.items()]
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, list):
+        first = bool(value) and value[0] in ("r", "w", "append")
+        return (
+            "[" + " ".join(_edn(one, name=first and not at) for at, one in enumerate(value)) + "]"
+        )
+    if value is None:
+        return "nil"
+    return f":{value}" if name else json.dumps(value, ensure_ascii=False)

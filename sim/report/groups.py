@@ -1,0 +1,257 @@
+"""A run's orders by name: the generated ones, the cells and the repeats of one name are one group.
+
+A generated order is played many times over, in other sequences; a reader wants one line of it, and of
+those that went the same way one picture. Pure functions of the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sim.report.behaviour import fingerprint
+from sim.report.history import Record, by_order
+from sim.report.judged import Verdict, word, worst
+from sim.report.played import Played
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What a run says of a generated order."""
+
+    orders: int = 0
+    """That fulfil its constraints."""
+    run: int = 0
+    """That were played."""
+    infeasible: int = 0
+    """That cannot be played: a step would belong to a blocked session."""
+    behaviours: int = 0
+    """In how many ways they went."""
+    left_out: int = 0
+    """Neither played nor like one that was."""
+    limit: str = ""
+    """Why they were left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The orders of one name."""
+
+    name: str
+    orders: tuple[Played, ...]
+    """Those that were played to their end, in the order of playing."""
+    prints: Mapping[str, str]
+    """The fingerprint of each order's behaviour, by its name."""
+    counts: Counts | None
+    """Of a generated one."""
+    in_vain: str = ""
+    """Why an order could not be played, if there is one."""
+
+    @property
+    def cell(self) -> Mapping[str, str]:
+        """The matrix' values under which it was played; empty without a matrix."""
+        return dict(self._about.get("cell") or {})
+
+    @property
+    def twin(self) -> Mapping[str, Any]:
+        """`protections` that are switched off and the check that `must_fail`; empty if it is no twin."""
+        return dict(self._about.get("twin") or {})
+
+    @property
+    def about(self) -> str:
+        """What its author says of it."""
+        return self.orders[0].about if self.orders else ""
+
+    @property
+    def failed(self) -> tuple[Played, ...]:
+        """The orders that did not pass."""
+        return tuple(order for order in self.orders if order.verdict["kind"])
+
+    @property
+    def kind(self) -> str:
+        """The worst kind of failure; ``unstable``: a repeat of an order went another way; ``unknown``:
+        none of its orders could be played."""
+        found = worst([order.verdict["kind"] or "" for order in self.orders])
+        if not self.orders:
+            return "unknown"
+        if not found and self.is_needless:
+            return "safety"
+        return found or ("unstable" if self.unstable else "")
+
+    @property
+    def is_needless(self) -> bool:
+        """It is a twin of a generated order, and its protection was not missed in any case of it."""
+        counted = self.twin and self.counts is not None
+        checks = [order.verdict.get("failed_checks") for order in self.orders]
+        return bool(counted and checks) and all(each == [] for each in checks)
+
+    @property
+    def unstable(self) -> int:
+        """In how many ways one order went that was repeated; 0 if always in the same."""
+        ways: dict[Any, set[str]] = {}
+        for order in self.orders:
+            ways.setdefault(order.said.get("number", 0), set()).add(self.prints[order.name])
+        most = max((len(each) for each in ways.values()), default=0)
+        return most if most > 1 and self.repeats > 1 else 0
+
+    @property
+    def repeats(self) -> int:
+        """How often each order was played."""
+        return max((int(order.said.get("repeat") or 1) for order in self.orders), default=1)
+
+    @property
+    def alike(self) -> dict[str, list[Played]]:
+        """The orders by behaviour; the first of each is enough to draw."""
+        found: dict[str, list[Played]] = {}
+        for order in self.orders:
+            found.setdefault(self.prints[order.name], []).append(order)
+        return found
+
+    @property
+    def drawn(self) -> list[Played]:
+        """The orders that are worth looking at: the first of each behaviour, those that failed before others."""
+        firsts = [
+            next((order for order in of if order.verdict["kind"]), of[0])
+            for of in self.alike.values()
+        ]
+        return sorted(firsts, key=lambda order: not order.verdict["kind"])
+
+    @property
+    def told(self) -> list[Played]:
+        """What a terminal shows in full: the first that failed; if none did, the order that all went like."""
+        failed = [order for order in self.drawn if order.verdict["kind"]]
+        return failed[:1] or (self.drawn if len(self.drawn) == 1 else [])
+
+    @property
+    def also_failed(self) -> list[Played]:
+        """The first of each other behaviour that failed."""
+        return [order for order in self.drawn if order.verdict["kind"]][1:]
+
+    def label(self, order: Played) -> str:
+        """The name of an order that is drawn, and how many are like it: ``every order #1, and 3 like it``."""
+        like = len(self.alike[self.prints[order.name]]) - 1
+        return f"{order.name}, and {like:,} like it" if like and self.repeats == 1 else order.name
+
+    @property
+    def elapsed_ms(self) -> float:
+        """The time of all its orders."""
+        return sum(float(order.verdict["elapsed_ms"]) for order in self.orders)
+
+    @property
+    def _about(self) -> Mapping[str, Any]:
+        return self.orders[0].said if self.orders else {}
+
+    def text(self) -> str:
+        """What was remarkable, in one line."""
+        parts = [counts_text(self.counts)] if self.counts is not None else []
+        if not self.orders:
+            parts.append(f"nothing could be played: {self.in_vain}".removesuffix(": "))
+        if self.repeats > 1:
+            parts.append(self._repeated())
+        if self.counts is None or (self.twin and not self.failed):
+            parts += self._notes()
+        return "; ".join(parts)
+
+    def _notes(self) -> list[str]:
+        """Of the first order that has any; of a twin of the first in which its protection was missed."""
+        if self.is_needless:
+            return [f"nothing failed in any of its orders, and {self.twin['must_fail']} must"]
+        missed = [order for order in self.orders if order.verdict.get("failed_checks")]
+        orders = missed or self.orders
+        return next((list(n) for order in orders if (n := order.verdict["notes"])), [])
+
+    def _repeated(self) -> str:
+        if self.failed:
+            return f"failed {len(self.failed)} of {len(self.orders)}"
+        if self.unstable:
+            return f"{self.unstable} behaviours in {self.repeats} runs"
+        return f"{self.repeats} times alike"
+
+    def verdict(self) -> Verdict:
+        """The group as it stands in ``verdict.json``."""
+        counts = self.counts
+        told: Verdict = {
+            "name": self.name,
+            "verdict": word(self.kind),
+            "kind": self.kind or None,
+            "elapsed_ms": round(self.elapsed_ms, 3),
+            "notes": self.text(),
+            "run": len(self.orders),
+            "failed": len(self.failed),
+            "behaviours": len(self.alike),
+        }
+        if counts is not None:
+            told |= {"orders": counts.orders, "infeasible": counts.infeasible}
+        if counts is not None and counts.left_out:
+            told |= {"left_out": counts.left_out, "limit": counts.limit}
+        if self.repeats > 1:
+            told["repeats"] = self.repeats
+        return told | {
+            name: value for name, value in (("cell", self.cell), ("twin", self.twin)) if value
+        }
+
+
+def groups(records: Sequence[Record]) -> list[Group]:
+    """The groups of a run, in the order of playing."""
+    header = records[0].data or {} if records else {}
+    counts: dict[str, Counts | None] = {}
+    first: dict[str, int] = {}
+    for record in records:
+        if record.kind == "group" and (data := record.data or {}):
+            name = str(data.get("group", ""))
+            counts[name], first[name] = _counts(data), record.seq
+    members: dict[str, list[Played]] = {name: [] for name in counts}
+    prints: dict[str, str] = {}
+    in_vain: dict[str, str] = {}
+    for name, of in by_order(records):
+        why = next((record.message for record in of if record.kind == "infeasible"), None)
+        if why is not None:  # it is counted, and was not played to its end
+            in_vain.setdefault(str((of[0].data or {}).get("group") or name), why)
+            continue
+        order = Played(name=name, header=header, records=of)
+        members.setdefault(str(order.said.get("group") or name), []).append(order)
+        prints[name] = str(order.verdict.get("behaviour") or "") or fingerprint(of)
+    first |= {name: of[0].records[0].seq for name, of in members.items() if of}
+    return [
+        Group(
+            name=name,
+            orders=tuple(members[name]),
+            prints=prints,
+            counts=counts.get(name),
+            in_vain=in_vain.get(name, ""),
+        )
+        for name in sorted(members, key=lambda name: first[name])
+    ]
+
+
+def _counts(data: Mapping[str, Any]) -> Counts | None:
+    """Of a group's record; None of an order that is listed."""
+    behaviours = data.get("behaviours", 0)
+    if int(data.get("orders", 1)) <= 1:
+        return None
+    return Counts(
+        orders=int(data["orders"]),
+        run=int(data.get("run", 0)),
+        infeasible=int(data.get("infeasible", 0)),
+        behaviours=behaviours if isinstance(behaviours, int) else len(behaviours),
+        left_out=int(data.get("left_out", 0)),
+        limit=str(data.get("limit", "")),
+    )
+
+
+def skipped_twins(records: Sequence[Record]) -> list[str]:
+    """The twins that were not played, and why."""
+    return [record.message for record in records if record.kind == "twin_skipped"]
+
+
+def counts_text(counts: Counts) -> str:
+    """``24 of 36 feasible, 4 behaviours (run: 4)``; what was left out is said."""
+    ways = f"{counts.behaviours:,} behaviour{'' if counts.behaviours == 1 else 's'}"
+    if counts.left_out:
+        why = f" ({counts.limit})" if counts.limit else ""
+        known = f"{counts.orders - counts.left_out:,} of {counts.orders:,}{why}"
+        infeasible = f"{counts.infeasible:,} infeasible, " if counts.infeasible else ""
+        return f"{known}: {infeasible}{ways} (run: {counts.run:,})"
+    feasible = f"{counts.orders - counts.infeasible:,} of {counts.orders:,} feasible"
+    return f"{feasible}, {ways} (run: {counts.run:,})"

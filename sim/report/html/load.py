@@ -1,0 +1,194 @@
+"""A load on the page: its figures, and how they went over time, drawn as SVG within the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sim.report.html.markup import Content, Markup, tag
+from sim.report.load import TIMED, in_short, share
+from sim.report.played import Played
+
+#: Of a chart in its own units; it is drawn as wide as there is room.
+_WIDTH, _HEIGHT = 420, 150
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 6, 10, 20
+
+_Series = Sequence[Mapping[str, float]]
+_Points = Sequence[tuple[float, float]]
+
+
+def load(order: Played, told: Mapping[str, Any]) -> Markup:
+    """Everything about a load but its verdict."""
+    return tag(
+        "div",
+        tag("p", in_short(told), class_="counts"),
+        _charts(told["series"]),
+        _latencies(told["latencies_ms"]),
+        _ends(told),
+        _thresholds(told.get("thresholds", ())),
+        _drawn(order),
+        class_="load",
+    )
+
+
+# -- charts ------------------------------------------------------------------------------------------
+
+
+def _charts(series: _Series) -> Content:
+    if not series:
+        return None
+    rejected = [
+        (each["at_s"], 100 * each["rejected"] / each["attempts"])
+        for each in series
+        if each["attempts"]
+    ]
+    return tag(
+        "div",
+        _chart("commit, ms", {"p50": _of(series, "p50_ms"), "p99": _of(series, "p99_ms")}),
+        _chart("rejected, % of the attempts", {"rejected": rejected}),
+        _chart("committed per second", {"committed": _of(series, "committed_per_s")}),
+        class_="charts",
+    )
+
+
+def _of(series: _Series, name: str) -> list[tuple[float, float]]:
+    return [(each["at_s"], each[name]) for each in series if name in each]
+
+
+def _chart(title: str, lines: Mapping[str, _Points]) -> Markup:
+    """Lines over the seconds of the load; each has its name and its highest value in words besides."""
+    every = [point for points in lines.values() for point in points]
+    top = max((value for _, value in every), default=0.0) or 1.0
+    first, last = (min(at for at, _ in every), max(at for at, _ in every)) if every else (0.0, 1.0)
+    words = ", ".join(
+        f"{name} at most {max(value for _, value in points):,.4g}"
+        for name, points in lines.items()
+        if points
+    )
+    drawn = [
+        tag(
+            "polyline",
+            class_=f"line {name}",
+            points=" ".join(_places(points, (first, last), top)),
+        )
+        for name, points in lines.items()
+    ]
+    caption = tag("figcaption", title, *(_key(name) for name in lines if len(lines) > 1))
+    svg = tag(
+        "svg",
+        *_axes(first, last, top),
+        *drawn,
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        role="img",
+        aria_label=f"{title} over time: {words}",
+    )
+    return tag("figure", caption, svg)
+
+
+def _key(name: str) -> Markup:
+    return tag("span", name, class_=f"key {name}")
+
+
+def _places(points: _Points, span: tuple[float, float], top: float) -> Iterator[str]:
+    first, last = span
+    across, up = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+    for at, value in points:
+        x = _LEFT + across * (at - first) / ((last - first) or 1.0)
+        yield f"{x:.1f},{_TOP + up * (1 - value / top):.1f}"
+
+
+def _axes(first: float, last: float, top: float) -> Iterator[Markup]:
+    low = _HEIGHT - _BOTTOM
+    yield tag("path", class_="axis", d=f"M{_LEFT} {_TOP}V{low}H{_WIDTH - _RIGHT}")
+    yield tag("path", class_="grid", d=f"M{_LEFT} {_TOP}H{_WIDTH - _RIGHT}")
+    yield tag("text", f"{top:,.3g}", x=_LEFT - 6, y=_TOP + 4, class_="end")
+    yield tag("text", "0", x=_LEFT - 6, y=low + 4, class_="end")
+    yield tag("text", f"{first:.3g} s", x=_LEFT, y=_HEIGHT - 3)
+    yield tag("text", f"{last:.3g} s", x=_WIDTH - _RIGHT, y=_HEIGHT - 3, class_="end")
+
+
+# -- tables ------------------------------------------------------------------------------------------
+
+
+def _latencies(latencies: Mapping[str, Mapping[str, float]]) -> Content:
+    if not latencies:
+        return None
+    columns = list(next(iter(latencies.values())))
+    head = tag("tr", tag("th", "latency, ms"), *(tag("th", each) for each in columns))
+    rows = [
+        tag(
+            "tr",
+            tag("td", TIMED.get(name, name)),
+            *(
+                tag("td", f"{each[at]:,.0f}" if at == "count" else f"{each[at]:,.2f}")
+                for at in columns
+            ),
+        )
+        for name, each in latencies.items()
+    ]
+    return tag("table", head, *rows, class_="figures")
+
+
+def _ends(told: Mapping[str, Any]) -> Markup:
+    """How attempts ended, and how many of each."""
+    counts = told["counts"]
+    rows = [("committed", counts["committed"], share(told, "committed"))]
+    for word, key in (("rejected", "rejected"), ("error", "errors")):
+        rows += [
+            (f"{word}: {(why or 'no answer').replace('_', ' ')}", number, _percent(told, number))
+            for why, number in told[key].items()
+        ]
+    if counts["in_doubt"]:
+        rows.append(("in doubt", counts["in_doubt"], share(told, "in_doubt")))
+    head = tag("tr", *(tag("th", each) for each in ("attempts ended", "number", "of all")))
+    return tag(
+        "table",
+        head,
+        *(
+            tag("tr", tag("td", what), tag("td", f"{number:,}"), tag("td", of_all))
+            for what, number, of_all in rows
+        ),
+        class_="figures",
+    )
+
+
+def _percent(told: Mapping[str, Any], number: int) -> str:
+    attempts = told["counts"]["attempts"]
+    return f"{100 * number / attempts:.1f}%" if attempts else "0%"
+
+
+def _thresholds(compared: Sequence[Mapping[str, Any]]) -> Content:
+    if not compared:
+        return None
+    items = [
+        tag(
+            "li",
+            tag("span", "✓ " if each["kept"] else "✗ ", class_="good" if each["kept"] else "bad"),
+            tag("code", each["bound"]),
+            f" {each['measured'] or 'nothing to measure'}",
+        )
+        for each in compared
+    ]
+    return tag("ul", *items, class_="outcomes", aria_label="Thresholds")
+
+
+def _drawn(order: Played) -> Content:
+    """The parameters of the load."""
+    found = next((record.data for record in order.records if record.kind == "drew"), None)
+    if not found:
+        return None
+    pairs = [
+        content
+        for name, value in found.items()
+        if value is not None
+        for content in (tag("dt", name.replace("_", " ")), tag("dd", _short(name, value)))
+    ]
+    return tag("details", tag("summary", "What was drawn"), tag("dl", *pairs))
+
+
+def _short(name: str, value: Any) -> str:
+    if name == "clients" and isinstance(value, list):
+        return ", ".join(f"{value.count(node)} at {node}" for node in dict.fromkeys(value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {each}" for key, each in value.items() if each is not None)
+    return str(value)

@@ -1,0 +1,102 @@
+"""The top of the page: whether the run has passed, what it was about, and where each order is.
+
+And the badges that stand beside every order's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any
+
+from sim.report.groups import Group
+from sim.report.html.markup import Content, Markup, join, tag
+from sim.report.verdict import Verdict, word
+
+SIGNS = {"pass": "✓", "fail": "✗", "unknown": "?"}
+_WORDS = {"pass": "passed", "fail": "failed", "unknown": "inconclusive"}
+_STYLES = {"pass": "good", "fail": "bad", "unknown": "wait"}
+
+
+def header(
+    told: Verdict, every: Sequence[Group], said: Mapping[str, Any], drawn: Container[str]
+) -> Markup:
+    """Everything before the first order.
+
+    Args:
+        told: the verdict of the run.
+        said: what the history's first record says.
+        drawn: the orders that are on the page, to be pointed at.
+    """
+    return tag(
+        "header",
+        tag(
+            "div",
+            tag("h1", told["scenario"]),
+            badge(told["verdict"], _counted(every)),
+            class_="title",
+        ),
+        tag("p", said["about"], class_="about") if said.get("about") else None,
+        tag("p", _run(told, said), class_="meta"),
+        _contents(every, drawn) if len(every) > 1 else None,
+    )
+
+
+def badge(verdict: str, more: str = "") -> Markup:
+    """``✓ passed``."""
+    text = f"{SIGNS[verdict]} {_WORDS[verdict]}{more}"
+    return tag("span", text, class_=f"badge {_STYLES[verdict]}")
+
+
+def marks(twin: Mapping[str, Any], cell: Mapping[str, str]) -> Iterator[Markup]:
+    """What is special about an order: a protection that is off, the matrix' values."""
+    if twin:
+        off = ", ".join(twin.get("protections", ())).replace("_", " ")
+        must = str(twin.get("must_fail", "")).replace("_", " ")
+        yield tag("span", f"twin: {off} off, {must} must fail", class_="badge twin")
+    for name, value in cell.items():
+        yield tag("span", f"{name} = {value}", class_="badge cell")
+
+
+def _counted(every: Sequence[Group]) -> str:
+    """How many of several orders, if not all have passed."""
+    failed = [group for group in every if group.kind]
+    return f": {len(failed)} of {len(every)} orders" if failed and len(every) > 1 else ""
+
+
+def _run(told: Verdict, said: Mapping[str, Any]) -> Markup:
+    publisher, subscribers = said.get("publisher", ""), said.get("subscribers", ())
+    parts: list[Content] = [
+        tag("code", told["file"]),
+        f"Publisher {publisher}, {_plural(len(subscribers), 'Subscriber')} {', '.join(subscribers)}",
+    ]
+    if said.get("shipping"):
+        parts.append(f"{said['shipping']} shipping, {said['commit'].replace('_', ' ')}")
+    if told["invariants"]:
+        parts.append("invariants: " + ", ".join(told["invariants"]).replace("_", " "))
+    if "seed" in said:
+        parts.append(f"seed {said['seed']}")
+    return join(*(tag("span", part) for part in parts))
+
+
+def _plural(count: int, noun: str) -> str:
+    return noun if count == 1 else f"{noun}s"
+
+
+def _contents(every: Sequence[Group], drawn: Container[str]) -> Markup:
+    """A line an order; one that stands for many leads to what is said of all."""
+    items, number = [], 1
+    for place, group in enumerate(every, start=1):
+        name = word(group.kind)
+        alone = len(group.drawn) == 1
+        where = f"#order-{number}" if alone else f"#group-{place}"
+        is_drawn = not alone or group.drawn[0].name in drawn
+        number += len(group.drawn)
+        items.append(
+            tag(
+                "li",
+                tag("a", f"{SIGNS[name]} {group.name}", href=where if is_drawn else None),
+                tag("span", group.text()),
+                class_=_STYLES[name],
+            )
+        )
+    return tag("nav", tag("ol", *items), aria_label="Orders")

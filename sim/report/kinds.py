@@ -1,0 +1,80 @@
+"""The kinds of refusal beside their names elsewhere: SQLSTATE, SQL Server's number, PostgreSQL's conflicts.
+
+Whoever knows one of them finds the others. SQLSTATEs and numbers are those of `twopc.errors`; the third
+name is what PostgreSQL 18 counts in ``pg_stat_subscription_stats`` for the same conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from twopc.errors import KINDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of refusal."""
+
+    sqlstate: str
+    number: int
+    """SQL Server's error; 0 if it has none of its own."""
+    postgres: tuple[str, ...]
+    """PostgreSQL's names for it in logical replication; none if it does not arise there."""
+    sentence: str
+
+
+_ABOUT: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "version_mismatch": (
+        ("update_origin_differs",),
+        "the row has changed at the Publisher since this copy of it was made",
+    ),
+    "row_missing": (
+        ("update_missing", "delete_missing"),
+        "the row is not at the Publisher any more",
+    ),
+    "delete_stale": (
+        ("delete_origin_differs",),
+        "the row that is to be deleted has changed at the Publisher since this copy was made",
+    ),
+    "insert_exists": (("insert_exists",), "a row with this key is at the Publisher already"),
+    "update_exists": (("update_exists",), "another row at the Publisher has the new key already"),
+    "multiple_unique": (
+        ("multiple_unique_conflicts",),
+        "the row clashes with several rows at the Publisher, by different unique keys",
+    ),
+    "fk_violation": ((), "a foreign key at the Publisher forbids it"),
+    "not_in_partition": ((), "the row would be outside what this Subscriber receives"),
+    "suppressed": ((), "a trigger at the Publisher kept the row from being changed"),
+    "serialization_failure": (
+        (),
+        "the row has changed since the transaction at the Publisher first looked at the data",
+    ),
+    "deadlock": ((), "transactions wait for each other in a ring, on one node or across several"),
+    "lock_timeout": ((), "a lock was not given in time"),
+    "publisher_unreachable": ((), "the Publisher did not answer; nothing was left there"),
+}
+
+#: Every kind, in the order of `twopc.errors.KINDS`.
+KINDS_TABLE: Mapping[str, Kind] = {
+    kind: Kind(
+        sqlstate=sqlstate,
+        number=number,
+        postgres=_ABOUT[kind][0],
+        sentence=_ABOUT[kind][1],
+    )
+    for kind, (sqlstate, number) in KINDS.items()
+}
+
+
+def markdown() -> str:
+    """The table as it stands in the documentation."""
+    lines = [
+        "| kind | what it means | SQLSTATE | SQL Server | PostgreSQL 18 |",
+        "|---|---|---|---|---|",
+    ]
+    for name, kind in KINDS_TABLE.items():
+        conflicts = ", ".join(f"`{each}`" for each in kind.postgres) or "–"
+        number = str(kind.number) if kind.number else "–"
+        lines.append(f"| `{name}` | {kind.sentence} | {kind.sqlstate} | {number} | {conflicts} |")
+    return "\n".join(lines) + "\n"

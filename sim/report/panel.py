@@ -1,0 +1,112 @@
+"""All nodes at one moment, side by side: who does what there, who waits for whom, and the committed rows.
+
+Drawn for the terminal from the records up to that moment; it knows no database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sim.report.history import Record
+from sim.report.moments import NodeState, Table, state_at
+from sim.report.played import Played
+from sim.report.timeline import STYLES
+from twopc.names import VERSION_COLUMN
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+#: Columns below which a node is not drawn: then the next one goes below.
+_NODE_MIN = 30
+#: Rows of a table that are shown.
+_ROWS_SHOWN = 8
+
+
+def panel(records: Sequence[Record], at_seq: int | None = None, width: int = 100) -> RenderableType:
+    """Every node as it stands after the record `at_seq`; without it, after the last.
+
+    Args:
+        records: those of one order, with the run's header before them if there is one.
+        width: columns that there are.
+    """
+    from rich.console import Group
+    from rich.panel import Panel
+    from rich.table import Table as Grid
+
+    header = records[0].data or {} if records and records[0].kind == "header" else {}
+    of_order = [record for record in records if record.kind != "header"]
+    order = Played(name=_name(of_order), header=header, records=of_order)
+    last = of_order[-1].seq if of_order else 0
+    states = state_at(order, last if at_seq is None else at_seq)
+    beside = max(1, min(len(states), width // _NODE_MIN))
+    drawn = [
+        Panel(
+            Group(*(_lines(state, order.publisher) or [_empty()])),
+            title=f"{node}{' (Publisher)' if node == order.publisher else ''}",
+            title_align="left",
+            border_style="dim",
+        )
+        for node, state in states.items()
+    ]
+    rows = []
+    for first in range(0, len(drawn), beside):
+        grid = Grid.grid(expand=True)
+        for _ in range(beside):
+            grid.add_column(ratio=1)
+        grid.add_row(*drawn[first : first + beside])
+        rows.append(grid)
+    return Group(*rows)
+
+
+def _name(records: Sequence[Record]) -> str:
+    return records[0].order if records else ""
+
+
+def _empty() -> Text:
+    from rich.text import Text
+
+    return Text("nothing yet", style="dim")
+
+
+def _lines(state: NodeState, publisher: str) -> list[RenderableType]:
+    from rich.text import Text
+
+    lines: list[RenderableType] = [
+        Text.assemble((name, "bold"), " ", (standing.text, STYLES[standing.style]))
+        for name, standing in state.sessions
+    ]
+    lines += [Text(f"✗ {each}", style=STYLES["bad"]) for each in state.troubles]
+    lines += [Text(f"⧗ {each}", style=STYLES["wait"]) for each in state.waits]
+    lines += [Text(f"prepared {gid}", style=STYLES["bad"]) for gid in state.prepared or ()]
+    for table in state.tables:
+        lines += _table(table, publisher)
+    return lines
+
+
+def _table(table: Table, publisher: str) -> Iterator[Text]:
+    """Its rows; ≠ marks those that are not as at the Publisher, ● those that have just changed."""
+    from rich.text import Text
+
+    differs = table.publisher is not None and table.publisher != table.rows
+    told = f"  ≠ differs from {publisher}" if differs else ""
+    yield Text.assemble((table.name, "underline"), (told, STYLES["wait"]))
+    theirs = _by_key(table, table.publisher or ())
+    before = _by_key(table, table.before or ())
+    for key, row in list(_by_key(table, table.rows).items())[:_ROWS_SHOWN]:
+        cells = ", ".join(
+            f"{name} {value}" for name, value in row.items() if name != VERSION_COLUMN
+        )
+        stale = table.publisher is not None and theirs.get(key) != row
+        changed = table.before is not None and before.get(key) != row
+        mark = "≠" if stale else "●" if changed else " "
+        yield Text(f"{mark} {cells}", style=STYLES["wait"] if stale else "")
+    if not table.rows:
+        yield Text("  no rows", style="dim")
+    if table.count > _ROWS_SHOWN:
+        yield Text(f"  and {table.count - _ROWS_SHOWN} more", style="dim")
+
+
+def _by_key(table: Table, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], Any]:
+    return {tuple(row.get(name) for name in table.key): row for row in rows}

@@ -1,0 +1,170 @@
+"""Parts of sentences: statements, rows, waits and refusals as one would tell them.
+
+Pure functions of records and of what is known about their rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sim.report.changes import Author, Change, Changes, changed_text
+from sim.report.history import Record
+from sim.report.words import because, nameless, row_text, rows_text
+
+#: Changes of one transaction that are told one by one.
+_CHANGES_TOLD = 3
+_NAME = r'(?:"[^"]+"|[\w.]+)'
+_STATEMENTS = (
+    (re.compile(rf"^insert\s+into\s+({_NAME})", re.IGNORECASE), "add", "adds", "to"),
+    (re.compile(rf"^update\s+(?:only\s+)?({_NAME})", re.IGNORECASE), "change", "changes", "of"),
+    (re.compile(rf"^delete\s+from\s+({_NAME})", re.IGNORECASE), "delete", "deletes", "of"),
+)
+_MISSING = re.compile(
+    r"Key \([^)]*\)=\((?P<value>.*?)\) is not present in table \"(?P<table>[^\"]+)\""
+)
+_READ = re.compile(
+    rf"^(?:select|with|table)\b.*?(?:\bfrom\s+({_NAME})|$)", re.IGNORECASE | re.DOTALL
+)
+
+
+def one_line(sql: str) -> str:
+    """A statement on one line."""
+    return " ".join(sql.split())
+
+
+def did(sql: str, ended: Record) -> str:
+    """What a statement that went well did: ``changes 1 row of account``."""
+    for pattern, _, does, of in _STATEMENTS:
+        found = pattern.match(sql.strip())
+        if found:
+            return f"{does} {counted(ended.rowcount or 0, 'row')} {of} {found[1]}"
+    if ended.rows is not None:
+        found = _READ.match(sql.strip())
+        where = f" of {found[1]}" if found and found[1] else ""
+        return f"reads {rows_text(ended.rows)}{where}"
+    return "runs a statement"
+
+
+def wants(sql: str) -> str:
+    """What a statement is about to do: ``wants to change account``."""
+    for pattern, do, _, of in _STATEMENTS:
+        found = pattern.match(sql.strip())
+        if found:
+            return f"wants to {do} {'a row to' if of == 'to' else 'rows of'} {found[1]}"
+    found = _READ.match(sql.strip())
+    return f"wants to read {found[1]}" if found and found[1] else "runs a statement"
+
+
+def waits_for(wait: Mapping[str, Any]) -> str:
+    """``waits at pub for alice, whose a_write holds a row of account``."""
+    lock = wait.get("lock") or "what it needs"
+    who = str(wait.get("session") or "")
+    if not who:
+        who = f"branch {wait['gid']}" if wait.get("gid") else nameless(wait)
+        return f"waits at {wait.get('node')} for {who}, which holds {lock}"
+    if wait.get("gid"):
+        return f"waits at {wait.get('node')} for {who}, whose prepared transaction holds {lock}"
+    step = f"whose {wait['step']} holds" if wait.get("step") else "who holds"
+    return f"waits at {wait.get('node')} for {who}, {step} {lock}"
+
+
+def waited_for(wait: Mapping[str, Any]) -> str:
+    """The same when it is over."""
+    told = waits_for(wait).replace("waits at", "waited at", 1)
+    return told.replace(" holds ", " held ", 1)
+
+
+def made_text(changes: Sequence[Change]) -> str:
+    """What a transaction changed: ``account id=1 becomes v2 (balance 100 → 90)``."""
+    told = [one_change(each) for each in changes[:_CHANGES_TOLD]]
+    left = len(changes) - len(told)
+    return "; ".join(told) + (f"; and {counted(left, 'row')} more" if left else "")
+
+
+def one_change(change: Change) -> str:
+    """One row that a transaction changed."""
+    if change.row is None:
+        return f"{change.name} is gone"
+    if change.before is None:
+        return f"{change.name} is new: {row_text(change.row)}"
+    return f"{change.name} becomes {change.label} ({changed_text(change)})"
+
+
+def refused_because(record: Record, changes: Changes) -> str:
+    """Why a statement was refused, with the row versions that met, and who made the newer one."""
+    facts = record.conflict or {}
+    if facts.get("kind") == "serialization_failure":
+        return _of_a_snapshot(record, changes)
+    theirs = found_change(facts, changes)
+    if theirs is None:
+        return because(record) + _parent_gone(record, changes)
+    maker = changes.step_of(theirs)
+    if facts.get("kind") in ("version_mismatch", "delete_stale"):
+        ours = changes.version(theirs.table, theirs.key, str(facts.get("subscriber_version") or ""))
+        came = ours.label if ours is not None else "an older version"
+        which = f", which {maker} had made ({changed_text(theirs)})" if maker else ""
+        return f"this copy of {theirs.name} was {came} and the Publisher had {theirs.label}{which}"
+    how = "deleted" if theirs.row is None else "changed" if theirs.before else "added"
+    return because(record) + (f": {maker} had {how} it" if maker else "")
+
+
+def _parent_gone(record: Record, changes: Changes) -> str:
+    """Who deleted the row that a foreign key asks for."""
+    missing = _MISSING.search(record.message)
+    if missing is None:
+        return ""
+    for row in changes.rows_of(missing["table"]):
+        last = row[-1]
+        maker = changes.step_of(last)
+        if last.row is None and maker and last.key.rpartition("=")[2] == missing["value"]:
+            return f": {maker} had deleted {last.name}"
+    return ""
+
+
+def found_change(facts: Mapping[str, Any], changes: Changes) -> Change | None:
+    """The Publisher's version of the row that a refusal names."""
+    table = str(facts.get("article") or "").removeprefix("public.")
+    key = facts.get("key")
+    if not isinstance(key, Mapping):
+        return None
+    named = ", ".join(f"{name}={value}" for name, value in key.items())
+    known = changes.version(table, named, str(facts.get("publisher_version") or ""))
+    if known is not None:
+        return known
+    versions = changes.of(table, named)
+    gone = [each for each in versions if each.row is None]
+    return gone[-1] if facts.get("kind") == "row_missing" and gone else None
+
+
+def _of_a_snapshot(record: Record, changes: Changes) -> str:
+    """A serialization failure names no row: whoever it waited for has changed one, or the last before it."""
+    why = because(record)
+    holder = changes.waited_for.get(record.step)
+    before = [each for each in changes.authors if each.seq < record.seq]
+    likely = [each for each in changes.authors if each.session == holder] or before
+    rows = [row for author in likely[-1:] for row in changes.made_by(author)]
+    return f"{why}, by {likely[-1].session}'s commit: {made_text(rows)}" if rows else why
+
+
+def transaction_of(gid: str, origin: str, authors: Sequence[Author]) -> str:
+    """Whose transaction an agent brings: ``alice's transaction``."""
+    for each in authors:
+        if gid and each.gid == gid:
+            return f"{each.session}'s transaction"
+    at_origin = {each.session for each in authors if each.node == origin and not each.gid}
+    if len(at_origin) == 1:
+        return f"{at_origin.pop()}'s transaction"
+    return f"a transaction of {origin}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{count or 'no'} {noun}" if count in (0, 1) else f"{count:,} {noun}s"

@@ -1,0 +1,313 @@
+"""An order told in sentences: who read what, wrote, waited, was refused and why, and how it all ended.
+
+A pure function of the order's records.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sim.report.causes import because_of
+from sim.report.changes import Change
+from sim.report.history import ENDS, Record
+from sim.report.known import Known
+from sim.report.played import causal, echoes, took_effect_at
+from sim.report.sentences import (
+    did,
+    listed,
+    made_text,
+    one_line,
+    refused_because,
+    transaction_of,
+    waits_for,
+    wants,
+)
+from sim.report.words import happening, notices, rows_text
+
+__all__ = ["because_of", "story"]
+
+_ACTIONS = ("begin", "commit", "rollback", "sync", "reinitialise")
+_DELIVERIES = ("deliver", "suppress", "skip")
+_OUTCOMES = {"committed": "committed", "rolled back": "was rolled back", "in doubt": "is in doubt"}
+#: Characters of a server's message.
+_MESSAGE_MAX = 240
+
+
+def story(records: Sequence[Record]) -> list[str]:
+    """The sentences of one order, the first how everything stood before it; of a load, what it came to."""
+    if any(record.kind == "load" for record in reversed(records)):
+        from sim.report.load import of, sentences
+
+        return sentences(of(records))
+    telling = _Telling(records)
+    return [_sentence(text) for text in telling.all()]
+
+
+def _code(record: Record) -> str:
+    return f" with {record.sqlstate}" if record.sqlstate else ""
+
+
+def _short(message: str) -> str:
+    return textwrap.shorten(message, _MESSAGE_MAX, placeholder=" …")
+
+
+def _sentence(text: str) -> str:
+    """With an end; names of sessions stay as they are written."""
+    text = text.strip()
+    return text if text.endswith((".", "?", "!", "…")) else f"{text}."
+
+
+class _Telling:
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records = causal(records)
+        self._known = Known(self._records)
+        self._changes = self._known.changes
+        self._nodes_of = took_effect_at(records)
+        self._echoes = echoes(records)
+        self._sql = {
+            (record.session, record.step): record.sql
+            for record in records
+            if record.kind == "invoke"
+        }
+        self._introduced: set[str] = set()
+        self._waits_told: set[tuple[str, str]] = set()
+        self._order = next((record for record in records if record.kind == "order"), None)
+
+    def all(self) -> Iterator[str]:
+        yield from self._opening()
+        at = 0
+        while at < len(self._records):
+            record = self._records[at]
+            if record.kind in _DELIVERIES:
+                several = [record]
+                while at + 1 < len(self._records) and self._records[at + 1].kind in _DELIVERIES:
+                    at += 1
+                    several.append(self._records[at])
+                yield from self._delivered(several)
+            else:
+                yield from self._one(record, at)
+            at += 1
+        yield from self._ending()
+
+    # -- before and after --------------------------------------------------------------------------
+
+    def _opening(self) -> Iterator[str]:
+        data: Mapping[str, Any] = (self._order.data if self._order else None) or {}
+        twin = data.get("twin") or {}
+        if twin:
+            off = listed(sorted(twin.get("protections", ())) or ["something"])
+            yield f"Here {off} is switched off, and {twin.get('must_fail')} must fail"
+        cell = data.get("cell") or {}
+        if cell:
+            yield f"Played with {listed([f'{key} = {value}' for key, value in cell.items()])}"
+        for text in self._tables("initial"):
+            yield f"At first {text}"
+
+    def _ending(self) -> Iterator[str]:
+        ends = [
+            f"{record.session} {_OUTCOMES[record.message]}"
+            for record in self._records
+            if record.kind == "outcome" and record.message in _OUTCOMES
+        ]
+        if ends:
+            yield f"So {listed(ends)}"
+        for text in self._tables("final"):
+            yield f"At the end {text}"
+        for record in self._records:
+            for gid in (record.data or {}).get("gids", ()) if record.kind == "prepared" else ():
+                yield f"Branch {gid} is still prepared at {record.node}"
+
+    def _tables(self, moment: str) -> Iterator[str]:
+        """What each table holds; nodes that hold the same together."""
+        found: dict[str, dict[str, list[str]]] = {}
+        nodes: dict[str, None] = {}
+        for record in self._records:
+            data = record.data or {}
+            if record.kind == "state" and data.get("moment") == moment:
+                nodes[record.node] = None
+                text = _short(rows_text(record.rows or ()))
+                found.setdefault(str(data["table"]), {}).setdefault(text, []).append(record.node)
+        for table, contents in found.items():
+            parts = [
+                text if len(at) == len(nodes) else f"{text} at {listed(at)}"
+                for text, at in contents.items()
+            ]
+            where = " at every node" if len(contents) == 1 and len(nodes) > 1 else ""
+            if list(contents) == ["no rows"]:
+                yield f"{table} is empty{where}"
+            else:
+                yield f"{table} holds {'; '.join(parts)}{where}"
+
+    # -- what happens ------------------------------------------------------------------------------
+
+    def _one(self, record: Record, at: int) -> Iterator[str]:
+        if not record.session or record.kind == "outcome":
+            yield from self._of_the_run(record)
+        elif record.kind == "blocked":
+            yield from self._blocked(record, self._records[at - 1])
+        elif record.kind in ENDS:
+            yield from self._ended(record)
+        elif record.kind == "queued":
+            yield f"{self._step(record)} must be queued: {record.message}"
+        elif record.kind == "waited":
+            yield f"At this moment {self._step(record)} is {self._whether_blocked(record)}"
+        elif record.kind == "deadlock":
+            cycle = "; ".join((record.data or {}).get("cycle", ()))
+            yield f"That is a deadlock across nodes: {cycle}. {self._step(record)} is cancelled"
+        elif record.kind == "stuck":
+            yield f"Now nothing can go on: {record.message}"
+        elif record.kind == "infeasible":
+            yield f"Here it ends: {record.message or 'the next step belongs to a blocked session'}"
+        elif record.kind == "notice":
+            yield f"{record.session} is told: {notices(record)}"
+        elif record.kind == "info" and record.message:
+            yield f"{self._step(record) if record.step else record.session}: {record.message}"
+
+    def _of_the_run(self, record: Record) -> Iterator[str]:
+        on = (record.data or {}).get("on")
+        if record.kind == "outage":
+            now = "refuses everybody from now on" if on else "can be reached again"
+            yield f"{record.node} {now}"
+        elif record.kind == "paused":
+            yield f"The agent of {record.node} {'rests' if on else 'works again'}"
+        elif record.kind == "fault":
+            yield f"Now comes {happening(record).removeprefix('✗ ')}"
+        elif record.kind == "blocked":
+            yield f"An agent {waits_for(record.wait or {})}"
+        elif record.kind in ("error", "timed_out", "rejected") and record.step:
+            node = self._agent_at(record)
+            message = record.message.removeprefix(f"{node}: ")
+            yield f"The agent of {node} stops: {_short(message)}"
+
+    def _agent_at(self, record: Record) -> str:
+        return str((record.data or {}).get("at") or record.node or "the Subscriber")
+
+    def _whether_blocked(self, record: Record) -> str:
+        return "blocked" if (record.data or {}).get("blocked") else "not blocked"
+
+    def _who(self, record: Record) -> str:
+        """A session, the first time with its node."""
+        if record.session in self._introduced:
+            return record.session
+        self._introduced.add(record.session)
+        return f"{record.session}, at {record.node}," if record.node else record.session
+
+    def _step(self, record: Record) -> str:
+        sql = self._sql.get((record.session, record.step), "")
+        name = sql if sql in ("commit", "rollback", "begin") else record.step
+        return f"{record.session}'s {name}" if name else record.session
+
+    def _blocked(self, record: Record, before: Record) -> Iterator[str]:
+        """That it waits; that the one it waits for is prepared by now depends on when one looks."""
+        wait = record.wait or {}
+        told = (record.step, str(wait.get("session")))
+        if told in self._waits_told:
+            return
+        self._waits_told.add(told)
+        if before.kind != "invoke" or before.step != record.step:
+            yield f"{self._step(record)} {waits_for(wait)}"
+            return
+        sql = self._sql.get((record.session, record.step), "")
+        yield f"{self._who(record)} {wants(sql)} ({one_line(sql)}): {record.step} {waits_for(wait)}"
+
+    def _ended(self, record: Record) -> Iterator[str]:
+        sql = self._sql.get((record.session, record.step), "")
+        if record.kind == "ok":
+            yield from self._ok(record, sql)
+        elif record.kind == "explain":
+            yield f"Note: {one_line(record.message)}"
+        elif record.kind == "rejected":
+            kind = str((record.conflict or {}).get("kind")).replace("_", " ")
+            why = refused_because(record, self._changes)
+            joint = ": it was " if why.startswith("cancelled") else ", because "
+            yield f"{self._sent(record, sql)} is refused ({kind}){joint}{why}"
+        elif record.kind == "error":
+            yield f"{self._sent(record, sql)} fails{_code(record)}: {_short(record.message)}"
+        elif record.kind == "rolled_back":
+            left = "" if record.gid in self._nodes_of else "; nothing of it is left anywhere"
+            yield f"{record.session}'s transaction is rolled back: it was {record.message}{left}"
+        elif record.kind == "skipped":
+            yield f"{self._step(record)} is not sent: {record.message}"
+        elif record.kind == "in_doubt":
+            yield f"{self._step(record)} is in doubt: it may have happened and may not. {record.message}"
+        elif record.kind == "timed_out":
+            yield f"{self._step(record)} is cancelled: {record.message}"
+
+    def _has_waited(self, record: Record) -> bool:
+        return any(
+            each.kind == "blocked" and each.step == record.step and each.seq < record.seq
+            for each in self._records
+        )
+
+    def _sent(self, record: Record, sql: str) -> str:
+        """The step with its SQL, unless that has been told when it began to wait."""
+        if self._has_waited(record) or sql in _ACTIONS:
+            return self._step(record)
+        return f"{self._who(record)} {wants(sql)} ({one_line(sql)}): {record.step}"
+
+    def _ok(self, record: Record, sql: str) -> Iterator[str]:
+        if record.tag in ("BEGIN", "SYNC"):
+            return
+        if record.tag == "ROLLBACK":
+            back = "" if sql in ("", "rollback") else f": {one_line(sql)}"
+            yield f"{record.session} rolls back{back}"
+        elif record.tag == "REINITIALISE":
+            yield f"{record.session} has {record.node} copied anew"
+        elif record.tag == "COMMIT":
+            yield f"{record.session} commits{self._effect(record)}"
+        else:
+            yield self._done(record, sql) + (self._effect(record) if self._made(record) else "")
+        yield from self._lost(record)
+
+    def _lost(self, record: Record) -> Iterator[str]:
+        """What was overwritten unseen by a transaction that was let through."""
+        for author in self._changes.authors:
+            for stale in self._known.stale(author)[:1] if author.seq == record.seq else ():
+                because, however = self._known.said(stale)
+                yield f"That is a lost update: {because}" + (f"; {however}" if however else "")
+
+    def _done(self, record: Record, sql: str) -> str:
+        if self._has_waited(record):
+            return f"{self._step(record)} goes on: it {did(sql, record)}"
+        text = f"{self._who(record)} {did(sql, record)}"
+        if sql:
+            text += f" ({one_line(sql)})"
+        return text + (", and commits at once" if self._made(record) else "")
+
+    def _effect(self, record: Record) -> str:
+        """Where a transaction takes effect, and what has become of the rows."""
+        nodes = listed(list(self._nodes_of.get(record.gid, ())) or [record.node])
+        made = self._made(record)
+        return f", at {nodes}" + (f": {made_text(made)}" if made else "")
+
+    def _made(self, record: Record) -> list[Change]:
+        """The rows that a transaction changed, of the record that says that it was committed."""
+        for author in self._changes.authors:
+            if author.seq == record.seq:
+                return self._changes.made_by(author)
+        return []
+
+    # -- agents ------------------------------------------------------------------------------------
+
+    def _delivered(self, several: Sequence[Record]) -> Iterator[str]:
+        """Deliveries of one sync: a transaction that goes to several Subscribers in one sentence."""
+        places: dict[tuple[str, str, str], list[str]] = {}
+        for record in several:
+            data = record.data or {}
+            whose = transaction_of(record.gid, str(data.get("origin", "")), self._changes.authors)
+            commands = "; ".join(data.get("commands", ())) or "nothing for it"
+            what = f"{whose} ({_short(commands)})"
+            if record.kind == "skip":
+                what += f", with what failed left out: {record.message}"
+            kind = "echo" if record.seq in self._echoes else record.kind
+            at = places.setdefault((kind, what, str(data.get("seqno", ""))), [])
+            at.append(record.node)
+        for (kind, what, _), nodes in places.items():
+            if kind == "suppress":
+                yield f"To {listed(nodes)} {what} is not sent back: it came from there"
+            elif kind == "echo":
+                yield f"To {listed(nodes)} {what} comes back, though it came from there: an echo"
+            else:
+                yield f"The agents bring {what} to {listed(nodes)}"

@@ -1,0 +1,372 @@
+"""Expectations that take what has happened: edits a scenario's text in place, comments and all.
+
+Pure: a document and failures in, text out. Only what differs is written anew. What may never be blessed
+(an invariant, a twin, a count over many orders, a hang, what is in doubt) is refused with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.report.history import Record
+from sim.scenario.judging import Failure
+from sim.scenario.judging.compare import as_expected, as_rows, holder, told
+from sim.scenario.judging.expected import Expected
+from sim.scenario.judging.runs import Runs, StepRun
+from sim.scenario.text import Document, Map
+from sim.scenario.words import Case, Path
+from twopc.errors import ScenarioError
+
+#: Checks of which what has happened may become what is expected; each has a name after it.
+_BLESSED = ("steps.", "sessions.", "tables.")
+_WIDTH_MAX = 100
+_PLAIN = re.compile(r"(?!-(?: |$)|---|\.\.\.)[\w+./-]+(?: [\w+./-]+)*")
+_NULLS = ("null", "Null", "NULL")
+_INDENT = 2
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What shall stand at a place: a value, or more below it."""
+
+    value: Any = None
+    is_set: bool = False
+    below: dict[str | int, _Wanted] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Edit:
+    """A part of the text and what comes instead."""
+
+    start: int
+    end: int
+    text: str
+
+
+def refusals(failures: Sequence[Failure]) -> list[str]:
+    """Why these failures cannot be accepted, one sentence for each that cannot."""
+    found = []
+    for failure in failures:
+        why = _why_not(failure)
+        if why:
+            found.append(f"{failure.message}: {why}")
+    return list(dict.fromkeys(found))
+
+
+def _why_not(failure: Failure) -> str:
+    if failure.kind == "unknown":
+        return "something is in doubt, so nobody knows yet what to expect"
+    if failure.kind == "liveness":
+        return "something hangs, which is not to be expected"
+    if failure.check == "twin" or failure.path[:1] == ("twin",):
+        return "a twin says which check must fail, so its file is changed by hand"
+    if failure.check == "committed" or failure.check.startswith("rejected."):
+        return "it counts over many orders, so it is changed by hand"
+    if failure.check in ("waits", "ends"):
+        return "the order itself asks for it, so it is changed by hand"
+    if not failure.check.startswith(_BLESSED):
+        return f"'{failure.check or 'it'}' must hold whatever happens; mend the cause"
+    if failure.actual is None:
+        return "what has happened cannot be written as an expectation of one order"
+    return ""
+
+
+def accepted(document: Document, failures: Sequence[Failure]) -> str:
+    """The file's text, expecting what has happened.
+
+    Raises:
+        ScenarioError: some of it cannot be accepted, or not at its place in this file.
+    """
+    refused = refusals(failures)
+    root = _Wanted()
+    for failure in failures:
+        if not _why_not(failure):
+            refused += _want(root, document, failure)
+    if refused:
+        raise ScenarioError("\n".join(f"not accepted: {each}" for each in dict.fromkeys(refused)))
+    edits = sorted(_Editor(document).edits((), root))
+    text = document.text
+    for edit in reversed(edits):
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    return text
+
+
+def unsaid(case: Case, records: Sequence[Record]) -> list[Failure]:
+    """What happened in steps of which the file says that they may end as they like (``otherwise: any``).
+
+    As failures, for `accepted`. Of a twin, and of an order that is one of many, there is none.
+    """
+    expected, runs = Expected(case), Runs(records)
+    if case.twin is not None or case.is_generated or not expected.anything_goes:
+        return []
+    found = []
+    for item in case.items:
+        ended = runs.of(item.step or "").ended
+        if item.step is None or ended is None or expected.step(item.step) is not None:
+            continue
+        actual = _told(case, runs.of(item.step), ended)
+        if actual is not None:
+            path = (*expected.order_at, "expect", "steps", item.step)
+            message = f"{item.step}: {told(ended)}"
+            check = f"steps.{item.step}"
+            found.append(Failure(path=path, message=message, check=check, actual=actual))
+    return found
+
+
+def _told(case: Case, run: StepRun, ended: Record) -> Any:
+    """How a step came to its end, as an expectation; None if that cannot be said."""
+    actual = as_expected(ended)
+    if actual == "ok" and ended.rows is not None and len(ended.rows) == ended.rowcount:
+        actual = {"rows": as_rows(ended.rows, None)}
+    known = {*case.scenario.steps, *case.scenario.sessions}
+    holders = [name for each in run.blocked if (name := holder(each)) in known]
+    if holders and actual is not None:
+        return {"blocked_by": holders[0], "then": actual}
+    return actual
+
+
+def with_order(document: Document, name: str, steps: Sequence[str]) -> str:
+    """The file's text with one more order, behind those that it has.
+
+    Args:
+        document: of a scenario without mistakes.
+        name: the new order's; a number is put behind it if there is one of that name.
+        steps: its items, as they are written.
+
+    Raises:
+        ScenarioError: its orders come from another file.
+    """
+    orders = _at(document, ("orders",))
+    if orders is _ABSENT or not orders or _by_alias(document, ("orders", len(orders) - 1)):
+        raise ScenarioError(f"the orders of {document.path} do not stand in it; copy one first")
+    known = {str(each.get("name")) for each in orders}
+    if name in known:
+        name = next(each for n in range(2, 1_000) if (each := f"{name} {n}") not in known)
+    editor, text = _Editor(document), document.text
+    end = editor.end(("orders", len(orders) - 1))
+    items = f"steps: [{', '.join(steps)}]"
+    start = editor.start(("orders",))
+    if text[start] == "[":
+        return f"{text[:end]}, {{name: {_scalar(name)}, {items}}}{text[end:]}"
+    indent = " " * editor.column(start)
+    line_end = text.find("\n", end)
+    line_end = len(text) if line_end < 0 else line_end
+    added = f"\n{indent}- name: {_scalar(name)}\n{indent}  {items}"
+    return text[:line_end] + added + text[line_end:]
+
+
+def _want(root: _Wanted, document: Document, failure: Failure) -> Iterator[str]:
+    """Note what a failure asks for; yields why that cannot be."""
+    path = _home(failure)
+    here = root
+    for part in path:
+        here = here.below.setdefault(part, _Wanted())
+        if here.is_set and here.value != failure.actual:
+            yield f"{failure.message}: it came out in several ways; say it of each order or cell"
+            return
+    if here.below and here.value != failure.actual:
+        yield f"{failure.message}: it came out in several ways; say it of each order or cell"
+        return
+    elsewhere = document.mark(path).path
+    if elsewhere:
+        yield (
+            f"{failure.message}: it is expected in {elsewhere}, which other scenarios may share; "
+            "change it there"
+        )
+        return
+    if _by_alias(document, path):
+        yield f"{failure.message}: it stands there by an alias; write it out"
+        return
+    here.is_set, here.value = True, failure.actual
+
+
+def _home(failure: Failure) -> Path:
+    """Where the expectation belongs: what is not expected explicitly is said of its order."""
+    kind, _, name = failure.check.partition(".")
+    path = failure.path
+    if path[:1] == ("orders",) and "expect" not in path:
+        return (*path[:2], "expect", kind, name)
+    return path
+
+
+def _by_alias(document: Document, path: Path) -> bool:
+    """Whether something on the way to `path` is only referred to, so that changing it changes more."""
+    return any(
+        _at(document, path[:length]) is not _ABSENT and document.span(path[:length]) is None
+        for length in range(1, len(path) + 1)
+    )
+
+
+_ABSENT = object()
+
+
+def _at(document: Document, path: Path) -> Any:
+    """The value at `path`, or `_ABSENT`; one that stands without its list is the first of it."""
+    here: Any = document.root
+    for part in path:
+        if isinstance(here, Map) and part in here:
+            here = here[str(part)]
+        elif isinstance(here, list) and isinstance(part, int) and part < len(here):
+            here = here[part]
+        elif part != 0 or isinstance(here, list):
+            return _ABSENT
+    return here
+
+
+class _Editor:
+    """Finds the smallest edits that make a text say what is wanted."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._text = document.text
+
+    def edits(self, path: Path, wanted: _Wanted) -> Iterator[_Edit]:
+        """What to change at `path` and below."""
+        if wanted.is_set:
+            yield from self._value(path, wanted.value)
+            return
+        missing = {}
+        here = _at(self._document, path)
+        for part, inner in wanted.below.items():
+            if _at(self._document, (*path, part)) is not _ABSENT:
+                yield from self.edits((*path, part), inner)
+            else:
+                missing[str(part)] = _whole(inner)
+        if missing:
+            if isinstance(here, Map) and here:
+                yield self._insert(path, here, missing)
+            else:
+                yield self._replace(path, missing)
+
+    def _value(self, path: Path, value: Any) -> Iterator[_Edit]:
+        """Make the value at `path` another one, leaving alone what is right already."""
+        old = _at(self._document, path)
+        if _same(old, value):
+            return
+        if isinstance(old, Map) and isinstance(value, Mapping) and old.keys() <= value.keys():
+            for key in old:
+                yield from self._value((*path, key), value[key])
+            added = {key: inner for key, inner in value.items() if key not in old}
+            if added:
+                yield self._insert(path, old, added)
+            return
+        if isinstance(old, list) and isinstance(value, list) and len(old) == len(value) and old:
+            for place, inner in enumerate(value):
+                yield from self._value((*path, place), inner)
+            return
+        yield self._replace(path, value)
+
+    def _replace(self, path: Path, value: Any) -> _Edit:
+        start, end = self.start(path), self.end(path)
+        old = _at(self._document, path)
+        column = self.column(start)
+        if isinstance(old, list) and self._text[start] == "-" and isinstance(value, list) and value:
+            lines = [f"- {flow(item)}" for item in value]  # a list with dashes stays one
+            return _Edit(start, end, ("\n" + " " * column).join(lines))
+        if isinstance(old, Map) and not old.flow and isinstance(value, Mapping) and value:
+            lines = [line for key in value for line in _block(str(key), value[key], " " * column)]
+            return _Edit(start, end, "\n".join(lines).lstrip())
+        key = self._document.span(path, key=True)
+        if isinstance(old, Map) and not old.flow and key is not None:
+            # a mapping over several lines becomes a word on the line of its key
+            colon = self._text.index(":", key[1]) + 1
+            beside = self._text[colon : self._text.index("\n", colon)]
+            return _Edit(colon, end, f" {flow(value)}{beside}")
+        return _Edit(start, end, self._fitting(value, column))
+
+    def _fitting(self, value: Any, column: int) -> str:
+        """The value on one line, or a list broken after its items if that were too long."""
+        line = flow(value)
+        if column + len(line) <= _WIDTH_MAX or not isinstance(value, list):
+            return line
+        return "[" + (",\n" + " " * (column + 1)).join(flow(item) for item in value) + "]"
+
+    def _insert(self, path: Path, here: Map, added: Mapping[str, Any]) -> _Edit:
+        """Add keys to a mapping that has some, in its own manner."""
+        last = self.end((*path, list(here)[-1]))
+        if here.flow:
+            text = "".join(f", {_scalar(key)}: {flow(value)}" for key, value in added.items())
+            return _Edit(last, last, text)
+        first = self._document.span((*path, next(iter(here))), key=True)
+        assert first is not None, "a key of a mapping that is in the file"
+        indent = " " * self.column(first[0])
+        line_end = self._text.find("\n", last)
+        line_end = len(self._text) if line_end < 0 else line_end
+        text = "".join(f"\n{line}" for key in added for line in _block(key, added[key], indent))
+        return _Edit(line_end, line_end, text)
+
+    def start(self, path: Path) -> int:
+        """Where the value at `path` begins."""
+        span = self._document.span(path)
+        assert span is not None, path
+        return span[0]
+
+    def end(self, path: Path) -> int:
+        """Where the value at `path` ends, without the comments after it."""
+        span = self._document.span(path)
+        assert span is not None, path
+        value = _at(self._document, path)
+        if isinstance(value, (Map, list)) and value and self._text[span[0]] not in "[{":
+            last = list(value)[-1] if isinstance(value, Map) else len(value) - 1
+            return self.end((*path, last))
+        return span[0] + len(self._text[span[0] : span[1]].rstrip())
+
+    def column(self, offset: int) -> int:
+        """How far from the beginning of its line, from 0."""
+        return offset - self._text.rfind("\n", 0, offset) - 1
+
+
+def _whole(wanted: _Wanted) -> Any:
+    """The value of a place that is not there yet, with all that is wanted below it."""
+    if wanted.is_set:
+        return wanted.value
+    return {str(part): _whole(inner) for part, inner in wanted.below.items()}
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Whether the file says this already; numbers and truth values are text in it."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return old.keys() == new.keys() and all(_same(old[key], new[key]) for key in old)
+    if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
+        return len(old) == len(new) and all(map(_same, old, new))
+    if old is None or new is None:
+        return old is new
+    return flow(old) == flow(new)
+
+
+def _block(key: str, value: Any, indent: str) -> list[str]:
+    """A key and its value on lines of their own: several mappings one below the other."""
+    line = f"{indent}{_scalar(key)}: {flow(value)}"
+    if not isinstance(value, Mapping) or not value:
+        return [line]
+    deep = any(isinstance(each, Mapping) for each in value.values())
+    if len(line) <= _WIDTH_MAX and (len(value) == 1 or not deep):
+        return [line]
+    inner = indent + " " * _INDENT
+    below = [each for name in value for each in _block(str(name), value[name], inner)]
+    return [f"{indent}{_scalar(key)}:", *below]
+
+
+def flow(value: Any) -> str:
+    """A value as YAML on one line."""
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{_scalar(str(key))}: {flow(each)}" for key, each in value.items())
+        return f"{{{inner}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(flow(each) for each in value)}]"
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    if _PLAIN.fullmatch(text) and text not in _NULLS:
+        return text
+    return json.dumps(text, ensure_ascii=False)

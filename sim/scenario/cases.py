@@ -1,0 +1,184 @@
+"""What of a scenario is played: its orders, each in its cells, and its twins, as far as they are selected.
+
+It knows files and names, and not how anything is played.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sim.scenario.check import Loaded
+from sim.scenario.model import Order, OrderItem, Scenario
+from sim.scenario.ordering import Courses, courses, single
+from sim.scenario.selecting import selector
+from sim.scenario.twins import Twin
+from sim.scenario.words import Case, Cell, Path, Selection
+
+#: What is played unless somebody says otherwise.
+EVERYTHING = Selection()
+_HOW = re.compile(r"all|sample:[1-9]\d*")
+_REPEAT = re.compile(r" \(\d+\)$")
+#: What is played of a file that has a workload instead of orders.
+LOAD = Order(name="load")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The cases that one order of the file stands for, in one cell: one, or many generated ones."""
+
+    title: str
+    """Its order's name, or that of a twin, without the cell."""
+    scenario: Scenario
+    """Of its cell."""
+    cell: Cell
+    order: Order
+    at: Path
+    """Where the order, or the twin, stands in the file."""
+    twin: Twin | None = None
+    courses: Courses
+
+    @property
+    def name(self) -> str:
+        """What is selected and shown as one line: ``alice first [serializable]``."""
+        return self.title + _in_brackets(self.cell)
+
+    def case(
+        self, rank: int, items: tuple[OrderItem, ...], *, repeat: int = 1, seed: int = 0
+    ) -> Case:
+        """One of its courses, to be played once."""
+        number = 0 if self.order.generate is None else rank
+        again = f" ({repeat})" if repeat > 1 else ""
+        return Case(
+            name=f"{_numbered(self.title, number)}{_in_brackets(self.cell)}{again}",
+            group=self.name,
+            scenario=self.scenario,
+            order=self.order,
+            at=self.at,
+            items=items,
+            cell=self.cell,
+            number=number,
+            twin=self.twin,
+            repeat=repeat,
+            seed=seed,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """A group before it is known which of its courses are wanted."""
+
+    title: str
+    scenario: Scenario
+    cell: Cell
+    order: Order
+    at: Path
+    twin: Twin | None = None
+
+    @property
+    def name(self) -> str:
+        return self.title + _in_brackets(self.cell)
+
+    def rank(self, wanted: str) -> int | None:
+        """Which course of a generated order is called `wanted`: ``every order #17 [serializable]``."""
+        cell = re.escape(_in_brackets(self.cell))
+        found = re.fullmatch(rf"{re.escape(self.title)} #([1-9]\d*)(?:{cell})?", wanted)
+        return int(found[1]) if found and self.order.generate is not None else None
+
+    def group(self, wanted: Courses) -> Group:
+        return Group(
+            title=self.title,
+            scenario=self.scenario,
+            cell=self.cell,
+            order=self.order,
+            at=self.at,
+            twin=self.twin,
+            courses=wanted,
+        )
+
+
+def groups(loaded: Loaded, selection: Selection = EVERYTHING) -> list[Group]:
+    """What is to be played, in the file's order: each order in each of its cells, then the twins; or the load.
+
+    Raises:
+        ScenarioError: the selection's expression is none.
+    """
+    scenario = loaded.scenario
+    if selection.tags and not set(selection.tags) & set(scenario.tags):
+        return []
+    fits = selector(selection.expression) if selection.expression else lambda _: True
+    sources = [*_orders(loaded), *(_twins(loaded) if selection.twins else ())]
+    wanted, how = _REPEAT.sub("", selection.order), selection.courses
+    if _HOW.fullmatch(wanted) and all(wanted not in (s.title, s.name) for s in sources):
+        wanted, how = "", wanted
+    seed = selection.seed if selection.seed is not None else scenario.seed or 0
+    found = []
+    for source in sources:
+        if not fits(f"{scenario.name}::{source.name}"):
+            continue
+        rank = source.rank(wanted)
+        if rank is not None:
+            try:
+                found.append(source.group(single(source.scenario, source.order, rank)))
+            except IndexError:
+                continue  # it has not so many
+        elif wanted in ("", source.title, source.name):
+            every = courses(source.scenario, source.order, seed=seed, how=how)
+            found.append(source.group(every))
+    return found
+
+
+def _orders(loaded: Loaded) -> Iterator[_Source]:
+    if loaded.scenario.workload is not None:
+        for cell, scenario in loaded.cells:
+            made = _with_rows(scenario)
+            yield _Source(title=LOAD.name, scenario=made, cell=cell, order=LOAD, at=("workload",))
+    for place, order in enumerate(loaded.scenario.orders):
+        for cell, scenario in loaded.cells:
+            yield _Source(
+                title=order.name,
+                scenario=scenario,
+                cell=cell,
+                order=scenario.orders[place],
+                at=("orders", place),
+            )
+
+
+def _with_rows(scenario: Scenario) -> Scenario:
+    """With the rows that a load works on, if it is one."""
+    if scenario.workload is None:
+        return scenario
+    from sim.workload.filling import filled  # most files are none
+
+    return filled(scenario)
+
+
+def _twins(loaded: Loaded) -> Iterator[_Source]:
+    """Each twin, in the first cell."""
+    known: set[str] = set()
+    root = loaded.document.root
+    several = root is not None and isinstance(root.get("twin"), list)
+    cell, scenario = loaded.cells[0]
+    for place, twin in enumerate(scenario.twins):
+        order = next((each for each in scenario.orders if twin.order in ("", each.name)), LOAD)
+        title = f"twin of {order.name}: {' and '.join(sorted(twin.off))} off"
+        if title in known:
+            title += f", {twin.must_fail}"
+        known.add(title)
+        yield _Source(
+            title=title,
+            scenario=_with_rows(scenario),
+            cell=cell,
+            order=order,
+            at=("twin", place) if several else ("twin",),
+            twin=twin,
+        )
+
+
+def _numbered(title: str, number: int) -> str:
+    return f"{title} #{number}" if number else title
+
+
+def _in_brackets(cell: Cell) -> str:
+    return f" [{cell.label}]" if cell.label else ""

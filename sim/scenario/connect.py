@@ -1,0 +1,92 @@
+"""Has servers read a scenario's statements, without playing any: what they do not take has its place.
+
+The tables are made, published and subscribed as for playing. What a statement of the scenario makes itself
+is not there, so whatever is no plain reading and writing of rows is passed over, and so are scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sim.scenario import sqltext
+from sim.scenario.check import Loaded
+from sim.scenario.expectations import EVERYWHERE, Expect
+from sim.scenario.model import Scenario
+from sim.scenario.postgres_stage import PostgresStage, PostgresTheatre
+from sim.scenario.stage import SetUpError
+from sim.scenario.words import Case, Path
+from twopc.errors import TransactionError
+
+_READ = frozenset({"select", "insert", "update", "delete", "merge", "values", "table"})
+_UTILITIES = """
+abort alter analyze begin call checkpoint close cluster comment commit copy create deallocate declare discard do
+drop end execute explain fetch grant import listen load lock move notify prepare reassign refresh reindex release
+reset revoke rollback savepoint security set show start truncate unlisten vacuum with
+"""
+#: Commands that cannot be prepared. What begins with no command at all is asked about: it is misspelt.
+_OTHERS = frozenset(_UTILITIES.split())
+#: The server knows what a parameter is only once it is given: that is no mistake of the statement's.
+_UNDETERMINED = frozenset({"42P18"})
+
+
+async def check_statements(loaded: Loaded, theatre: PostgresTheatre) -> None:
+    """Note in the document what servers do not take of the scenario's tables and statements.
+
+    Raises:
+        ConfigurationError: there is no server to be asked.
+    """
+    document = loaded.document
+    cell, scenario = loaded.cells[0]
+    if not scenario.orders:
+        return
+    case = Case(
+        name="check",
+        group="check",
+        scenario=scenario,
+        order=scenario.orders[0],
+        at=("orders", 0),
+        items=(),
+        cell=cell,
+    )
+    try:
+        async with theatre.stage(case) as stage:
+            for path, node, text in _statements(scenario):
+                await _ask(loaded, stage, path, node, text)
+    except SetUpError as error:
+        document.error(document.mark(error.path), str(error))
+
+
+async def _ask(loaded: Loaded, stage: PostgresStage, path: Path, node: str, text: str) -> None:
+    verbs = sqltext.verbs(text)
+    if not verbs <= _READ and verbs & _OTHERS:
+        return
+    try:
+        await stage.read(node, text)
+    except TransactionError as error:
+        if error.sqlstate not in _UNDETERMINED:
+            document = loaded.document
+            document.error(document.mark(path), f"{node} says: {error} ({error.sqlstate})")
+
+
+def _statements(scenario: Scenario) -> Iterator[tuple[Path, str, str]]:
+    """Each with its place and the node that it is for."""
+    for name, session in scenario.sessions.items():
+        if session.setup or any(step.script for _, step in session.named_steps):
+            continue  # it makes what its statements need
+        for place, (step_name, step) in enumerate(session.named_steps):
+            at: Path = ("sessions", name, "steps", place, step_name)
+            if step.lines is not None:
+                for line, text in enumerate(step.lines):
+                    yield (*at, "lines", line), session.node, text
+            elif step.call is None:
+                word = "sql" if step.sql is not None else "check"
+                for text in step.statements:
+                    yield (*at, word), session.node, text
+    sources: list[tuple[Path, Expect]] = [(("expect",), scenario.expect)]
+    for place, order in enumerate(scenario.orders):
+        sources.append((("orders", place, "expect"), order.expect))
+    for path, expect in sources:
+        for place, query in enumerate(expect.sql):
+            nodes = scenario.topology.nodes
+            for node in nodes if query.at == EVERYWHERE else (query.at or nodes[0],):
+                yield (*path, "sql", place), node, query.text

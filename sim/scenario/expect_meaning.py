@@ -1,0 +1,246 @@
+"""What a scenario expects: does it speak of what there is, and can it come true at all?
+
+Part of `sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from sim.scenario import matrix, sqltext
+from sim.scenario.expectations import EVERYWHERE, Expect, NodeRows, StepExpect, no_kind
+from sim.scenario.model import Order, Scenario
+from sim.scenario.parts import Row
+from sim.scenario.reach import NUMBERS, refuse_without
+from sim.scenario.tables import Table
+from sim.scenario.text import Document, listed, suggestion
+from sim.scenario.words import Cell
+from twopc.errors import KINDS
+
+Path = tuple[str | int, ...]
+
+#: In `ignore`: the row version.
+VERSION = "version"
+
+
+def check_expect(
+    document: Document, scenario: Scenario, at: Path, expect: Expect, order: Order | None = None
+) -> None:
+    """Note what is wrong with the expectations at `at`.
+
+    Args:
+        order: whose they are, if it is known what it plays.
+    """
+    for name, step in expect.steps.items():
+        _step_expect(document, scenario, (*at, "steps", name), name, step, order)
+    _invariants(document, scenario, at, expect)
+    for name in expect.sessions:
+        if name not in scenario.sessions:
+            document.unknown((*at, "sessions", name), "session", name, scenario.sessions, key=True)
+    for name in expect.rejected:
+        if name not in KINDS:
+            document.error(document.mark((*at, "rejected", name), key=True), no_kind(name))
+    for name, nodes in expect.tables.items():
+        place: Path = (*at, "tables", name)
+        if name not in scenario.tables:
+            document.unknown(place, "table", name, scenario.tables, key=True)
+            continue
+        for node, rows in nodes.items():
+            _node_rows(document, scenario, (*place, node), node, scenario.tables[name], rows)
+    for label, inner in expect.cells.items():
+        inside: Path = (*at, "cells", label)
+        if inner.cells:
+            document.error(
+                document.mark((*inside, "cells"), key=True), "cells do not stand in each other"
+            )
+        check_expect(document, scenario, inside, inner, order)
+
+
+def check_cells(document: Document, scenario: Scenario, cells: Sequence[Cell]) -> None:
+    """Note expectations for cells that no matrix has."""
+    for at, expect in _expectations(scenario):
+        for label in expect.cells:
+            if any(matrix.fits(label, cell) for cell in cells):
+                continue
+            values = dict.fromkeys(value for cell in cells for _, value in cell.values)
+            if not values:
+                said = f"there is no cell '{label}': the file has no matrix"
+            else:
+                hint = suggestion(label, values) or f"; its values are {listed(values)}"
+                said = f"no cell of the matrix is '{label}'{hint}"
+            document.error(document.mark((*at, "cells", label), key=True), said)
+
+
+def _expectations(scenario: Scenario) -> Iterator[tuple[Path, Expect]]:
+    yield ("expect",), scenario.expect
+    for place, order in enumerate(scenario.orders):
+        yield ("orders", place, "expect"), order.expect
+    for place, twin in enumerate(scenario.twins):
+        yield ("twin", place, "expect"), twin.expect
+
+
+def _invariants(document: Document, scenario: Scenario, at: Path, expect: Expect) -> None:
+    delivered = {
+        "converged": expect.converged,
+        "echoed": expect.echoed,
+        "each_change_applied_once": expect.each_change_applied_once,
+    }
+    for word, wanted in delivered.items():
+        if wanted:
+            refuse_without(document, scenario, (*at, word))
+    for place, total in enumerate(expect.sum):
+        here: Path = (*at, "sum", place)
+        table = scenario.tables.get(total.table)
+        if total.hole:
+            continue
+        if table is None:
+            document.unknown((*here, "table"), "table", total.table, scenario.tables)
+        elif not table.hole and total.column not in table.columns:
+            document.unknown((*here, "column"), "column", total.column, table.columns)
+        _somewhere(document, scenario, (*here, "node"), total.node)
+    for place, query in enumerate(expect.sql):
+        here = (*at, "sql", place)
+        if query.hole:
+            continue
+        _somewhere(document, scenario, (*here, "at"), query.at)
+        _query(document, (*here, "text"), query.text)
+
+
+def _somewhere(document: Document, scenario: Scenario, at: Path, node: str | None) -> None:
+    known = (*scenario.topology.nodes, EVERYWHERE)
+    if node is not None and node not in known:
+        document.unknown(at, "node", node, known)
+
+
+def _query(document: Document, at: Path, text: str) -> None:
+    """A custom invariant only reads, in one statement, and nothing is known to it."""
+    said = ""
+    if len(sqltext.statements(text)) != 1:
+        said = "an invariant is one query"
+    elif not sqltext.verbs(text) <= {"select", "values", "table"}:
+        said = "an invariant only reads: it is a select that must return no rows"
+    elif sqltext.parameters(text):
+        said = f"no value for ':{sqltext.parameters(text)[0]}': an invariant has no parameters"
+    if said:
+        document.error(document.mark(at), said)
+
+
+def check_rows(document: Document, at: Path, table: Table, rows: tuple[Row, ...]) -> None:
+    """Note columns that the table does not have."""
+    for place, row in enumerate(rows):
+        for column in () if table.hole else row:
+            if column not in table.columns:
+                document.unknown((*at, place, column), "column", column, table.columns, key=True)
+
+
+def _node_rows(
+    document: Document, scenario: Scenario, at: Path, node: str, table: Table, expected: NodeRows
+) -> None:
+    nodes = scenario.topology.nodes
+    if node not in (*nodes, EVERYWHERE):
+        document.unknown(at, "node", node, (*nodes, EVERYWHERE), key=True)
+    if expected.same_as is not None and (expected.same_as not in nodes or expected.same_as == node):
+        document.unknown((*at, "same_as"), "other node", expected.same_as, set(nodes) - {node})
+    is_whole = not (expected.hole or expected.holes)
+    if expected.rows is None and expected.same_as is None and is_whole:
+        document.error(document.mark(at), "say which rows, or {same_as: node}")
+    elif expected.ignore and expected.same_as is None:
+        document.error(
+            document.mark((*at, "ignore"), key=True),
+            "'ignore' goes with 'same_as': of rows only the columns that they name are compared",
+        )
+    for place, column in enumerate(expected.ignore):
+        if column != VERSION and column not in table.columns and not table.hole:
+            document.unknown((*at, "ignore", place), "column", column, (*table.columns, VERSION))
+    rows = expected.rows or ()
+    check_rows(document, at, table, rows)
+    for place, row in enumerate(rows):
+        if set(row) != set(rows[0]):
+            document.error(document.mark((*at, place)), "this row names other columns than the first; the columns that are named are compared")  # fmt: skip
+
+
+def _step_expect(
+    document: Document,
+    scenario: Scenario,
+    at: Path,
+    name: str,
+    expected: StepExpect,
+    order: Order | None,
+) -> None:
+    if expected.hole:
+        return
+    if name not in scenario.steps:
+        document.unknown(at, "step", name, scenario.steps, key=True)
+        return
+    session_name, step = scenario.steps[name]
+    items = _steps_of(scenario, order)
+    if order is not None and name not in items:
+        document.error(
+            document.mark(at, key=True), f"order '{order.name}' does not play step '{name}'"
+        )
+        return
+    final = expected.final
+    if final.outcome == "rolled back" and step.action != "commit" and not step.hole:
+        document.error(document.mark(at), "only a commit can come to 'rolled back'; a step that is refused is 'rejected'")  # fmt: skip
+    if (final.rows is not None or final.rowcount is not None) and not (
+        step.statements or step.script or step.hole or step.holes
+    ):
+        document.error(document.mark(at), f"step '{name}' returns no rows")
+    if final.delivered is not None and step.action != "sync" and not step.hole:
+        document.error(document.mark(at), f"step '{name}' delivers nothing: it is no sync")
+    if final.error is not None and not _error_known(final.error):
+        document.error(document.mark(at), f"'{final.error}' is neither a SQLSTATE nor an error's name as in psycopg.errors")  # fmt: skip
+    if expected.blocked_by is not None:
+        listed_items = items if order is not None and order.generate is None else []
+        _blocked_by(document, scenario, at, session_name, name, expected.blocked_by, listed_items)
+
+
+def _blocked_by(
+    document: Document,
+    scenario: Scenario,
+    at: Path,
+    session: str,
+    step: str,
+    by: str,
+    items: list[str | None],
+) -> None:
+    mark = document.mark((*at, "blocked_by"))
+    if by not in scenario.steps and by not in scenario.sessions:
+        known = [*scenario.steps, *scenario.sessions]
+        document.error(mark, f"no step or session '{by}'{suggestion(by, known)}")
+        return
+    holder = scenario.steps[by][0] if by in scenario.steps else by
+    if holder == session:
+        document.error(mark, f"'{step}' cannot be blocked by its own session '{session}'")
+    elif (
+        items and by in scenario.steps and (by not in items or items.index(by) > items.index(step))
+    ):
+        document.error(mark, f"'{by}' does not run before '{step}' in this order")
+
+
+def _steps_of(scenario: Scenario, order: Order | None) -> list[str | None]:
+    """The steps that an order plays, in order; those of a generated one in the order of the file."""
+    if order is None:
+        return []
+    if order.generate is None:
+        return [item.step for item in order.steps]
+    chosen = order.generate.sessions or tuple(scenario.sessions)
+    return [name for name, (session, _) in scenario.steps.items() if session in chosen]
+
+
+def _error_known(name: str) -> bool:
+    return name in NUMBERS or sqlstate_of(name) != ""
+
+
+def sqlstate_of(name: str) -> str:
+    """The SQLSTATE that `name` is or stands for (``unique_violation``, ``UniqueViolation``)."""
+    if re.fullmatch(r"[0-9A-Z]{5}", name):
+        return name
+    from psycopg import errors  # only for names: it takes longer than all the rest
+
+    wanted = name.replace("_", "").lower()
+    for each, found in vars(errors).items():
+        if each.lower() == wanted and isinstance(found, type):
+            return str(getattr(found, "sqlstate", None) or "")
+    return ""

@@ -1,0 +1,103 @@
+"""Generated orders, as a file asks for them: every order of the steps that fulfils its constraints.
+
+Shapes only, as in `sim.scenario.model`; how they are counted and told is `sim.scenario.ordering`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+
+from sim.scenario.parts import (
+    HOLE,
+    ONE_OR_MORE,
+    Part,
+    Texts,
+    Whole,
+    Written,
+    kind_of,
+    pattern,
+    refuse,
+)
+from sim.scenario.text import suggestion
+
+#: Orders that are run unless the file says otherwise.
+LIMIT = 200
+_BEFORE = re.compile(r"\s*(\S+)\s*<\s*(\S+)\s*")
+_SAMPLE = re.compile(r"\s*(\d+)\s+seed\s+(\d+)\s*")
+
+
+def _before(value: Any) -> Any:
+    if value is HOLE:
+        return ""
+    if isinstance(value, str) and _BEFORE.fullmatch(value) is None:
+        raise refuse(f"what comes before what is written \"a_read < b_write\", not '{value}'")
+    return value
+
+
+def _together(value: Any) -> Any:
+    """One list of steps, or several."""
+    flat = isinstance(value, list) and all(isinstance(each, str) for each in value) and value
+    return [value] if flat or value is HOLE else value
+
+
+def _limit(value: Any) -> Any:
+    return None if value == "none" else value
+
+
+def _sample(value: Any) -> Any:
+    if value is None:
+        return None
+    found = _SAMPLE.fullmatch(value) if isinstance(value, str) else None
+    if found is None or not int(found[1]):
+        said = f"'{value}'" if isinstance(value, str) else kind_of(value)
+        raise refuse(f"a sample is written '500 seed 7', not {said}")
+    return (int(found[1]), int(found[2]))
+
+
+_LIMIT = Written(schema={"anyOf": [{"type": "integer", "minimum": 1}, {"const": "none"}]})
+
+
+class Generate(Part):
+    """Which of the possible orders are wanted, and how many of them are run."""
+
+    what = "generated orders"
+    blank = {}  # noqa: RUF012 -- a constant
+    before: tuple[Annotated[str, BeforeValidator(_before), pattern(_BEFORE.pattern)], ...] = ()
+    """``x < y``: step x comes before step y."""
+    together: Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_together), ONE_OR_MORE] = ()
+    """Steps that follow each other at once, in this order; one list of steps, or several."""
+    sessions: Texts = ()
+    """Whose steps are played; empty: everybody's."""
+    limit: Annotated[Whole | None, BeforeValidator(_limit), _LIMIT] = LIMIT
+    """So many are run at most; None (`none` in the file): however many there are."""
+    sample: Annotated[
+        tuple[int, int] | None, BeforeValidator(_sample), pattern(_SAMPLE.pattern)
+    ] = None
+    """How many are drawn of all, and the seed: ``500 seed 7``."""
+    reduce: Literal["equivalent", "none"] = "equivalent"
+    """Orders that only swap steps which cannot feel each other are run once; or all are."""
+
+    @classmethod
+    def short_schema(cls) -> tuple[dict[str, Any], ...]:
+        """The word."""
+        return ({"const": "all"},)
+
+    @classmethod
+    def spell_out(cls, value: Any) -> Any:
+        """`all`: without constraints."""
+        if value == "all":
+            return {}
+        said = f"not '{value}'" if isinstance(value, str) else f"not {kind_of(value)}"
+        raise refuse(
+            "'generate' is all, or a mapping with before, together, sessions, limit, sample or "
+            f"reduce, {said}{suggestion(str(value), ('all',))}"
+        )
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """`before`, each as its two steps."""
+        found = (_BEFORE.fullmatch(each) for each in self.before)
+        return tuple(("", "") if each is None else (each[1], each[2]) for each in found)

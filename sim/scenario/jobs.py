@@ -1,0 +1,191 @@
+"""Plays the cases of a run: group by group, several at a time if wanted, all of them again if wanted.
+
+All in one event loop, each case on a stage of its own. What has become of them is told in the order in
+which they were begun, whoever was first to end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from sim.report.history import Record
+from sim.scenario.cases import Group
+from sim.scenario.judging import OrderVerdict
+from sim.scenario.words import Case, Learned
+
+#: How often everything is played at most when it is played until something fails.
+UNTIL_FAIL_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What has become of a case."""
+
+    case: Case
+    learned: Learned
+    verdict: OrderVerdict | None
+    """None: it is infeasible, and nothing was judged."""
+    records: Sequence[Record]
+
+
+@dataclass(slots=True)
+class Series:
+    """One course and what became of it each time that it was played."""
+
+    group: Group
+    rank: int
+    case: Case
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    @property
+    def is_infeasible(self) -> bool:
+        """It cannot be played as written."""
+        return any(outcome.verdict is None for outcome in self.outcomes)
+
+    @property
+    def failed(self) -> int:
+        """How many times it failed."""
+        return sum(bool(each.verdict and each.verdict.kind) for each in self.outcomes)
+
+    @property
+    def behaviours(self) -> int:
+        """In how many ways it went."""
+        return len({each.verdict.behaviour for each in self.outcomes if each.verdict})
+
+
+Play = Callable[[Case], Awaitable[Outcome]]
+Tell = Callable[[Outcome], None]
+Over = Callable[[Group, Sequence[Series]], None]
+
+
+class Jobs:
+    """Plays groups.
+
+    Args:
+        play: plays one case on a stage of its own.
+        tell: is told of each outcome, in the order in which the cases were begun.
+        over: is told of each group with its series, once all its outcomes have been told.
+        at_once: so many cases at a time.
+        seed: the run's, which every case knows.
+    """
+
+    def __init__(
+        self, play: Play, *, tell: Tell, over: Over, at_once: int = 1, seed: int = 0
+    ) -> None:
+        self._play = play
+        self._tell = tell
+        self._over = over
+        self._at_once = max(1, at_once)
+        self._seed = seed
+
+    async def run(
+        self, groups: Sequence[Group], *, repeat: int = 1, until_fail: bool = False
+    ) -> list[Series]:
+        """Play every course of every group, and all of it again as often as wanted."""
+        times = repeat if repeat > 1 or not until_fail else UNTIL_FAIL_MAX
+        first = _First(groups, seed=self._seed, over=self._over if times == 1 else None)
+        await self._all(first)
+        series = [each for each in first.series if not each.is_infeasible]
+        for number in range(2, times + 1):
+            if until_fail and any(each.failed for each in series):
+                break
+            await self._all(_Again(series, number, seed=self._seed))
+        if times > 1:
+            for group in groups:
+                self._over(group, [each for each in first.series if each.group is group])
+        return first.series
+
+    async def _all(self, course: _First | _Again) -> None:
+        """Play what there is, so many at a time, until there is nothing more and nothing is played."""
+        running: dict[asyncio.Task[Outcome], tuple[int, Series]] = {}
+        ended: dict[int, tuple[Series, Outcome]] = {}
+        begun = told = 0
+        try:
+            while True:
+                while len(running) < self._at_once and (following := course.next()) is not None:
+                    series, case = following
+                    running[asyncio.ensure_future(self._play(case))] = begun, series
+                    begun += 1
+                course.settle()
+                if not running:
+                    return
+                done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in [each for each in running if each in done]:
+                    place, series = running.pop(task)
+                    ended[place] = series, task.result()
+                    course.learn(*ended[place])
+                while told in ended:
+                    series, outcome = ended.pop(told)
+                    series.outcomes.append(outcome)
+                    self._tell(outcome)
+                    told += 1
+        finally:
+            await _end(list(running))
+
+
+class _First:
+    """Every course of every group once; each may spare others."""
+
+    def __init__(self, groups: Sequence[Group], *, seed: int, over: Over | None) -> None:
+        self.series: list[Series] = []
+        self._groups = groups
+        self._seed = seed
+        self._over = over
+        self._dry: set[int] = set()
+        """Groups that had nothing more when they were asked last."""
+        self._announced = 0
+
+    def next(self) -> tuple[Series, Case] | None:
+        for at, group in enumerate(self._groups):
+            course = group.courses.next()
+            if course is not None:
+                rank, items = course
+                case = group.case(rank, items, seed=self._seed)
+                self.series.append(Series(group=group, rank=rank, case=case))
+                return self.series[-1], case
+            self._dry.add(at)
+        return None
+
+    def learn(self, series: Series, outcome: Outcome) -> None:
+        series.group.courses.learn(series.rank, outcome.learned)
+        self._dry.clear()
+
+    def settle(self) -> None:
+        """Tell of the groups that are over, in their order."""
+        while self._over is not None and self._announced in self._dry:
+            group = self._groups[self._announced]
+            own = [each for each in self.series if each.group is group]
+            if not all(each.outcomes for each in own):
+                return
+            self._over(group, own)
+            self._announced += 1
+
+
+class _Again:
+    """Every series once more."""
+
+    def __init__(self, series: Sequence[Series], number: int, *, seed: int) -> None:
+        self._left = iter(series)
+        self._number = number
+        self._seed = seed
+
+    def next(self) -> tuple[Series, Case] | None:
+        one = next(self._left, None)
+        if one is None:
+            return None
+        return one, one.group.case(one.rank, one.case.items, repeat=self._number, seed=self._seed)
+
+    def learn(self, series: Series, outcome: Outcome) -> None:
+        """Nothing that is not known."""
+
+    def settle(self) -> None:
+        """What is over is told at the very end."""
+
+
+async def _end(tasks: Sequence[asyncio.Task[Outcome]]) -> None:
+    """End what is still being played, and let it clean up."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

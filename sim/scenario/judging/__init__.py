@@ -1,0 +1,73 @@
+"""Judges a played case: what its scenario expects against what the history says.
+
+Pure: a case and records in, failures with their places out. The runner does not know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sim.report.behaviour import fingerprint
+from sim.report.history import Record
+from sim.scenario.judging import counts, twins
+from sim.scenario.judging.compare import holder, in_short, told
+from sim.scenario.judging.expected import Expected
+from sim.scenario.judging.invariants import invariants
+from sim.scenario.judging.rows import tables
+from sim.scenario.judging.runs import WELL, Runs
+from sim.scenario.judging.steps import hangs, steps, syncs, twin_steps, waits
+from sim.scenario.judging.verdicts import FAILURE_KINDS, Failure, OrderVerdict
+from sim.scenario.words import Case
+
+__all__ = ["FAILURE_KINDS", "Failure", "OrderVerdict", "judge"]
+
+
+def judge(case: Case, records: Sequence[Record]) -> OrderVerdict:
+    """Compare one case's records with everything that is expected of it.
+
+    A generated order that could not be played as written is no failure: nothing is judged of it.
+    """
+    expected, runs = Expected(case), Runs(records)
+    is_infeasible = runs.any_of("infeasible")
+    failures = [] if is_infeasible else list(_failures(case, expected, runs))
+    notes = list(_notes(runs))
+    failed: frozenset[str] = frozenset()
+    if case.twin is not None and not is_infeasible:
+        failures, failed = twins.judge_twin(case, failures)
+        if not failures:
+            notes = [twins.note(case, failed)]
+    playing = [record.t_us for record in records if record.session]
+    return OrderVerdict(
+        name=case.name,
+        group=case.group,
+        failures=tuple(failures),
+        elapsed_us=playing[-1] - playing[0] if playing else 0,
+        notes=tuple(notes),
+        twin=case.twin is not None,
+        behaviour="" if is_infeasible else fingerprint(records),
+        failed=failed,
+    )
+
+
+def _failures(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+    yield from hangs(case, expected, runs)
+    if case.twin is None:
+        yield from steps(case, expected, runs)
+        yield from waits(case, expected, runs)
+    else:
+        yield from twin_steps(case, expected, runs)
+    yield from syncs(case, expected, runs)
+    yield from counts.sessions(case, expected, runs)
+    yield from counts.committed(case, expected, runs)
+    yield from counts.rejected(case, expected, runs)
+    yield from tables(case, expected, runs)
+    yield from invariants(case, expected, runs)
+
+
+def _notes(runs: Runs) -> Iterator[str]:
+    for name, run in runs.named():
+        said = [f"waited for {holder(each)}" for each in run.blocked[:1]]
+        if run.ended is not None and run.ended.kind not in WELL:
+            said.append(in_short(told(run.ended)))
+        if said:
+            yield f"{name} {', '.join(said)}"

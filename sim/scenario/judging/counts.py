@@ -1,0 +1,94 @@
+"""How did sessions end, and how many of them? How many steps were rejected?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from sim.scenario.expectations import Count
+from sim.scenario.judging.expected import Expected
+from sim.scenario.judging.runs import Runs
+from sim.scenario.judging.verdicts import Failure
+from sim.scenario.words import Case, Path
+
+
+def sessions(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+    """Each session of which something is said; and none may end in doubt of which nothing is."""
+    outcomes = _outcomes(runs)
+    said = expected.sessions()
+    for name, (path, wanted) in said.items():
+        got = outcomes.get(name, "none")
+        if got == wanted:
+            continue
+        acceptable = got in ("committed", "rolled back") and not case.is_generated
+        yield Failure(
+            path=path,
+            message=f"{name}: expected {wanted}, got {got}",
+            kind="unknown" if got == "in doubt" else "safety",
+            check=f"sessions.{name}",
+            actual=got if acceptable else None,
+            expected_text=wanted,
+            actual_text=got,
+        )
+    for name, got in outcomes.items():
+        if got == "in doubt" and name not in said:
+            yield Failure(
+                path=expected.head,
+                message=f"{name} ended in doubt",
+                kind="unknown",
+                check=f"sessions.{name}",
+            )
+
+
+def committed(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+    """So many sessions whose last transaction committed."""
+    said = expected.committed()
+    if said is None:
+        return
+    path, count = said
+    ends = Counter(_outcomes(runs).values())
+    got, open_ = ends["committed"], ends["in doubt"]
+    if not count.fits(got):
+        could = any(count.fits(got + more) for more in range(1, open_ + 1))
+        yield _miscounted("committed", path, ("session", "to commit"), count, got, could)
+
+
+def rejected(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+    """So many steps that were rejected for each reason of which something is said."""
+    kinds = Counter(
+        str((record.conflict or {}).get("kind"))
+        for record in runs.records
+        if record.kind == "rejected"
+    )
+    for kind, (path, count) in expected.rejected().items():
+        if not count.fits(kinds[kind]):
+            what = ("step", f"to be rejected with {kind}")
+            yield _miscounted(f"rejected.{kind}", path, what, count, kinds[kind], could=False)
+
+
+def _outcomes(runs: Runs) -> dict[str, str]:
+    return {r.session: r.message for r in runs.records if r.kind == "outcome"}
+
+
+def _miscounted(
+    check: str, path: Path, what: tuple[str, str], count: Count, got: int, could: bool
+) -> Failure:
+    who, does = what
+    wanted = count_text(count)
+    many = "" if wanted.split()[-1] == "1" else "s"
+    return Failure(
+        path=path,
+        message=f"expected {wanted} {who}{many} {does}, got {got}",
+        kind="unknown" if could else "safety",
+        check=check,
+        expected_text=wanted,
+        actual_text=str(got),
+    )
+
+
+def count_text(count: Count) -> str:
+    """A count in words."""
+    if count.exactly is not None:
+        return str(count.exactly)
+    bounds = (("at least", count.at_least), ("at most", count.at_most))
+    return " and ".join(f"{word} {number}" for word, number in bounds if number is not None)

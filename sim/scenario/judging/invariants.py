@@ -1,0 +1,56 @@
+"""Does what must always hold, hold?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sim.checkers import CHECKS, DEFAULTS
+from sim.scenario.expectations import NOT_JUDGED
+from sim.scenario.judging.expected import Expected
+from sim.scenario.judging.runs import Runs
+from sim.scenario.judging.verdicts import Failure
+from sim.scenario.words import Case, Path
+
+#: Invariants whose expectation is a number, and what is said where there is none.
+_COUNTED = {"prepared_left": "nothing is prepared", "echoed": "nothing came back"}
+#: Those that mean nothing where changes reach no other Subscriber.
+_OF_DISTRIBUTION = ("converged", "echoed", "each_change_applied_once")
+#: Those that must hold only where a file asks for them, or has a twin in which they must not.
+_ASKED_FOR = ("no_lost_update", "each_change_applied_once")
+
+
+def invariants(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+    """Every invariant of the case that is broken, once for each way in which it is."""
+    for name in (*DEFAULTS, *_ASKED_FOR):
+        path, wanted = expected.invariant(name)
+        must_fail = case.twin is not None and case.twin.must_fail == name
+        if name in _ASKED_FOR and not wanted and not must_fail:
+            continue
+        if wanted is False or wanted == NOT_JUDGED:
+            continue
+        if name in _OF_DISTRIBUTION and not case.scenario.distributes:
+            continue
+        broken = CHECKS[name](runs.records, {})
+        if name in _COUNTED:
+            if len(broken) == (wanted or 0):
+                continue
+            broken = broken or [f"{_COUNTED[name]}, but {wanted} was expected"]
+        unknown = name == "prepared_left" and runs.any_of("in_doubt")
+        for message in broken:
+            yield _failure(name, path, message, "unknown" if unknown else "safety")
+    for path, total in expected.sums():
+        yield from _with_settings("sum", path, total.model_dump(), runs)
+    for path, query in expected.queries():
+        yield from _with_settings("sql", path, query.model_dump(), runs)
+
+
+def _with_settings(
+    name: str, path: Path, settings: Mapping[str, Any], runs: Runs
+) -> Iterator[Failure]:
+    for message in CHECKS[name](runs.records, settings):
+        yield _failure(name, path, message)
+
+
+def _failure(name: str, path: Path, message: str, kind: str = "safety") -> Failure:
+    return Failure(path=path, message=f"{name}: {message}", kind=kind, check=name)

@@ -1,0 +1,121 @@
+"""Do tables hold what they should at each node, once everything is delivered?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sim.report.history import Record
+from sim.report.words import rows_text
+from sim.scenario.expectations import EVERYWHERE, NodeRows
+from sim.scenario.judging.compare import as_rows, only, unmatched
+from sim.scenario.judging.expected import Expected
+from sim.scenario.judging.runs import Runs
+from sim.scenario.judging.verdicts import Failure
+from sim.scenario.words import Case, Path
+from twopc.names import VERSION_COLUMN
+
+_Final = Mapping[tuple[str, str], Record]  # by node and table
+
+
+def tables(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+    """What is wrong with the rows of tables; said once of the nodes where it is the same."""
+    final = {
+        (record.node, str((record.data or {})["table"])): record
+        for record in runs.records
+        if record.kind == "state" and (record.data or {})["moment"] == "final"
+    }
+    if not final:
+        return  # the order did not get so far, which has been said
+    for table, nodes in expected.tables().items():
+        wrong: dict[tuple[Path, str, str, str], list[str]] = {}
+        for node, (path, rows) in nodes.items():
+            found = _wrong(table, node, rows, final)
+            if found is not None:
+                wrong.setdefault((path, *found), []).append(node)
+        written = _Written(case, table, nodes, final, [path for path, *_ in wrong])
+        for (path, said, wanted, got), where in wrong.items():
+            at, actual = written.at(path)
+            yield Failure(
+                path=at,
+                message=f"{table} at {', '.join(where)}{said}",
+                check=f"tables.{table}",
+                actual=actual,
+                expected_text=wanted,
+                actual_text=got,
+            )
+
+
+def _wrong(table: str, node: str, expected: NodeRows, final: _Final) -> tuple[str, str, str] | None:
+    """What is wrong at one node: in a sentence that goes on after the table and node; wanted; got."""
+    record = final[node, table]
+    rows = list(record.rows or ())
+    if record.rowcount != len(rows):
+        return f" has {record.rowcount} rows, too many to compare", "", f"{record.rowcount} rows"
+    if expected.same_as is not None:
+        ignored = _ignored(expected)
+        other = list(final[expected.same_as, table].rows or ())
+        if _without(rows, ignored) == _without(other, ignored):
+            return None
+        want, have = rows_text(other), rows_text(rows)
+        differ = "other row versions" if want == have else have
+        said = f": expected the same as at {expected.same_as}: {want}, got {differ}"
+        return said, want, differ
+    missing, left = unmatched(expected.rows or (), rows)
+    if not missing and not left:
+        return None
+    shown = [only(row, _named(expected)) for row in left]
+    want, have = rows_text(missing), rows_text(shown)
+    return f": expected {want}, got {have}", want, have
+
+
+def _ignored(expected: NodeRows) -> frozenset[str]:
+    return frozenset(VERSION_COLUMN if each == "version" else each for each in expected.ignore)
+
+
+def _without(rows: Sequence[Mapping[str, Any]], ignored: frozenset[str]) -> list[dict[str, Any]]:
+    return [{name: v for name, v in row.items() if name not in ignored} for row in rows]
+
+
+def _named(expected: NodeRows) -> list[str] | None:
+    """The columns that an expectation names."""
+    return list(expected.rows[0]) if expected.rows else None
+
+
+class _Written:
+    """What a table's expectation would have to say."""
+
+    def __init__(
+        self,
+        case: Case,
+        table: str,
+        nodes: Mapping[str, tuple[Path, NodeRows]],
+        final: _Final,
+        wrong: Sequence[Path],
+    ) -> None:
+        self._rows: dict[Path, list[Any]] = {}
+        self._whole: dict[str, Any] = {}
+        """By node, where one sentence for all of them would not be true."""
+        self._cannot = case.is_generated or any(
+            final[node, table].rowcount != len(final[node, table].rows or ()) for node in nodes
+        )
+        differ = False
+        for node, (path, expected) in nodes.items():
+            if expected.same_as is not None:
+                self._whole[node] = {"same_as": expected.same_as}
+                continue
+            rows = as_rows(final[node, table].rows or (), _named(expected))
+            self._whole[node] = rows
+            if path in wrong and path[-1] == EVERYWHERE:
+                differ = differ or self._rows.get(path, rows) != rows
+            self._rows[path] = rows
+        if not differ:
+            self._whole = {}
+
+    def at(self, path: Path) -> tuple[Path, Any]:
+        """What to say instead of what stands at `path`, and where."""
+        if self._cannot:
+            return path, None
+        if self._whole:
+            return path[:-1], self._whole
+        return path, self._rows.get(path)

@@ -1,0 +1,58 @@
+"""What a history says of each step: when it was sent, for whom it waited, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sim.report.history import ENDS, Record
+
+#: How steps end of which nothing is expected.
+WELL = frozenset({"ok", "explain", "rolled_back", "skipped"})
+
+
+@dataclass(slots=True)
+class StepRun:
+    """What became of one step."""
+
+    invoked: int = -1
+    """Which record of the history sent it."""
+    ended: Record | None = None
+    blocked: list[Record] = field(default_factory=list)
+
+
+class Runs:
+    """The steps of one case, by name."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.records = records
+        self._runs: dict[str, StepRun] = {}
+        for record in records:
+            run = self._runs.setdefault(record.step, StepRun())
+            if record.kind == "invoke":
+                run.invoked = record.seq
+            elif record.kind == "blocked":
+                run.blocked.append(record)
+            elif record.kind in ENDS:
+                run.ended = record
+        self._runs.pop("", None)  # what an order does for a session by itself
+
+    def of(self, step: str) -> StepRun:
+        """One step's; empty if it was never sent."""
+        return self._runs.get(step, StepRun())
+
+    def named(self) -> list[tuple[str, StepRun]]:
+        """Every step that was sent, in that order."""
+        return list(self._runs.items())
+
+    def any_of(self, *kinds: str) -> bool:
+        """Whether there are records of one of these kinds."""
+        return any(record.kind in kinds for record in self.records)
+
+    def delivered(self, run: StepRun) -> int:
+        """How many transactions a sync has brought."""
+        assert run.ended is not None
+        return sum(
+            record.kind == "deliver" and run.invoked < record.seq < run.ended.seq
+            for record in self.records
+        )

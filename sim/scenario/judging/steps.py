@@ -1,0 +1,239 @@
+"""Did each step end as it should, wait for whom it should, and return what it should?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sim.report.history import Record
+from sim.report.words import rows_text
+from sim.scenario.expectations import StepExpect
+from sim.scenario.judging.compare import (
+    as_expected,
+    as_rows,
+    counted,
+    failure_kind,
+    holder,
+    matches,
+    row_equal,
+    told,
+    wanted_text,
+)
+from sim.scenario.judging.expected import Expected
+from sim.scenario.judging.runs import WELL, Runs, StepRun
+from sim.scenario.judging.verdicts import Failure
+from sim.scenario.model import OrderItem, sync_name
+from sim.scenario.words import Case, Path
+
+
+def hangs(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+    """What could not go on; of a twin, whose steps are not looked at one by one, also what took too long."""
+    kinds = ("stuck",) if case.twin is None else ("stuck", "timed_out")
+    places = {item.step: place for place, item in enumerate(case.items) if item.step}
+    for record in runs.records:
+        if record.kind in kinds:
+            place = places.get(record.step)
+            yield Failure(
+                path=expected.head if place is None else expected.item(place),
+                message=f"it cannot go on: {record.message}",
+                kind="liveness",
+                check="ends",
+            )
+
+
+def steps(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+    """What is wrong with the steps of a case."""
+    judging = _Steps(case, expected, runs)
+    stuck = runs.any_of("stuck", "timed_out")
+    for place, item in enumerate(case.items):
+        if item.step is None:
+            continue
+        run = runs.of(item.step)
+        if run.ended is None:
+            if not stuck:
+                said = expected.step(item.step)
+                yield Failure(
+                    path=said[0] if said is not None else expected.item(place),
+                    message=f"{item.step} did not end",
+                    kind="liveness",
+                    check=f"steps.{item.step}",
+                )
+        else:
+            yield from judging.step(item.step, run.ended, place)
+
+
+def twin_steps(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+    """What is wrong with the steps of which a twin says something, and with syncs.
+
+    An agent that cannot deliver has kept its Subscriber from having what the Publisher has.
+    """
+    judging = _Steps(case, expected, runs)
+    for place, item in enumerate(case.items):
+        ended = runs.of(item.step).ended if item.step is not None else None
+        if item.step is None or ended is None:
+            continue
+        if expected.step(item.step) is not None:
+            yield from judging.step(item.step, ended, place)
+        elif case.scenario.steps[item.step][1].action in ("sync", "reinitialise"):
+            said = expected.step(item.step, of_order=True)
+            usual = said[1].final if said is not None else StepExpect(outcome="ok")
+            if not matches(usual, ended):
+                yield Failure(
+                    path=expected.head,
+                    message=f"{item.step}: expected {wanted_text(usual)}, got {told(ended)}",
+                    kind=failure_kind(ended),
+                    check="converged",
+                )
+
+
+def syncs(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+    """An order's own sync must go well; one that may fail is a session's step."""
+    number = 0
+    for place, item in enumerate(case.items):
+        if item.sync is None:
+            continue
+        number += 1
+        ended = runs.of(sync_name(number)).ended
+        if ended is not None and ended.kind != "ok":
+            yield Failure(
+                path=expected.item(place),
+                message=f"sync: expected ok, got {told(ended)}",
+                kind=failure_kind(ended),
+                check="converged",
+                expected_text="ok",
+                actual_text=told(ended),
+            )
+
+
+def waits(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
+    """An order's own `{wait: step blocked}` must find it blocked."""
+    answers = [record for record in runs.records if record.kind == "waited"]
+    asked = [(place, item) for place, item in enumerate(case.items) if item.wait is not None]
+    for (place, item), record in zip(asked, answers, strict=False):
+        if _looks(item) and not (record.data or {}).get("blocked"):
+            yield Failure(
+                path=expected.item(place),
+                message=f"{item.waited} is not blocked at this point",
+                check="waits",
+                expected_text="blocked",
+                actual_text="not blocked",
+            )
+
+
+def _looks(item: OrderItem) -> bool:
+    """It waits for nothing, and asks whether its step is blocked."""
+    return not item.waits_for_end and not item.waits_for_notices
+
+
+class _Steps:
+    """Compares single steps with what is expected of them."""
+
+    def __init__(self, case: Case, expected: Expected, runs: Runs) -> None:
+        self._case = case
+        self._expected = expected
+        self._runs = runs
+
+    def step(self, name: str, ended: Record, place: int) -> Iterator[Failure]:
+        """What is wrong with one that has ended."""
+        said = self._expected.step(name)
+        if said is not None:
+            yield from self._as_said(name, ended, *said)
+        elif not (ended.kind in WELL or self._expected.anything_goes or self._is_counted(ended)):
+            actual = as_expected(ended)
+            by = [each for each in map(holder, self._runs.of(name).blocked) if self._is_known(each)]
+            if actual is not None and by:
+                actual = {"blocked_by": by[0], "then": actual}
+            yield self._failure(
+                name, self._expected.item(place), "ok", told(ended), actual, failure_kind(ended)
+            )
+        session, step = self._case.scenario.steps[name]
+        if step.rows is not None and ended.kind == "ok":
+            named = list(self._case.scenario.sessions[session].named_steps)
+            at = [each for each, _ in named].index(name)
+            path: Path = ("sessions", session, "steps", at, name, "rows")
+            yield from self._rows(name, ended, path, step.rows)
+
+    def _is_counted(self, ended: Record) -> bool:
+        """It was rejected for a reason of which `rejected` says how often there may be."""
+        kind = str((ended.conflict or {}).get("kind"))
+        return ended.kind == "rejected" and kind in self._expected.rejected()
+
+    def _as_said(
+        self, name: str, ended: Record, path: Path, expected: StepExpect
+    ) -> Iterator[Failure]:
+        run = self._runs.of(name)
+        actual = as_expected(ended)
+        final = expected.final
+        final_path = (*path, "then") if expected.then is not None else path
+        if expected.blocked_by is not None:
+            if run.blocked:
+                yield from self._blocked_by(name, run, path, expected.blocked_by)
+            else:
+                final_path = path  # there is no wait for anything to come after
+                wanted = f"blocked by {expected.blocked_by}"
+                yield self._failure(name, path, wanted, "not blocked", actual)
+        if not matches(final, ended):
+            kind = failure_kind(ended)
+            yield self._failure(name, final_path, wanted_text(final), told(ended), actual, kind)
+        elif final.rowcount is not None and final.rowcount != ended.rowcount:
+            got = ended.rowcount
+            wanted, at = counted(final.rowcount, "row"), (*final_path, "rowcount")
+            yield self._failure(name, at, wanted, str(got), got)
+        elif final.delivered is not None and final.delivered != self._runs.delivered(run):
+            got = self._runs.delivered(run)
+            wanted, at = counted(final.delivered, "transaction"), (*final_path, "delivered")
+            yield self._failure(name, at, wanted, str(got), got)
+        elif final.rows is not None:
+            yield from self._rows(name, ended, (*final_path, "rows"), final.rows)
+
+    def _rows(
+        self, name: str, ended: Record, path: Path, expected: Sequence[Mapping[str, Any]]
+    ) -> Iterator[Failure]:
+        got = ended.rows or ()
+        same = len(got) == len(expected) and all(
+            row_equal(want, row) for want, row in zip(expected, got, strict=True)
+        )
+        if not same:
+            actual = as_rows(got, list(expected[0]) if expected else None)
+            wanted = f"rows {rows_text(expected)}"
+            yield self._failure(name, path, wanted, rows_text(got), actual)
+
+    def _blocked_by(self, name: str, run: StepRun, path: Path, by: str) -> Iterator[Failure]:
+        steps = self._case.scenario.steps
+        session = steps[by][0] if by in steps else by
+        started = self._runs.of(by).invoked
+        for record in run.blocked:
+            before = by == session or 0 <= started < record.seq
+            if before and (record.wait or {}).get("session") == session:
+                return
+        first: dict[str, Record] = {}
+        for record in run.blocked:
+            first.setdefault(str((record.wait or {}).get("session")), record)
+        got = " and ".join(f"blocked by {holder(each)}" for each in first.values())
+        others = [each for each in map(holder, first.values()) if self._is_known(each)]
+        yield self._failure(
+            name, (*path, "blocked_by"), f"blocked by {by}", got, others[0] if others else None
+        )
+
+    def _is_known(self, name: str) -> bool:
+        """Whether a file can call it what holds a lock."""
+        return name in self._case.scenario.steps or name in self._case.scenario.sessions
+
+    def _failure(
+        self,
+        name: str,
+        path: Path,
+        wanted: str,
+        got: str,
+        actual: Any = None,
+        kind: str = "safety",
+    ) -> Failure:
+        return Failure(
+            path=path,
+            message=f"{name}: expected {wanted}, got {got}",
+            kind=kind,
+            check=f"steps.{name}",
+            actual=None if self._case.is_generated or kind != "safety" else actual,
+            expected_text=wanted,
+            actual_text=got,
+        )

@@ -1,0 +1,58 @@
+"""Does an order fail without its protection, and in the way that its file says?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sim.scenario.judging.verdicts import FAILURE_KINDS, Failure
+from sim.scenario.twins import Twin
+from sim.scenario.words import Case, Path
+
+
+def judge_twin(case: Case, failures: Sequence[Failure]) -> tuple[list[Failure], frozenset[str]]:
+    """What is wrong with a twin, and the checks that failed.
+
+    It is right if exactly the check fails that must. One of many generated orders may be one in which
+    the protection was not missed; whether it was in any is seen once all have been played.
+    """
+    assert case.twin is not None, "only twins are judged so"
+    failed = frozenset(failure.check for failure in failures)
+    others = [failure for failure in failures if failure.check != case.twin.must_fail]
+    if others:
+        said = "; ".join(dict.fromkeys(_told(failure) for failure in others))
+        as_it_must = case.twin.must_fail in failed
+        also = f"it did, and also {said}" if as_it_must else f"instead {said}"
+        return [_failure(case.at, case.twin, also, _worst(others))], failed
+    if not failed and not case.is_generated:
+        return [_failure(case.at, case.twin, "nothing failed")], failed
+    return [], failed
+
+
+def note(case: Case, failed: frozenset[str]) -> str:
+    """What is remarkable about a twin that is as it should be."""
+    assert case.twin is not None, "only twins have such notes"
+    if not failed:
+        return "nothing fails in this order"
+    return f"{case.twin.must_fail} fails, as it must"
+
+
+def _told(failure: Failure) -> str:
+    """`converged: t id=1 …` as it is; what does not begin with its check, with it."""
+    named = failure.message.startswith(f"{failure.check}:")
+    return failure.message if named else f"{failure.check} ({failure.message})"
+
+
+def _worst(failures: Sequence[Failure]) -> str:
+    kinds = {failure.kind for failure in failures}
+    return next(kind for kind in FAILURE_KINDS if kind in kinds)
+
+
+def _failure(at: Path, twin: Twin, what: str, kind: str = "safety") -> Failure:
+    return Failure(
+        path=(*at, "must_fail"),
+        message=f"expected only '{twin.must_fail}' to fail: {what}",
+        kind=kind,
+        check="twin",
+        expected_text=f"only {twin.must_fail} fails",
+        actual_text=what,
+    )

@@ -1,0 +1,148 @@
+"""Cells: a scenario once for each combination of a matrix' values, put in before any shape is read.
+
+A value that is put in stands where it does in the matrix, so that a mistake with it is shown there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from sim.scenario.parts import EVERY_NODE
+from sim.scenario.text import Document, Map, Mark, Sequence
+from sim.scenario.words import Cell
+
+CELLS_MAX = 64
+#: Where a dotted key may begin; any other is meant below `topology`.
+ROOTS = ("topology", "tables", "subscribers", "sessions", "workload")
+
+
+def cells(document: Document) -> list[tuple[Cell, Map]]:
+    """Each cell with the root that it has; one without values where there is no matrix, or a wrong one.
+
+    What is wrong with the matrix as a whole is noted in the document.
+    """
+    root = document.root
+    assert root is not None, "somebody has seen that there is a scenario"
+    axes = _axes(document, root)
+    if not axes:
+        return [(Cell(), root)]
+    number = 1
+    for _, values in axes:
+        number *= len(values)
+    if number > CELLS_MAX:
+        document.error(
+            document.mark(("matrix",), key=True),
+            f"{number} cells are too many: a matrix has at most {CELLS_MAX}",
+        )
+        return [(Cell(), root)]
+    found = []
+    for chosen in itertools.product(*(range(len(values)) for _, values in axes)):
+        cell = Cell(
+            values=tuple(
+                (key, written(values[at])) for (key, values), at in zip(axes, chosen, strict=True)
+            )
+        )
+        here: Map = root
+        for (key, values), at in zip(axes, chosen, strict=True):
+            here = _put(here, key, values, at, root["matrix"])
+        found.append((cell, here))
+    return found
+
+
+def written(value: Any) -> str:
+    """A value as a cell's label has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "null" if value is None else str(value)
+
+
+def places(document: Document) -> set[Mark]:
+    """Where the matrix' own keys and values stand."""
+    matrix = None if document.root is None else document.root.get("matrix")
+    if not isinstance(matrix, Map):
+        return set()
+    lists = [each for each in matrix.values() if isinstance(each, Sequence)]
+    return {*matrix.keys_at.values(), *itertools.chain(*(each.items_at for each in lists))}
+
+
+def fits(key: str, cell: Cell) -> bool:
+    """Whether an expectation under `key`, one value or several joined by ``, ``, is about the cell."""
+    values = [value for _, value in cell.values]
+    return all(each in values for each in key.split(", "))
+
+
+def _axes(document: Document, root: Map) -> list[tuple[str, Sequence]]:
+    """Dotted keys with their values; empty if anything is wrong with one."""
+    matrix = root.get("matrix")
+    if not isinstance(matrix, Map):
+        return []  # its shape is told elsewhere
+    found: list[tuple[str, Sequence]] = []
+    is_right = bool(matrix)
+    if not matrix:
+        document.error(document.mark(("matrix",)), "a matrix has a key at least")
+    for key, values in matrix.items():
+        said = len(document.errors)
+        if not isinstance(values, Sequence):
+            is_right = False
+            continue
+        if not values:
+            document.error(matrix.values_at[key], f"'{key}' has no values")
+        for at, value in enumerate(values):
+            if isinstance(value, (Map, Sequence)):
+                is_right = False
+            elif written(value) in map(written, values[:at]):
+                document.error(values.items_at[at], f"'{written(value)}' is in the list already")
+        same = next((each for each, _ in found if _overlap(each, key)), None)
+        if same is not None:
+            document.error(matrix.keys_at[key], f"'{key}' means what '{same}' means already")
+        if not all(key.split(".")):
+            document.error(matrix.keys_at[key], f"'{key}' is no dotted key: isolation.pub, tables.account.filter")  # fmt: skip
+        is_right = is_right and len(document.errors) == said
+        found.append((key, values))
+    return found if is_right else []
+
+
+def _path(key: str) -> list[str]:
+    """Where a dotted key leads from the root."""
+    path = key.split(".")
+    return path if path[0] in ROOTS else ["topology", *path]
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether one of two keys leads to the other, or into it."""
+    return all(here == there for here, there in zip(_path(one), _path(other), strict=False))
+
+
+def _put(root: Map, key: str, values: Sequence, at: int, matrix: Map) -> Map:
+    """A copy of `root` with the value under the dotted key; only what leads there is copied."""
+    path = _path(key)
+    copy = here = _copy(root)
+    for part, following in itertools.pairwise(path):
+        below = here.get(part)
+        if isinstance(below, Map):
+            inner = _copy(below)
+        else:
+            inner = Map(matrix.keys_at[key])
+            topology = root.get("topology")
+            publisher = topology.get("publisher") if isinstance(topology, Map) else None
+            # a level for all gives way to one for the Publisher, which holds for the Subscribers too
+            if part == "isolation" and isinstance(below, str) and following != publisher:
+                inner[EVERY_NODE] = below
+                inner.keys_at[EVERY_NODE] = inner.values_at[EVERY_NODE] = here.values_at[part]
+        here[part] = inner
+        here.keys_at.setdefault(part, matrix.keys_at[key])
+        here.values_at.setdefault(part, matrix.keys_at[key])
+        here = inner
+    here[path[-1]] = values[at]
+    here.keys_at[path[-1]] = matrix.keys_at[key]
+    here.values_at[path[-1]] = values.items_at[at]
+    here.value_spans.pop(path[-1], None)
+    return copy
+
+
+def _copy(values: Map) -> Map:
+    copy = Map(values.mark, flow=values.flow)
+    for key in values:
+        copy.take(key, values[key], values)
+    return copy

@@ -1,0 +1,172 @@
+"""What of a scenario the model does not know: each with its place, before anything is played.
+
+A model is built, and every statement of the scenario is read by the node that it is for. What is made on the
+way, by a statement of the scenario itself, is not there yet: that no mistake is found does not mean that there
+is none, and a run would say it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sim.model.kernel import Kernel
+from sim.model.ports import Recorder
+from sim.model.sql import parse
+from sim.model.system import BuildError, System, build
+from sim.model.wiring import Wiring
+from sim.model.words import ModelSpec, SqlError, UnsupportedError
+from sim.scenario.check import Loaded
+from sim.scenario.expectations import EVERYWHERE, Expect
+from sim.scenario.model import Scenario
+from sim.scenario.model_setup import spec_of
+from sim.scenario.stage import SetUpError
+from sim.scenario.words import Path
+
+_NO_RIGHTS = "the model looks at no rights, so it has no roles"
+_NO_NOTICES = "the model sends no notices"
+
+
+def check_model(loaded: Loaded) -> None:
+    """Note in the document what the model does not know."""
+    document = loaded.document
+    for _, scenario in loaded.cells:
+        for path, message in unknown(scenario):
+            document.error(document.mark(path), message)
+
+
+def unknown(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    """What the model does not know of a scenario."""
+    yield from _beyond(scenario)
+    try:
+        spec = spec_of(scenario)
+        model = built(scenario, spec, Wiring(), kernel=Kernel(spec.seed), recorder=Unwritten())
+    except SetUpError as error:
+        yield error.path, str(error)
+        return
+    for path, nodes, text in statements(scenario):
+        for node in nodes:
+            found = _unknown(model, node, text)
+            if found is not None:
+                yield path, told(found)
+                break
+
+
+def built(
+    scenario: Scenario,
+    spec: ModelSpec,
+    wiring: Wiring,
+    *,
+    kernel: Kernel,
+    recorder: Recorder,
+) -> System:
+    """A model of a scenario.
+
+    Raises:
+        SetUpError: it does not know something, or does not take something, as a server would not.
+    """
+    try:
+        return build(spec, wiring, kernel=kernel, recorder=recorder)
+    except UnsupportedError as error:
+        raise SetUpError(error.path or path_of(scenario, error.text), told(error)) from error
+    except BuildError as error:
+        raise SetUpError(error.path, f"the model says: {error}") from error
+
+
+class Unwritten:
+    """A recorder for those who see everything themselves; what was drawn is kept."""
+
+    def __init__(self) -> None:
+        self.drawn: dict[str, Any] = {}
+        self.watched: Callable[[str, Any], None] | None = None
+        """Told of what the coordinators' machines do, with the gid."""
+
+    def write(self, kind: str, **fields: Any) -> None:
+        """It is not kept."""
+        if self.watched is not None and kind == "machine":
+            self.watched(fields["gid"], fields["what"])
+
+    def drew(self, name: str, value: Any) -> None:
+        """A parameter."""
+        self.drawn[name] = value
+
+
+def told(error: UnsupportedError) -> str:
+    """Without the statement: its place is shown."""
+    return f"the model does not know {error.what}"
+
+
+def path_of(scenario: Scenario, text: str) -> Path:
+    """Where a text stands in the file, or one that it is a part of; the tables' place if it is not found."""
+    wanted = " ".join(text.split())
+    for path, _, found in (*statements(scenario), *_texts(scenario)):
+        if wanted in " ".join(found.split()):
+            return path
+    return ("tables",)
+
+
+def _unknown(model: System, node: str, text: str) -> UnsupportedError | None:
+    plans = model.nodes[node].plans
+    for each in parse.statements(text):
+        try:
+            plans.get(each)
+        except UnsupportedError as error:
+            return error
+        except SqlError:
+            pass  # a server would say so too, perhaps not at this moment
+    return None
+
+
+def _beyond(scenario: Scenario) -> Iterator[tuple[Path, str]]:
+    for name, session in scenario.sessions.items():
+        for place, (step_name, step) in enumerate(session.named_steps):
+            if step.role:
+                yield ("sessions", name, "steps", place, step_name, "as"), _NO_RIGHTS
+    for place, order in enumerate(scenario.orders):
+        for at, item in enumerate(order.steps):
+            if item.waits_for_notices:
+                yield ("orders", place, "steps", at), _NO_NOTICES
+
+
+def statements(scenario: Scenario) -> Iterator[tuple[Path, tuple[str, ...], str]]:
+    """Each with its place and the nodes that it is for."""
+    for name, session in scenario.sessions.items():
+        for when in ("setup", "teardown"):
+            for place, text in enumerate(getattr(session, when)):
+                yield ("sessions", name, when, place), (session.node,), text
+        for place, (step_name, step) in enumerate(session.named_steps):
+            at: Path = ("sessions", name, "steps", place, step_name)
+            for text in (*step.statements, *([step.script] if step.script is not None else ())):
+                yield at, (session.node,), text
+    for when in ("setup", "teardown"):
+        for place, text in enumerate(getattr(scenario, when)):
+            yield (when, place), (scenario.topology.publisher,), text
+    sources: list[tuple[Path, Expect]] = [(("expect",), scenario.expect)]
+    for place, order in enumerate(scenario.orders):
+        sources.append((("orders", place, "expect"), order.expect))
+    for path, expect in sources:
+        for place, query in enumerate(expect.sql):
+            nodes = scenario.topology.nodes
+            yield (
+                (*path, "sql", place),
+                nodes if query.at == EVERYWHERE else (query.at or nodes[0],),
+                query.text,
+            )
+
+
+def _texts(scenario: Scenario) -> Iterator[tuple[Path, tuple[str, ...], str]]:
+    """What defines: each with its place."""
+    for name, table in scenario.tables.items():
+        for column, text in table.columns.items():
+            yield ("tables", name, "columns", column), (), text
+        for place, text in enumerate(table.sql):
+            yield ("tables", name, "sql", place), (), text
+        for place, text in enumerate(table.procedures):
+            yield ("tables", name, "procedures", place), (), text
+        if table.filter:
+            yield ("tables", name, "filter"), (), table.filter
+    for name, said in scenario.subscribers.items():
+        for place, text in enumerate(said.sql):
+            yield ("subscribers", name, "sql", place), (), text
+        for table_name, text in said.filter.items():
+            yield ("subscribers", name, "filter", table_name), (), text

@@ -1,0 +1,280 @@
+"""A scenario's sessions in a model: coordinated at a Subscriber, plain at the Publisher, or plain everywhere.
+
+See `sim.scenario.stage.StageSession` for what each method does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sim.model.bridge import bridge, performed
+from sim.model.network import Wire
+from sim.model.node.session import NodeSession
+from sim.model.sql import parse
+from sim.model.sql.control import control
+from sim.model.system import System
+from sim.model.words import (
+    LostError,
+    SqlError,
+    StatementResult,
+    Steps,
+    UnsupportedError,
+)
+from sim.scenario import sqltext
+from sim.scenario.stage import Result, SyncError
+from twopc.errors import (
+    DeliveryError,
+    LocalProtocolError,
+    TransactionError,
+    from_sqlstate,
+)
+
+T = TypeVar("T")
+_ONLY_PLAIN = "only a plain session takes a script"
+_ONLY_SYNCS = "the agents' session only syncs: it has no transactions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where sessions are."""
+
+    model: System
+    blame: Callable[[UnsupportedError, str], Exception]
+    """Says where in the file it stands what the model does not know."""
+
+
+class _Session:
+    """What all kinds of session have in common."""
+
+    notices = 0
+    """The model sends none."""
+
+    def __init__(self, place: Place, name: str, node: str) -> None:
+        self._model = place.model
+        self._blame = place.blame
+        self._name = name
+        self.node = node
+        self.pid = 0
+        self.gid = ""
+        self._open = False
+        self.synced: tuple[str, ...] = ()
+        """The Subscribers whose agents work for it now."""
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    async def _do(self, work: Steps[T], text: str = "") -> T:
+        """Some work of the model; what it reports comes as our own exceptions."""
+        process = self._model.kernel.spawn(work, f"session:{self._name}")
+        try:
+            return await bridge(process)  # type: ignore[no-any-return] # what the work returns
+        except asyncio.CancelledError:  # it is given up: nobody is told what comes of it
+            await self.cancel()
+            with contextlib.suppress(Exception):
+                await bridge(process)
+            raise
+        except UnsupportedError as error:
+            raise self._blame(error, text) from error
+        except SqlError as error:
+            raise from_sqlstate(
+                error.sqlstate,
+                error.message,
+                detail=error.detail,
+                hint=error.hint,
+                node=self.node,
+                gid=self.gid,
+            ) from error
+        except LostError as error:
+            raise from_sqlstate("08006", str(error), node=self.node, gid=self.gid) from error
+
+    async def sync(self, subscribers: Sequence[str]) -> None:
+        every = self._model.subscribers
+        own = (self.node,) if self.node in every else ()
+        self.synced = tuple(subscribers or own or every)
+        try:
+            await performed(
+                self._model.kernel, self._model.sync(self.synced), f"sync:{self._name or 'order'}"
+            )
+        except UnsupportedError as error:
+            raise self._blame(error, "") from error
+        except DeliveryError as error:
+            raise SyncError(
+                str(error), node=error.node, sqlstate=error.sqlstate, number=error.number
+            ) from error
+        finally:
+            self.synced = ()
+
+    async def reinitialise(self) -> None:
+        await self._do(self._model.reinitialise(self.node))
+
+    async def script(self, text: str) -> Result:
+        raise LocalProtocolError(_ONLY_PLAIN)
+
+    async def cancel(self) -> None:
+        """Cancel the running statement."""
+
+
+class CoordinatedSession(_Session):
+    """Transactions as the model's own clients have them: coordinated at a Subscriber, plain at the Publisher."""
+
+    def __init__(self, place: Place, name: str, node: str) -> None:
+        super().__init__(place, name, node)
+        self._client = place.model.session(name, node)
+
+    async def begin(self, level: str, role: str = "") -> None:
+        await self._do(self._client.begin(level, role))
+        self.pid, self.gid = self._client.pid, self._client.gid
+        self._open = True
+
+    async def execute(self, sql: str, params: Mapping[str, Any]) -> Result:
+        return result_of(await self._do(self._client.execute(sql, used(sql, params)), sql))
+
+    async def commit(self) -> None:
+        await self._end(self._client.commit())
+
+    async def rollback(self) -> None:
+        if self._open:
+            await self._end(self._client.rollback())
+
+    async def _end(self, work: Steps[None]) -> None:
+        try:
+            await self._do(work)
+        finally:
+            self._open, self.pid = False, 0
+
+    async def cancel(self) -> None:
+        self._client.cancel()
+
+    async def close(self) -> None:
+        await self._do(self._client.close())
+
+
+class PlainSession(_Session):
+    """One connection to one node, with no coordinator and no care.
+
+    Args:
+        role: as whom it connects.
+    """
+
+    _wire: Wire | None = None
+
+    def __init__(self, place: Place, name: str, node: str, *, role: str) -> None:
+        super().__init__(place, name, node)
+        self._role = role
+
+    @property
+    def _session(self) -> NodeSession | None:
+        if self._wire is None or self._wire.lost:
+            return None
+        found = self._wire.served
+        assert isinstance(found, NodeSession)
+        return found if found.dead is None else None
+
+    @property
+    def is_open(self) -> bool:
+        return self._session is not None and self._session.in_transaction
+
+    async def begin(self, level: str, role: str = "") -> None:
+        await self._run(f"begin isolation level {level}", {})
+
+    async def execute(self, sql: str, params: Mapping[str, Any]) -> Result:
+        return result_of(await self._run(sql, used(sql, params)))
+
+    async def script(self, text: str) -> Result:
+        """As a server takes one message of several statements: those outside of a block are one together."""
+        result = StatementResult(tag="")
+        implicit = False
+        for each in parse.statements(text):
+            steers = control(each)
+            if steers is None and not self.is_open:
+                await self._run("begin", {})
+                implicit = True
+            elif steers is not None and steers.verb == "begin" and implicit:
+                implicit = False
+                result = StatementResult(tag="BEGIN")
+                continue
+            try:
+                result = await self._run(each, {})
+            except TransactionError:
+                if implicit and self.is_open:
+                    await self._run("rollback", {})
+                raise
+            implicit = implicit and self.is_open
+        if implicit:
+            await self._run("commit", {})
+        return result_of(result)
+
+    async def _run(self, text: str, params: Mapping[str, Any]) -> StatementResult:
+        return await self._do(self._steps(text, params), text)
+
+    def _steps(self, text: str, params: Mapping[str, Any]) -> Steps[StatementResult]:
+        session = self._session
+        if session is None:
+            node, network = self._model.nodes[self.node], self._model.network
+            self._wire = yield from network.connect(
+                f"client:{self._name}", self.node, f"session:{self._name}",
+                lambda: node.connect(self._role, self._name),
+            )  # fmt: skip
+            session = self._session
+            assert session is not None
+            self.pid = session.pid
+        assert self._wire is not None
+        here = session
+        return (
+            yield from self._wire.ask(
+                lambda: here.execute(text, params), text, frozenset((self.node,))
+            )
+        )
+
+    async def commit(self) -> None:
+        await self._run("commit", {})
+
+    async def rollback(self) -> None:
+        if self.is_open:
+            await self._run("rollback", {})
+
+    async def cancel(self) -> None:
+        if self._session is not None:
+            self._session.cancel()
+
+    async def close(self) -> None:
+        await self.rollback()
+        if self._wire is not None:
+            self._wire.close()
+
+
+class AgentsSession(_Session):
+    """Nobody's: it syncs, and has no transactions."""
+
+    async def begin(self, level: str, role: str = "") -> None:
+        raise LocalProtocolError(_ONLY_SYNCS)
+
+    async def execute(self, sql: str, params: Mapping[str, Any]) -> Result:
+        raise LocalProtocolError(_ONLY_SYNCS)
+
+    async def commit(self) -> None:
+        raise LocalProtocolError(_ONLY_SYNCS)
+
+    async def rollback(self) -> None:
+        """Nothing is ever open."""
+
+    async def close(self) -> None:
+        """Nothing is ever open."""
+
+
+def used(text: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that a statement has."""
+    return {name: params[name] for name in sqltext.parameters(text)}
+
+
+def result_of(found: StatementResult) -> Result:
+    """What a statement has returned, as a scenario sees it."""
+    rows = None
+    if found.rows is not None:
+        rows = tuple(dict(zip(found.names, row, strict=True)) for row in found.rows)
+    return Result(rows=rows, rowcount=found.rowcount, tag=found.tag)

@@ -1,0 +1,175 @@
+"""What a model is built from, of a scenario: its topology, tables, Subscribers, and how long things take.
+
+It must not know how a case is played.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sim.model.words import PREPARED_MAX, Delay, ModelSpec, SubscriberSpec, TableSpec, Timing
+from sim.scenario import workload
+from sim.scenario.model import Scenario
+from sim.scenario.stage import SetUpError
+from sim.scenario.words import Case
+
+#: PostgreSQL's settings that the model has too: what each is called in a specification, or in its timing.
+SETTINGS = frozenset({"max_prepared_transactions", "deadlock_timeout"})
+#: What may be given a length of time, besides links.
+TIMED = frozenset(each.name for each in dataclasses.fields(Timing)) - {"links"}
+#: In a link's name: any Subscriber.
+ANY_SUBSCRIBER = "sub"
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0}
+#: PostgreSQL's own, without a unit in milliseconds.
+_DEADLOCK_TIMEOUT = re.compile(r"(\d+)\s*(ms|s|min)?")
+_PG_UNITS_S = {None: 0.001, "ms": 0.001, "s": 1.0, "min": 60.0}
+#: Branch markers are what is looked at in the end, however long a load has lasted.
+MARKERS_KEPT_S = 24 * 3600.0
+
+
+def spec_of(
+    scenario: Scenario | Case, *, seed: int | None = None, one_server: bool = True
+) -> ModelSpec:
+    """The specification of a scenario's model.
+
+    Args:
+        scenario: or a case of it, for its cell's values and its seed.
+        seed: of all chance; None: the case's, or the scenario's.
+        one_server: the nodes are databases of one server, as real ones are where nothing else is said.
+
+    Raises:
+        SetUpError: something is timed, or set, that the model does not have; tells where it stands.
+    """
+    own = None
+    if isinstance(scenario, Case):
+        own, scenario = scenario.seed or None, scenario.scenario
+    topology = scenario.topology
+    drawn = next((each for each in (seed, own, scenario.seed) if each is not None), 0)
+    return ModelSpec(
+        publisher=topology.publisher,
+        subscribers=tuple(_subscriber(scenario, name) for name in topology.subscribers),
+        tables=tuple(_table(scenario, name) for name in scenario.tables),
+        shipping=topology.shipping,
+        commit=topology.commit,
+        distributes=scenario.distributes,
+        lock_timeout_s=topology.timeouts.lock_ms / 1000,
+        timing=_timing(scenario),
+        seed=drawn,
+        setup=scenario.setup,
+        one_server=one_server,
+        prepared_max=_prepared_max(scenario),
+        markers_kept_s=MARKERS_KEPT_S,
+    )
+
+
+def _table(scenario: Scenario, name: str) -> TableSpec:
+    table = scenario.tables[name]
+    return TableSpec(
+        name=name,
+        columns=MappingProxyType(dict(table.columns)),
+        key=table.key,
+        sql=table.sql,
+        rows=tuple(
+            MappingProxyType(
+                {one: None if value is None else str(value) for one, value in row.items()}
+            )
+            for row in table.rows
+        ),
+        published=table.published,
+        filter=table.filter or "",
+        propagate=MappingProxyType(dict(table.propagate.methods)),
+        procedures=table.procedures,
+    )
+
+
+def _subscriber(scenario: Scenario, name: str) -> SubscriberSpec:
+    said = scenario.subscriber(name)
+    return SubscriberSpec(
+        name=name,
+        sync=said.sync,
+        streams=said.streams,
+        batch=said.batch,
+        skip_errors=said.skip_errors,
+        filters=MappingProxyType(dict(said.filter)),
+        sql=said.sql,
+    )
+
+
+def _prepared_max(scenario: Scenario) -> int:
+    """How many prepared transactions a node has room for; what else is set must be known, too."""
+    found = PREPARED_MAX
+    for name, text in scenario.topology.settings.items():
+        at = ("topology", "settings", name)
+        if name not in SETTINGS:
+            known = " and ".join(sorted(SETTINGS))
+            raise SetUpError(at, f"the model has no setting '{name}', only {known}")
+        if name == "max_prepared_transactions":
+            if not text.isdecimal():
+                raise SetUpError(at, f"'{name}' is a whole number, not '{text}'")
+            found = int(text)
+    return found
+
+
+def _timing(scenario: Scenario) -> Timing:
+    topology = scenario.topology
+    given: dict[str, Delay] = {}
+    links: dict[str, Delay] = {}
+    for name, timing in scenario.timing.items():
+        delay = delay_of(timing)
+        if name in TIMED:
+            given[name] = delay
+            continue
+        for link in _links(scenario, name):
+            links.setdefault(link, delay)
+    text = topology.settings.get("deadlock_timeout")
+    if text is not None:
+        found = _DEADLOCK_TIMEOUT.fullmatch(text)
+        if found is None:
+            raise SetUpError(
+                ("topology", "settings", "deadlock_timeout"),
+                f"a duration is written as 500, 500ms or 1s, not '{text}'",
+            )
+        given["deadlock_timeout"] = Delay(a=int(found[1]) * _PG_UNITS_S[found[2]])
+    return Timing(links=MappingProxyType(links), **given)
+
+
+def _links(scenario: Scenario, name: str) -> list[str]:
+    """The links that a name stands for: of two nodes, in either order; ``sub-pub``: of every Subscriber."""
+    nodes = scenario.topology.nodes
+    words: Mapping[str, tuple[str, ...]] = {node: (node,) for node in nodes}
+    words = {
+        ANY_SUBSCRIBER: scenario.topology.subscribers,
+        "pub": (scenario.topology.publisher,),
+        **words,
+    }
+    for at in (found.start() for found in re.finditer("-", name)):
+        ends = words.get(name[:at]), words.get(name[at + 1 :])
+        if ends[0] and ends[1]:
+            return [f"{one}-{other}" for one in ends[0] for other in ends[1] if one != other]
+    raise SetUpError(
+        ("timing", name),
+        f"nothing that takes time is called '{name}'; there is {', '.join(sorted(TIMED))}, and links of two "
+        "nodes, as sub1-pub",
+    )
+
+
+def delay_of(timing: workload.Timing) -> Delay:
+    """A timing as a distribution, in seconds."""
+    values = timing.values
+    if timing.distribution == "constant":
+        return Delay(a=_seconds(values[0]))
+    if timing.distribution == "exponential":
+        return Delay(kind="exponential", a=_seconds(values[0]))
+    if timing.distribution == "lognormal":
+        return Delay(kind="lognormal", a=_seconds(values[0]), b=float(values[1]))
+    return Delay(kind="uniform", a=_seconds(values[0]), b=_seconds(values[1]))
+
+
+def _seconds(text: str) -> float:
+    """Of ``0.2ms``, ``1s`` or ``2m``."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m)", text)
+    assert found is not None, text  # the reader of files has seen to it
+    return float(found[1]) * _UNITS_S[found[2]]

@@ -1,0 +1,309 @@
+"""Plays scenarios on a model, in virtual time: no server, and the same bytes each time.
+
+Whoever plays has to run on a `sim.model.loop.VirtualLoop`; what happens when is the runner's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Self
+
+from sim.faults.able import ON_MODEL
+from sim.model.bridge import performed
+from sim.model.kernel import Kernel
+from sim.model.loop import VirtualLoop
+from sim.model.plants.protections import SUPPORTED, wiring_for
+from sim.model.sql.ddl import condition
+from sim.model.system import System
+from sim.model.wiring import Wiring
+from sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
+from sim.scenario.faults import Fault
+from sim.scenario.model import Scenario
+from sim.scenario.model_check import Unwritten, built, path_of, told
+from sim.scenario.model_sessions import (
+    AgentsSession,
+    CoordinatedSession,
+    Place,
+    PlainSession,
+)
+from sim.scenario.model_setup import SETTINGS, spec_of
+from sim.scenario.stage import AGENTS, Delivery, SetUpError, StageSession, Waits
+from sim.scenario.waits import Client
+from sim.scenario.waits import told as told_waits
+from sim.scenario.words import Capabilities, Case, NotPlayableError
+from twopc.errors import ConfigurationError, from_sqlstate
+from twopc.names import PREFIX
+
+_AnySession = CoordinatedSession | PlainSession | AgentsSession
+
+
+class ModelTheatre:
+    """Makes a model for each case; an async context manager.
+
+    Args:
+        seed: of all chance, where neither case nor scenario says one.
+        wiring: what the models are made of, but for what a twin switches off.
+        servers: ``one`` server for all nodes, or one for ``each``: who shares room with whom.
+    """
+
+    def __init__(
+        self, *, seed: int | None = None, wiring: Wiring | None = None, servers: str = "one"
+    ) -> None:
+        self._seed = seed
+        self._one_server = servers == "one"
+        self._wiring = wiring or Wiring()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """There is nothing to end."""
+
+    @property
+    def able(self) -> Capabilities:
+        """What a model can do."""
+        return Capabilities(
+            name="model",
+            protections=SUPPORTED,
+            faults=frozenset(ON_MODEL),
+            points=frozenset().union(*ON_MODEL.values()),
+            faults_at=ON_MODEL,
+            workloads=True,
+            outages=True,
+            plain_sessions=True,
+            is_virtual=True,
+            settings=SETTINGS,
+        )
+
+    @property
+    def kept(self) -> Sequence[tuple[str, str, str]]:
+        """Nothing is left of a model."""
+        return ()
+
+    def stage(self, case: Case) -> AbstractAsyncContextManager[ModelStage]:
+        """See `sim.scenario.stage.Theatre`.
+
+        Raises:
+            ConfigurationError: time is not virtual here.
+        """
+        return self._stage(case)
+
+    @asynccontextmanager
+    async def _stage(self, case: Case) -> AsyncIterator[ModelStage]:
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, VirtualLoop):
+            raise ConfigurationError(
+                "a model is played in virtual time: run it with sim.scenario.theatres.played"
+            )
+        spec = spec_of(case, seed=self._seed, one_server=self._one_server)
+        kernel, recorder = Kernel(spec.seed), Unwritten()
+        with loop.inside(kernel):
+            wiring = wiring_for(case.off, self._wiring)
+            model = built(case.scenario, spec, wiring, kernel=kernel, recorder=recorder)
+            stage = _stage_of(model, case, recorder)
+            yield stage
+            await stage.take_down()
+
+
+def _stage_of(model: System, case: Case, recorder: Unwritten) -> ModelStage:
+    """The stage for a case: one on which faults happen, if it arms any."""
+    if not case.faults:
+        return ModelStage(model, case.scenario, recorder)
+    from sim.faults.model_stage import FaultyModelStage  # which few scenarios need
+
+    return FaultyModelStage(model, case, recorder)
+
+
+class ModelStage:
+    """See `sim.scenario.stage.Stage`."""
+
+    def __init__(self, model: System, scenario: Scenario, recorder: Unwritten) -> None:
+        self._model = model
+        self._scenario = scenario
+        self._recorder = recorder
+        self._sessions: dict[str, _AnySession] = {}
+        self._place = Place(model=model, blame=self._blame)
+
+    def watch(self, observe: Callable[[str, Any], None] | None) -> None:
+        """Let somebody see what the coordinators' machines do and are told."""
+        self._recorder.watched = observe
+
+    @property
+    def model(self) -> System:
+        """The model, for those who play on it without an event loop."""
+        return self._model
+
+    def _blame(self, error: UnsupportedError, text: str) -> SetUpError:
+        return SetUpError(path_of(self._scenario, text or error.text), told(error))
+
+    async def take_down(self) -> None:
+        """The scenario's own last words."""
+        for at, text in enumerate(self._scenario.teardown):
+            try:
+                await self._do(self._model.publisher.connect("postgres", "").execute(text))
+            except SqlError as error:
+                raise SetUpError(
+                    ("teardown", at), f"the model says: {error.message} ({error.sqlstate})"
+                ) from error
+
+    async def _do(self, work: Steps[Any]) -> Any:
+        return await performed(self._model.kernel, work, "stage")
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What chance and wiring it has."""
+        told: dict[str, Any] = {"seed": self._model.spec.seed}
+        if self._model.wiring.names:
+            told["wiring"] = list(self._model.wiring.names)
+        if self._recorder.drawn:
+            told["drawn"] = dict(self._recorder.drawn)
+        return told
+
+    async def open(self, session: str, node: str) -> StageSession:
+        """A session of the application's role."""
+        opened: _AnySession
+        said = self._scenario.sessions.get(session)  # a load's clients stand in no file
+        if said is not None and said.plain:
+            role = "app" if self._scenario.topology.subscribers else "postgres"
+            opened = PlainSession(self._place, session, node, role=role)
+        else:
+            opened = CoordinatedSession(self._place, session, node)
+        self._sessions[session] = opened
+        return opened
+
+    def agents(self) -> StageSession:
+        """A session that syncs for an order."""
+        opened = AgentsSession(self._place, "", "")
+        self._sessions[AGENTS] = opened
+        return opened
+
+    async def deliveries(self) -> list[Delivery]:
+        """What the agents have done."""
+        return [
+            Delivery(
+                node=each.node,
+                seqno=each.seqno,
+                origin=each.origin or self._model.spec.publisher,
+                gid=each.gid,
+                commands=each.commands,
+                suppressed=each.suppressed,
+                skipped=each.skipped,
+            )
+            for each in self._model.take_deliveries()
+        ]
+
+    async def waits(self) -> Waits:
+        """Look at every node's locks."""
+        clients = [
+            Client(name=name, node=session.node, pid=session.pid, gid=session.gid)
+            for name, session in self._sessions.items()
+            if session.node
+        ]
+        for name, session in self._sessions.items():
+            for subscriber in session.synced:
+                clients += [
+                    Client(name=name, node=node, pid=pid)
+                    for node, pid in self._model.agent(subscriber).sessions
+                ]
+        nodes = self._model.nodes.values()
+        sessions = [one for node in nodes for one in node.wait_rows()]
+        return told_waits(sessions, clients, {node.name: node.clock() for node in nodes})
+
+    async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """A table's rows by key."""
+        return [*self._model.nodes[node].rows(table, columns)]
+
+    async def part(
+        self, subscriber: str, table: str, columns: Sequence[str]
+    ) -> list[dict[str, Any]] | None:
+        """The Publisher's rows that fulfil the filters of table and Subscriber."""
+        filters = [
+            self._scenario.tables[table].filter,
+            self._scenario.subscriber(subscriber).filter.get(table),
+        ]
+        there = self._model.publisher
+        table_there = there.table(table)
+        try:
+            fits = [condition(text, table_there, there.plans) for text in filters if text]
+        except UnsupportedError as error:
+            raise self._blame(error, "") from error
+        if not fits:
+            return None
+        places = [(name, table_there.at[name]) for name in columns]
+        return [
+            {
+                name: None if row[at] is None else table_there.columns[at].type.text(row[at])
+                for name, at in places
+            }
+            for row in table_there.rows()
+            if all(one(row) for one in fits)
+        ]
+
+    async def prepared(self, node: str) -> tuple[str, ...]:
+        """Our gids at the node."""
+        found = self._model.nodes[node].prepared()
+        return tuple(sorted(gid for gid in found if gid.startswith(f"{PREFIX}:")))
+
+    async def markers(self, node: str) -> list[dict[str, Any]]:
+        """The rows of the node's marker table; `sent`: a Subscriber's branch has one at the Publisher."""
+        found = sorted(self._model.nodes[node].markers(), key=lambda each: each.gid)
+        return [
+            {
+                "gid": each.gid,
+                "participants": list(each.participants),
+                "fence": each.fence,
+                "sent": each.calls > 0 or each.pending,
+            }
+            for each in found
+        ]
+
+    async def query(self, node: str, text: str) -> list[dict[str, Any]]:
+        """The rows of a query."""
+        found = await self._looked(node, text)
+        return [
+            {
+                name: None if value is None else str(value)
+                for name, value in zip(found.names, row, strict=True)
+            }
+            for row in found.rows or ()
+        ]
+
+    async def _looked(self, node: str, text: str) -> StatementResult:
+        """What a query returns; it waits for nobody."""
+        session = self._model.nodes[node].connect("postgres", "looks")
+        try:
+            found: StatementResult = await self._do(session.execute(text))
+            return found
+        except UnsupportedError as error:
+            raise self._blame(error, text) from error
+        except SqlError as error:
+            raise from_sqlstate(error.sqlstate, error.message, node=node) from error
+        finally:
+            session.close()
+
+    async def outage(self, node: str, *, on: bool) -> None:
+        """See `sim.scenario.outages`: the server goes on, and nobody gets in."""
+        network = self._model.network
+        if on:
+            network.shut(node)
+        else:
+            network.open(node)
+
+    async def pause_agent(self, subscriber: str, *, on: bool) -> None:
+        """Agents work when somebody syncs, and at no other time: whoever plays leaves this one out."""
+
+    async def arm(self, fault: Fault) -> None:
+        """See `sim.scenario.stage.Stage`."""
+        raise NotPlayableError(("faults",), "faults are not performed on the model")
+
+    async def fired(self) -> Sequence[tuple[str, str]]:
+        """None: nothing is ever armed."""
+        return ()
+
+    async def recover(self) -> None:
+        """One pass of recovery, of every coordinator that lives."""
+        for each in self._model.coordinators().values():
+            if each.alive:
+                await self._do(each.recover())

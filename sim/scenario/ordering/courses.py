@@ -1,0 +1,197 @@
+"""The courses of one order: given out by rank, spared by what the ones before have taught."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+
+from sim.scenario.generated import Generate
+from sim.scenario.model import Order, OrderItem, Scenario
+from sim.scenario.ordering.enumerate import Space
+from sim.scenario.ordering.search import LOOK_AT_MAX, Search
+from sim.scenario.words import Counts, Learned
+
+Course = tuple[int, tuple[OrderItem, ...]]
+
+
+class Listed:
+    """A single course."""
+
+    def __init__(self, items: tuple[OrderItem, ...], rank: int = 1) -> None:
+        self._course: Course | None = (rank, items)
+        self._learned: Learned | None = None
+
+    def next(self) -> Course | None:
+        """It, once."""
+        course, self._course = self._course, None
+        return course
+
+    def learn(self, rank: int, learned: Learned) -> None:
+        """Teaches nothing about others."""
+        self._learned = learned
+
+    @property
+    def counts(self) -> Counts:
+        """Of one."""
+        if self._learned is None:
+            return Counts(orders=1)
+        if self._learned.infeasible_at is not None:
+            return Counts(orders=1, infeasible=1)
+        return Counts(orders=1, run=1, behaviours=1)
+
+
+class Single(Listed):
+    """One course of a generated order, by its rank."""
+
+    def __init__(self, scenario: Scenario, order: Order, rank: int) -> None:
+        assert order.generate is not None, "a listed order has one course only"
+        steps = space_of(scenario, order.generate).unrank(rank)
+        super().__init__(items_of(steps), rank)
+
+
+class Generated:
+    """All courses that fulfil an order's constraints, of those that cannot differ only one."""
+
+    def __init__(self, scenario: Scenario, order: Order, seed: int = 0, how: str = "") -> None:
+        assert order.generate is not None, "a listed order has one course only"
+        generate = order.generate
+        self._space = space_of(scenario, generate)
+        self._together = generate.together
+        self._limit, self._sample, self._reduces = _how(generate, seed, how)
+        self._search = Search(scenario, order, self._space)
+        self._left = self._search.orders() if self._reduces else self._space.every()
+        if self._sample is not None:
+            self._left = map(self._space.unrank, drawn(self._space.count, *self._sample))
+        self._seen: set[int] = set()
+        self._peeked: tuple[str, ...] | None = None
+        self._is_over = False
+        self._given: dict[int, tuple[str, ...]] = {}
+        self._learned: dict[int, Learned] = {}
+        self._spared = 0
+        """Orders of a sample that are known to be infeasible without having been run."""
+
+    def next(self) -> Course | None:
+        """The next one that must be run; None if the limit is reached, or all are told, or the next one
+        may be spared by what is being played."""
+        if self._is_full():
+            if self._knows_all and self._peeked is None:
+                self._peeked = self._following()  # is the limit why nothing more is run?
+            return None
+        order, self._peeked = self._peeked or self._following(), None
+        if order is None:
+            return None
+        rank = self._space.rank(order)
+        self._given[rank] = order
+        return rank, items_of(order)
+
+    def _following(self) -> tuple[str, ...] | None:
+        while not self._is_over:
+            order = next(self._left, None)
+            if order is None:
+                if self._reduces and self._sample is None and self._search.has_put_off:
+                    if not self._knows_all:
+                        return None
+                    self._left = self._search.put_off()
+                    continue
+                self._is_over = True
+                return None
+            if not self._reduces:
+                return order
+            key = self._search.classes.key(order)
+            if key in self._seen:
+                continue
+            self._seen.add(key)
+            if not self._search.is_infeasible(order):
+                return order
+            self._spared += self._size(order)
+        return None
+
+    @property
+    def _knows_all(self) -> bool:
+        """Nothing is being played."""
+        return len(self._learned) == len(self._given)
+
+    @property
+    def _in_vain(self) -> list[int]:
+        """What could not be played to its end."""
+        return [rank for rank, each in self._learned.items() if each.infeasible_at is not None]
+
+    def _is_full(self) -> bool:
+        """As many are run, or being run, as may be."""
+        return self._limit is not None and len(self._given) - len(self._in_vain) >= self._limit
+
+    def _size(self, order: Sequence[str]) -> int:
+        return self._search.classes.size(order, self._together) if self._reduces else 1
+
+    def learn(self, rank: int, learned: Learned) -> None:
+        """Note what was blocked when, which holds for every order that begins in the same way."""
+        self._learned.setdefault(rank, learned)
+        self._search.learn(self._given[rank], learned)
+
+    @property
+    def counts(self) -> Counts:
+        """How far it is; what is left out is known once `next` has nothing more."""
+        orders, in_vain = self._space.count, self._in_vain
+        behaviours = {each.behaviour for each in self._learned.values()} - {""}
+        covered = sum(self._size(self._given[rank]) for rank in self._given if rank not in in_vain)
+        infeasible = self._spared + sum(self._size(self._given[rank]) for rank in in_vain)
+        left_out, why = 0, ""
+        if self._is_over and self._knows_all and self._sample is None and not self._search.gave_up:
+            infeasible = orders - covered
+        elif self._is_over or self._is_full():
+            left_out = orders - covered - infeasible
+            why = self._why() if left_out else ""
+        return Counts(
+            orders=orders,
+            run=len(self._learned) - len(in_vain),
+            infeasible=infeasible,
+            behaviours=len(behaviours),
+            left_out=left_out,
+            limit=why,
+        )
+
+    def _why(self) -> str:
+        if not self._is_over:
+            return f"limit {self._limit:,}"
+        if self._sample is not None:
+            return f"sample {self._sample[0]} seed {self._sample[1]}"
+        return f"{LOOK_AT_MAX:,} looked at"
+
+
+def _how(
+    generate: Generate, seed: int, how: str
+) -> tuple[int | None, tuple[int, int] | None, bool]:
+    """Limit, sample and whether equivalent orders are run once."""
+    if how == "all":
+        return None, None, False
+    reduces = generate.reduce == "equivalent"
+    word, colon, number = how.partition(":")
+    if word == "sample" and colon:
+        return None, (int(number), seed), reduces
+    return generate.limit, generate.sample, reduces
+
+
+def drawn(count: int, wanted: int, seed: int) -> list[int]:
+    """So many different ranks, from the lowest to the highest; all if there are not so many."""
+    if count <= wanted:
+        return list(range(1, count + 1))
+    source = random.Random(seed)
+    found: set[int] = set()
+    while len(found) < wanted:
+        found.add(source.randrange(count) + 1)
+    return sorted(found)
+
+
+def space_of(scenario: Scenario, generate: Generate) -> Space:
+    """The orders of the sessions that take part, under its constraints."""
+    named = [
+        [step for step, _ in session.named_steps]
+        for name, session in scenario.sessions.items()
+        if not generate.sessions or name in generate.sessions
+    ]
+    return Space(named, generate.pairs, generate.together)
+
+
+def items_of(steps: Iterable[str]) -> tuple[OrderItem, ...]:
+    """Steps as an order's items."""
+    return tuple(OrderItem(step=step) for step in steps)

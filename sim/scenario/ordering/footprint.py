@@ -1,0 +1,340 @@
+"""Which steps of a scenario can feel each other, told from their texts: on the safe side, by tables.
+
+Two steps that cannot may change their turns without anything turning out otherwise. What they may touch
+is known by node and table; whatever cannot be told touches everything.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from sim.scenario import sqltext
+from sim.scenario.model import Order, Scenario, Step
+
+#: A node and a table.
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footprint:
+    """What a step may touch."""
+
+    reads: frozenset[Place] = frozenset()
+    writes: frozenset[Place] = frozenset()
+    """Or locks."""
+    all_of: frozenset[str] = frozenset()
+    """Nodes of which it may read and write anything."""
+
+    def __or__(self, other: Footprint) -> Footprint:
+        return Footprint(
+            reads=self.reads | other.reads,
+            writes=self.writes | other.writes,
+            all_of=self.all_of | other.all_of,
+        )
+
+    @property
+    def locks(self) -> Footprint:
+        """That of it for which somebody may have to wait."""
+        return Footprint(writes=self.writes, all_of=self.all_of)
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Where it touches anything."""
+        return frozenset(node for node, _ in self.reads | self.writes) | self.all_of
+
+
+NOTHING = Footprint()
+
+
+def independent(one: Footprint, other: Footprint) -> bool:
+    """Whether neither writes what the other reads or writes."""
+    return not (
+        one.writes & (other.reads | other.writes)
+        or other.writes & one.reads
+        or one.all_of & other.nodes
+        or other.all_of & one.nodes
+    )
+
+
+def footprints(scenario: Scenario, order: Order) -> dict[str, Footprint]:
+    """What each step of the scenario may touch by itself."""
+    own, _ = _Reader(scenario, order).read()
+    return own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """Who seems to have locked what, and who seems to wait for whom, by session."""
+
+    locks: Mapping[str, Footprint] = field(default_factory=dict)
+    waits: Mapping[str, str] = field(default_factory=dict)
+
+    def without(self, session: str) -> Guess:
+        """The same, but that this session does not wait."""
+        waits = {one: on for one, on in self.waits.items() if one != session}
+        return Guess(locks=self.locks, waits=waits)
+
+
+class Dependence:
+    """Whether two steps may feel each other, be it through third ones.
+
+    A step may end a wait: it ends its transaction, or fails and so gives back what it has locked. Then
+    steps of others go on that were blocked, and more that wait for those. So a step also does what all
+    these do; and what comes next in their sessions can only come after it.
+    """
+
+    def __init__(self, scenario: Scenario, order: Order) -> None:
+        reader = _Reader(scenario, order)
+        self._own, self._held = reader.read()
+        self._kept = reader.kept
+        self._waits = {name for name in self._own if reader.may_wait(name)}
+        self._home = {name: session for name, (session, _) in scenario.steps.items()}
+        self._next: dict[str, str] = {}
+        for session in scenario.sessions.values():
+            names = [name for name, _ in session.named_steps]
+            self._next.update(itertools.pairwise(names))
+        self._released = {name: self._ended_by(name) for name in self._own}
+        self._known: dict[frozenset[str], bool] = {}
+
+    def __call__(self, one: str, other: str) -> bool:
+        """Whether they may not change their turns; symmetric."""
+        pair = frozenset((one, other))
+        if pair not in self._known:
+            self._known[pair] = self._feel(one, other)
+        return self._known[pair]
+
+    def may_wait(self, step: str) -> bool:
+        """Whether a step may have to wait for a lock."""
+        return step in self._waits
+
+    def may_end(self, wait: str, step: str) -> bool:
+        """Whether the wait of one step may end because another has been played."""
+        return wait in self._released[step]
+
+    def guess(self, so_far: Guess, steps: Iterable[str]) -> Guess | None:
+        """What seems to be locked after more steps; None: a session would have to go on that seems to
+        wait for another's lock."""
+        locks, waits = dict(so_far.locks), dict(so_far.waits)
+        for step in steps:
+            session = self._home[step]
+            if session in waits:
+                return None
+            for other, kept in locks.items():
+                in_its_way = other != session and not independent(self._own[step], kept)
+                if in_its_way and step in self._waits:
+                    waits[session] = other
+            locks[session] = self._kept[step]
+            if self._kept[step] == NOTHING:
+                waits = {one: on for one, on in waits.items() if on != session}
+        return Guess(locks=locks, waits=waits)
+
+    def _ended_by(self, step: str) -> frozenset[str]:
+        """The steps of others whose wait may end when `step` has been played."""
+        found: set[str] = set()
+        todo = [step]
+        while todo:
+            here = todo.pop()
+            locks = self._held[here].locks
+            for other in self._waits - found:
+                if self._home[other] in (self._home[here], self._home[step]):
+                    continue
+                if not independent(self._own[other], locks):
+                    found.add(other)
+                    todo.append(other)
+        return frozenset(found)
+
+    def _feel(self, one: str, other: str) -> bool:
+        if self._home[one] == self._home[other]:
+            return True
+        ones, others = self._released[one], self._released[other]
+        if ones & others:
+            return True
+        if any(self._next.get(each) == other for each in ones):
+            return True
+        if any(self._next.get(each) == one for each in others):
+            return True
+        return any(
+            self._home[a] != self._home[b] and self._touch(a, b)
+            for a in (one, *ones)
+            for b in (other, *others)
+        )
+
+    def _touch(self, one: str, other: str) -> bool:
+        return not (
+            independent(self._own[one], self._held[other])
+            and independent(self._held[one], self._own[other])
+        )
+
+
+class _Reader:
+    """Reads the footprints of a scenario's steps from their texts."""
+
+    def __init__(self, scenario: Scenario, order: Order) -> None:
+        self._scenario = scenario
+        self._order = order
+        self._publisher = scenario.topology.publisher
+        self._groups = _groups(scenario)
+        self.kept: dict[str, Footprint] = {}
+        """What is still locked after a step, once `read`."""
+        texts = (text for table in scenario.tables for text in _texts(scenario, table))
+        self._commit_waits = scenario.topology.shipping == "lazy" or any(
+            word.startswith("deferr") for text in texts for word in _words(text)
+        )
+
+    def may_wait(self, name: str) -> bool:
+        """Whether a step may have to wait for a lock."""
+        step = self._scenario.steps[name][1]
+        if step.action == "commit":
+            return self._commit_waits
+        return step.action not in ("begin", "rollback") and step.explain is None
+
+    def read(self) -> tuple[dict[str, Footprint], dict[str, Footprint]]:
+        """What each step touches, and that together with what its transaction has locked until then."""
+        own: dict[str, Footprint] = {}
+        held: dict[str, Footprint] = {}
+        for session in self._scenario.sessions.values():
+            so_far: Footprint | None = None
+            for name, step in session.named_steps:
+                own[name] = self._step(step, session.node, so_far)
+                held[name] = own[name] | (so_far or NOTHING).locks
+                if step.action == "begin":
+                    so_far = NOTHING
+                elif step.action in ("commit", "rollback"):
+                    so_far = None
+                elif so_far is not None:
+                    so_far |= own[name]
+                self.kept[name] = (so_far or NOTHING).locks
+        return own, held
+
+    def _step(self, step: Step, node: str, so_far: Footprint | None) -> Footprint:
+        """What one step touches; `so_far`: what its transaction has, None if there is none."""
+        if step.action == "begin" or step.explain is not None:
+            return NOTHING
+        if step.action in ("commit", "rollback"):
+            return self._end(node, so_far or NOTHING)
+        if not step.statements or step.script is not None:
+            return self._everything()
+        found = NOTHING
+        for text in step.statements:
+            touched = self._statement(text, node)
+            if touched is None:
+                return self._everything()
+            found |= touched
+        return found | self._snapshot(node, found, so_far)
+
+    def _statement(self, text: str, node: str) -> Footprint | None:
+        if sqltext.verbs(text) <= {"savepoint", "release", "rollback"}:
+            return NOTHING  # what it gives back, its transaction holds until now
+        known = sqltext.tables(text, self._scenario.tables)
+        if known is None:
+            return None
+        reads, writes = (self._joined(names) for names in known)
+        nodes = {node, self._publisher}
+        return Footprint(
+            reads=frozenset((node, table) for table in reads),
+            writes=frozenset((each, table) for each in nodes for table in writes),
+        )
+
+    def _snapshot(self, node: str, found: Footprint, so_far: Footprint | None) -> Footprint:
+        """What is seen besides what is asked for, above read committed.
+
+        The first statement fixes what a transaction sees of its node, the first change what it sees of
+        the Publisher. What serializable refuses may depend on anything that was seen there.
+        """
+        level = self._scenario.level(self._order, node)
+        if level == "read committed":
+            return NOTHING
+        before = so_far or NOTHING
+        nodes = set()
+        if level == "serializable" or not before.nodes:
+            nodes.add(node)
+        if found.writes and (level == "serializable" or not before.writes):
+            nodes.add(self._publisher)
+        return Footprint(reads=self._all(nodes))
+
+    def _end(self, node: str, so_far: Footprint) -> Footprint:
+        level = self._scenario.level(self._order, node)
+        if level != "serializable":
+            lazy = level != "read committed" and self._commit_waits and bool(so_far.writes)
+            seen = self._all({self._publisher}) if lazy else frozenset()
+            return Footprint(reads=seen, writes=so_far.writes, all_of=so_far.all_of)
+        return Footprint(writes=self._all(so_far.nodes), all_of=so_far.all_of)
+
+    def _all(self, nodes: Iterable[str]) -> frozenset[Place]:
+        return frozenset((node, table) for node in nodes for table in self._scenario.tables)
+
+    def _everything(self) -> Footprint:
+        return Footprint(all_of=frozenset(self._scenario.topology.nodes))
+
+    def _joined(self, tables: Iterable[str]) -> frozenset[str]:
+        return frozenset().union(*(self._groups[table] for table in tables))
+
+
+def _groups(scenario: Scenario) -> Mapping[str, frozenset[str]]:
+    """With each table those that it may touch when it is written: by foreign keys, triggers, filters.
+
+    Whatever makes functions is taken to belong together: they may all touch a table that nobody lists.
+    """
+    groups = {table: frozenset((table,)) for table in scenario.tables}
+    making: set[str] = set()
+    together: list[set[str]] = []
+    for table in scenario.tables:
+        for text in _texts(scenario, table):
+            named = {table, *_named(text, scenario)}
+            together.append(named)
+            if _MAKE.intersection(_words(text)):
+                making |= named
+    common = [*scenario.setup, *(t for each in scenario.sessions.values() for t in each.setup)]
+    common += [text for each in scenario.subscribers.values() for text in each.sql]
+    for text in common:
+        named = _named(text, scenario)
+        together.append(named)
+        if _MAKE.intersection(_words(text)):
+            making |= named
+    for names in (*together, making):
+        joined = frozenset().union(*(groups[name] for name in names))
+        for name in joined:
+            groups[name] = joined
+    return groups
+
+
+_MAKE = frozenset({"trigger", "function", "procedure", "rule", "view"})
+
+
+def _texts(scenario: Scenario, name: str) -> Iterator[str]:
+    """Every text in which something may be said of what a table's rows bring about."""
+    table = scenario.tables[name]
+    yield from table.columns.values()
+    yield from table.sql
+    yield from table.procedures
+    if table.filter is not None:
+        yield table.filter
+    for each in scenario.subscribers.values():
+        if name in each.filter:
+            yield each.filter[name]
+
+
+@functools.cache
+def _words(text: str) -> frozenset[str]:
+    return frozenset(token.word for token in _bare(text) if token.word)
+
+
+def _named(text: str, scenario: Scenario) -> set[str]:
+    """The scenario's tables that are named in a text."""
+    names = {token.word or token.text.strip('"') for token in _bare(text)}
+    return names & scenario.tables.keys()
+
+
+def _bare(text: str) -> Iterator[sqltext.Token]:
+    """The tokens of a text, and of the bodies that are strings in it."""
+    for token in sqltext.tokens(text):
+        if token.kind == "string":
+            body = token.text.strip("'")
+            if token.text.startswith("$"):
+                body = token.text[token.text.index("$", 1) + 1 : token.text.rindex("$")]
+            yield from sqltext.tokens(body)
+        else:
+            yield token

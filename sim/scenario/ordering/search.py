@@ -1,0 +1,130 @@
+"""Looks for one order of each class that may be feasible, led by what playing has taught so far."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from sim.scenario.model import Order, Scenario
+from sim.scenario.ordering.enumerate import Space
+from sim.scenario.ordering.footprint import Dependence, Guess
+from sim.scenario.ordering.reduce import Beginning, Classes
+from sim.scenario.words import Learned
+
+#: So many beginnings are looked at; then the rest of the orders is left out.
+LOOK_AT_MAX = 100_000
+
+
+class Search:
+    """Orders of a space, the first of each class, without those that are known to be infeasible.
+
+    Where a session is known to be blocked, nothing is looked at that begins so and has it go on. Where
+    it only seems to be, that is put off: the others may show that it is, so that it need not be tried.
+    """
+
+    def __init__(self, scenario: Scenario, order: Order, space: Space) -> None:
+        assert order.generate is not None, "a listed order is not looked for"
+        self._home = {name: session for name, (session, _) in scenario.steps.items()}
+        self._sessions = tuple(scenario.sessions)
+        self._dependence = Dependence(scenario, order)
+        self.classes = Classes(space, self._dependence, order.generate.pairs)
+        self._waits: dict[tuple[str, int], bool] = {}
+        """A step, and what it can have felt of what was played: whether it waits then."""
+        self._put_off: deque[tuple[Beginning, Beginning]] = deque()
+        self._looked_at = 0
+
+    @property
+    def gave_up(self) -> bool:
+        """There was too much to look at."""
+        return self._looked_at >= LOOK_AT_MAX
+
+    def learn(self, order: Sequence[str], learned: Learned) -> None:
+        """Note what playing `order` has shown."""
+        for played, beginning in enumerate(self.classes.prefixes(order)):
+            if played == learned.infeasible_at:
+                self._note(beginning, self._home[order[played]], waits=True)
+            for session in self._sessions if played in learned.blocked else ():
+                self._note(beginning, session, waits=session in learned.blocked[played])
+
+    def _note(self, beginning: Beginning, session: str, *, waits: bool) -> None:
+        known = self._state(beginning, session)
+        if known is not None:
+            self._waits[known] = waits
+
+    def _state(self, beginning: Beginning, session: str) -> tuple[str, int] | None:
+        """The session's last step, and all that decides whether it waits; None if it cannot.
+
+        Those are the steps that lock what it needs or give it back, and what they can have felt.
+        """
+        own = [step for step in beginning.steps if self._home[step] == session]
+        if not own or not self._dependence.may_wait(own[-1]):
+            return None
+        about = [step for step in beginning.steps if self._dependence.may_end(own[-1], step)]
+        return own[-1], self.classes.past(beginning, [own[-1], *about])
+
+    def waits(self, beginning: Beginning, step: str) -> bool | None:
+        """Whether the session of `step` is blocked, so that it cannot come next; None: that is not known."""
+        state = self._state(beginning, self._home[step])
+        return False if state is None else self._waits.get(state)
+
+    def is_infeasible(self, order: Sequence[str]) -> bool:
+        """Whether it is known that a session would have to go on that is blocked."""
+        beginnings = self.classes.prefixes(order)
+        return any(self.waits(*each) for each in zip(beginnings, order, strict=False))
+
+    def orders(self) -> Iterator[tuple[str, ...]]:
+        """Those that do not seem infeasible, by rank."""
+        return self._orders(self.classes.begin, Guess())
+
+    @property
+    def has_put_off(self) -> bool:
+        """Whether there is something that seemed infeasible and may be not."""
+        while self._put_off and self._is_known(*self._put_off[0]):
+            self._put_off.popleft()
+        return bool(self._put_off)
+
+    def put_off(self) -> Iterator[tuple[str, ...]]:
+        """Those that only seemed infeasible."""
+        shorter, longer = self._put_off.popleft()
+        return self._below(shorter, longer, None)
+
+    def _orders(self, here: Beginning, guess: Guess | None) -> Iterator[tuple[str, ...]]:
+        for longer in self.classes.going_on(here):
+            self._looked_at += 1
+            if self.gave_up:
+                return
+            if self._is_known(here, longer):
+                continue
+            after = None
+            if guess is not None:
+                after = self._guess(guess, here, longer)
+                if after is None:
+                    self._put_off.append((here, longer))
+                    continue
+            yield from self._below(here, longer, after)
+
+    def _guess(self, guess: Guess, here: Beginning, longer: Beginning) -> Guess | None:
+        step, *more = longer.steps[len(here.steps) :]
+        session = self._home[step]
+        if session in guess.waits and self.waits(here, step) is False:
+            guess = guess.without(session)
+        return self._dependence.guess(guess, (step, *more))
+
+    def _below(
+        self, shorter: Beginning, longer: Beginning, guess: Guess | None
+    ) -> Iterator[tuple[str, ...]]:
+        """The orders that begin so, until it is learned that none of them is feasible."""
+        if self.classes.is_whole(longer):
+            yield longer.steps
+            return
+        for order in self._orders(longer, guess):
+            yield order
+            if self._is_known(shorter, longer):
+                return
+
+    def _is_known(self, shorter: Beginning, longer: Beginning) -> bool:
+        """Whether it is known that what comes after `shorter` cannot come there."""
+        if self.waits(shorter, longer.steps[len(shorter.steps)]):
+            return True
+        together = len(longer.steps) - len(shorter.steps) > 1
+        return together and self.is_infeasible(longer.steps)

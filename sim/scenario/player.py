@@ -1,0 +1,302 @@
+"""Plays a case one item at a time: each as soon as the one before it has finished or is provably blocked.
+
+It writes a history and judges nothing. Where it stands between two items can be asked, so that somebody
+may go through a case by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from sim.checkers import LAST_SYNC
+from sim.report.behaviour import fingerprint
+from sim.report.history import OrderHistory
+from sim.scenario.expectations import EVERYWHERE
+from sim.scenario.lane import ROLLBACK, SYNC, Lane, Play
+from sim.scenario.model import OrderItem, Step, sync_name
+from sim.scenario.observe import answers, final_states, initial_states, settled
+from sim.scenario.stage import AGENTS, SetUpError, Stage
+from sim.scenario.watching import LOOK_EVERY_S, StuckError, Watching, now_s
+from sim.scenario.words import Case, Learned
+from twopc.errors import TransactionError
+
+
+class InfeasibleError(Exception):
+    """The next item of a generated case belongs to a session that is blocked."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.place = place
+        """Which item it is, counted from 0."""
+
+
+class Player(Watching):
+    """One case on one stage.
+
+    Call `begin`, `item` for each item, `finish`, and in any case `close`.
+    """
+
+    def __init__(
+        self, case: Case, stage: Stage, history: OrderHistory, *, step_timeout_ms: int | None = None
+    ) -> None:
+        super().__init__(case, stage, history, step_timeout_ms=step_timeout_ms)
+        self._syncs = 0
+        self._played = 0
+        self._launched: set[str] = set()
+        self._gone: list[str] = []
+        """The nodes that nobody reaches."""
+        self._stopped = False
+        """Something is stuck: nothing more is launched."""
+        self._blocked: dict[int, frozenset[str]] = {}
+        self._infeasible_at: int | None = None
+
+    # -- life --------------------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """Connect every session of the scenario and write how everything stands."""
+        for name in self._sessions():
+            session = self._scenario.sessions[name]
+            self._lanes[name] = Lane(
+                name,
+                session.node,
+                self._scenario.level(self._case.order, session.node),
+                await self._stage.open(name, session.node),
+                self._ends,
+                plain=session.plain,
+            )
+            await self._around(name, "setup")
+        if self._scenario.distributes:
+            self._lanes[AGENTS] = Lane(AGENTS, "", "", self._stage.agents(), self._ends)
+        await initial_states(self._scenario, self._stage, self._history)
+        for fault in self._case.order.faults:
+            await self._arm(fault)
+
+    async def _around(self, name: str, when: Literal["setup", "teardown"]) -> None:
+        """A plain session's own texts before or after its steps."""
+        lane = self._lanes[name]
+        for at, text in enumerate(getattr(self._scenario.sessions[name], when)):
+            try:
+                await lane.session.script(text)
+            except TransactionError as error:
+                raise SetUpError(("sessions", name, when, at), str(error)) from error
+        lane.open = lane.session.is_open
+
+    async def _arm(self, name: str) -> None:
+        """Have one of the file's faults happen at its point."""
+        await self._stage.arm(next(fault for fault in self._scenario.faults if fault.id == name))
+
+    def _sessions(self) -> list[str]:
+        """Those that the case's items name, in the file's order."""
+        named = {self._scenario.steps[item.step][0] for item in self._case.items if item.step}
+        return [name for name in self._scenario.sessions if name in named]
+
+    async def item(self, item: OrderItem) -> None:
+        """Play one item; returns when every session has nothing to do or is blocked.
+
+        After something was stuck, it does nothing.
+
+        Raises:
+            InfeasibleError: the case is generated, and the item's session is blocked.
+        """
+        if self._stopped:
+            return
+        try:
+            await self._item(item)
+            await self._until_quiet()
+            await self._note_faults()
+        except StuckError:
+            self._stopped = True  # it is in the history; what is open is ended by `finish`
+            return
+        self._played += 1
+        self._blocked[self._played] = frozenset(lane.name for lane in self._busy)
+
+    async def finish(self) -> Learned:
+        """Let what runs come to its end, end what is open, deliver everything and write how it all stands."""
+        if self._case.faults:
+            await self._stage.recover()  # what heals at the end heals now
+            await self._note_faults()
+        if not self._stopped:
+            try:
+                await self._until_done(self._lanes)
+            except StuckError:
+                self._stopped = True
+        await self._mend()
+        await self._wind_up()
+        if self._infeasible_at is not None:
+            return Learned(infeasible_at=self._infeasible_at, blocked=dict(self._blocked))
+        await settled(self._scenario, self._stage, self._settle_s)
+        if self._scenario.distributes:
+            await self._last_sync()
+        await final_states(self._scenario, self._stage, self._history)
+        await answers(self._case, self._stage, self._history)
+        return Learned(blocked=dict(self._blocked), behaviour=fingerprint(self._history.records))
+
+    async def close(self) -> None:
+        """Leave every session; what is open is rolled back."""
+        for lane in self._lanes.values():
+            await lane.close()
+
+    # -- where it stands ---------------------------------------------------------------------------
+
+    def standing(self) -> Mapping[str, str]:
+        """By session: ``idle``, ``in a transaction``, ``runs a_write`` or ``a_write waits for bob (b_write)``."""
+        return {name: self._standing(lane) for name, lane in self._lanes.items() if name != AGENTS}
+
+    def _standing(self, lane: Lane) -> str:
+        if lane.running is None:
+            return "in a transaction" if lane.open else "idle"
+        if lane.wait is None:
+            return f"runs {lane.running.name}"
+        holder = self._lanes.get(lane.wait.on)
+        whom = f"{holder.name} ({holder.holding})" if holder is not None else lane.wait.gid
+        return f"{lane.running.name} waits for {whom or f'pid {lane.wait.pid}'}"
+
+    def ready(self) -> tuple[str, ...]:
+        """The steps that could be launched next: of each session that has nothing to do its next one."""
+        found = []
+        for name, lane in self._lanes.items():
+            if name == AGENTS or lane.running is not None:
+                continue
+            steps = [step for step, _ in self._scenario.sessions[name].named_steps]
+            last = max((at for at, step in enumerate(steps) if step in self._launched), default=-1)
+            found += steps[last + 1 : last + 2]
+        return tuple(found)
+
+    # -- one item ----------------------------------------------------------------------------------
+
+    async def _item(self, item: OrderItem) -> None:
+        if item.wait is not None:
+            await self._wait_item(item)
+        elif item.rollback is not None:
+            self._launch(self._lanes[item.rollback], Play(name="", step=ROLLBACK))
+        elif item.sync is not None:
+            self._syncs += 1
+            play = self._sync(sync_name(self._syncs), SYNC, item.sync)
+            self._launch(self._lanes[AGENTS], play)
+        elif item.fault is not None:
+            await self._arm(item.fault)
+        elif item.cut is not None or item.restore is not None:
+            await self._outage(item.cut or item.restore or "", on=item.cut is not None)
+        elif item.pause is not None or item.resume is not None:
+            await self._pause(item.pause or item.resume or "", on=item.pause is not None)
+        else:
+            self._step(item.step or "")
+
+    def _step(self, name: str) -> None:
+        session, step = self._scenario.steps[name]
+        lane = self._lanes[session]
+        if self._case.is_generated and lane.running is not None:
+            self._infeasible_at = self._played
+            self._write("infeasible", lane, Play(name=name, step=step), message=self._why_not(lane))
+            raise InfeasibleError(self._played)
+        self._launched.add(name)
+        play = Play(name=name, step=step)
+        if step.action == "sync":
+            publisher = self._scenario.topology.publisher
+            own = (EVERYWHERE,) if lane.node == publisher else (lane.node,)
+            play = self._sync(name, step, own)
+        self._launch(lane, play)
+
+    def _sync(self, name: str, step: Step, whom: Sequence[str]) -> Play:
+        """A sync of those whose agents work."""
+        if EVERYWHERE in whom:
+            whom = self._scenario.topology.subscribers
+        working = tuple(each for each in whom if each not in self._paused)
+        resting = "" if working else f"the agent of {' and '.join(whom)} rests"
+        return Play(name=name, step=step, subscribers=working or tuple(whom), instead=resting)
+
+    async def _outage(self, node: str, *, on: bool) -> None:
+        """Take a node away from everybody, or give it back."""
+        if (node in self._gone) == on:
+            return
+        await self._stage.outage(node, on=on)
+        self._gone = [each for each in self._gone if each != node] + [node] * on
+        self._history.write("outage", node=node, data={"on": on})
+
+    def _why_not(self, lane: Lane) -> str:
+        assert lane.running is not None
+        return (
+            f"{lane.name} cannot go on: {lane.running.name}{self._told(lane).replace(': it', '')}"
+        )
+
+    def _launch(self, lane: Lane, play: Play) -> None:
+        if lane.running is None and not lane.queue:
+            self._start(lane, play)
+            return
+        lane.queue.append(play)
+        self._queued.append(lane)
+        before = lane.running.name if lane.running is not None else lane.queue[0].name
+        self._write("queued", lane, play, message=f"{before} is not over")
+
+    async def _wait_item(self, item: OrderItem) -> None:
+        session, _ = self._scenario.steps[item.waited]
+        lane = self._lanes[session]
+        running = lane.running is not None and lane.running.name == item.waited
+        if item.waits_for_end and running:
+            await self._until_done({session: lane}, only=item.waited)
+            running = False
+        if item.waits_for_notices:
+            await self._until_noticed(lane, item)
+        self._history.write("waited", session=session, step=item.waited, data={"blocked": running})
+
+    async def _until_noticed(self, lane: Lane, item: OrderItem) -> None:
+        """Until a session has got so many notices since the step began."""
+        until = now_s() + self._step_s
+        while (came := lane.session.notices - lane.noticed) < item.waits_for_notices:
+            if now_s() > until:
+                message = f"{lane.name} has got {came} of {item.waits_for_notices} notices"
+                self._history.write("stuck", session=lane.name, step=item.waited, message=message)
+                raise StuckError(message)
+            await self._one_end(LOOK_EVERY_S)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    async def _mend(self) -> None:
+        """Give everything back that the order has taken away."""
+        for node in [*self._gone]:
+            await self._outage(node, on=False)
+        for subscriber in [*self._paused]:
+            await self._pause(subscriber, on=False)
+
+    async def _wind_up(self) -> None:
+        """Cancel what still runs, roll back what is open, and write each session's outcome."""
+        for lane in self._lanes.values():
+            lane.queue.clear()
+        self._queued.clear()
+        for lane in self._lanes.values():
+            if lane.running is not None:
+                await lane.session.cancel()
+        await self._drain("cancelled")
+        for lane in self._lanes.values():
+            if lane.open and lane.running is None:
+                self._history.write(
+                    "info",
+                    session=lane.name,
+                    node=lane.node,
+                    message="still open at the end of the order: rolled back",
+                )
+                lane.start(Play(name="", step=ROLLBACK))
+        await self._drain("rolled back")
+        for lane in self._lanes.values():
+            if lane.name == AGENTS:
+                continue
+            if lane.plain and lane.running is None:
+                await self._around(lane.name, "teardown")
+            self._history.write(
+                "outcome", session=lane.name, node=lane.node, message=lane.outcome or "none"
+            )
+
+    async def _last_sync(self) -> None:
+        """Have every Subscriber get everything; who cannot does not keep the others from it."""
+        lane = self._lanes[AGENTS]
+        for subscriber in self._scenario.topology.subscribers:
+            if lane.running is not None:
+                return  # an earlier one cannot be ended: nothing works any more
+            self._start(lane, Play(name=LAST_SYNC, step=SYNC, subscribers=(subscriber,)))
+            lane.deadline = now_s() + self._settle_s
+            try:
+                await self._until_done({AGENTS: lane})
+            except StuckError:
+                await lane.session.cancel()
+                await self._drain("cancelled")

@@ -1,0 +1,187 @@
+"""Topologies with a scenario's tables: made once, and rewound before each further case.
+
+Making one takes ten times as long as rewinding it. Whether a case has left something that rewinding does
+not put back is decided on the safe side: then the next case gets a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import psycopg
+
+from sim.scenario import sqltext
+from sim.scenario.model import Scenario, Step
+from sim.scenario.waits import Observer
+from sim.scenario.words import Case
+from sim.topology import Topology
+from sim.topology.checkpoint import Checkpoint, checkpoint, rewind
+from sim.topology.protections import switch_off
+from twopc.errors import TwopcError
+from twopc.log import get_logger
+
+_log = get_logger(__name__)
+
+#: So many are kept while others are used: the cells of a matrix take turns.
+KEPT_MAX = 4
+#: Statements that leave nothing behind when their transaction is over.
+_HARMLESS = frozenset({"savepoint", "release", "rollback"})
+
+
+@dataclass(slots=True, eq=False)
+class Prepared:
+    """A topology on which a scenario can be played."""
+
+    scenario: Scenario
+    off: frozenset[str]
+    """The protections that it is without."""
+    topology: Topology
+    observer: Observer
+    end: AsyncExitStack
+    """Takes everything away again."""
+    start: Checkpoint | None = None
+    """How everything stood before the first case; None: it cannot be rewound."""
+
+
+Make = Callable[[Case, AsyncExitStack], Awaitable[tuple[Topology, Observer]]]
+
+
+class Preparing:
+    """Hands out topologies for cases, and keeps them for those that follow.
+
+    Args:
+        make: makes a topology for a case, with the scenario's tables; the stack takes it away again.
+        rewinds: False: each case gets a new one.
+    """
+
+    def __init__(self, make: Make, *, rewinds: bool) -> None:
+        self._make = make
+        self._rewinds = rewinds
+        self._idle: list[Prepared] = []
+        self._done: list[Prepared] = []
+        """Those that no case can use any more."""
+
+    @asynccontextmanager
+    async def prepared(self, case: Case) -> AsyncIterator[Prepared]:
+        """One that nobody else has, as if nothing had ever been played on it."""
+        await self._make_room(case)
+        one = await self._kept(case) or await self._made(case)
+        try:
+            yield one
+        except BaseException:
+            await one.end.aclose()
+            raise
+        if case.scenario.teardown:
+            await one.end.aclose()  # now, so that what is wrong with it is said of this case
+        elif one.start is None or one.observer.is_disturbed or not leaves_no_trace(case):
+            self._done.append(one)
+        else:
+            self._idle.append(one)
+
+    async def close(self, *, leave: bool) -> None:
+        """Take away what is there; or only disconnect and `leave` it, because its server goes away with it."""
+        async with AsyncExitStack() as stack:  # each, whatever becomes of the others
+            for one in (*self._idle, *self._done):
+                if leave:
+                    one.topology.leave()
+                stack.push_async_callback(one.end.aclose)
+            self._idle, self._done = [], []
+
+    async def _kept(self, case: Case) -> Prepared | None:
+        """One of those that are kept, rewound."""
+        while (one := self._fitting(case)) is not None:
+            self._idle.remove(one)
+            assert one.start is not None, "one that cannot be rewound is not kept"
+            try:
+                await rewind(one.topology, one.start)
+                if one.off != case.off:
+                    await switch_off(one.topology, case.off)
+                    one.off, one.start = case.off, None
+            except (TwopcError, psycopg.Error) as error:
+                _log.debug("made anew instead of rewound", case=case.name, error=str(error))
+                await one.end.aclose()
+            except BaseException:
+                await one.end.aclose()
+                raise
+            else:
+                return one
+        return None
+
+    def _fitting(self, case: Case) -> Prepared | None:
+        """One on which a case can be played, or one that can be made such.
+
+        Protections are taken away for good, and twins come last: theirs is then of no use to others.
+        """
+        for off in (case.off, frozenset[str]()):
+            for each in self._idle:
+                if each.scenario is case.scenario and each.off == off:
+                    return each
+        return None
+
+    async def _make_room(self, case: Case) -> None:
+        """Take away those of no use and of other files, and of the rest those unused for longest."""
+        own = [each for each in self._idle if each.scenario.name == case.scenario.name]
+        kept = own[-KEPT_MAX:]
+        gone = [*self._done, *(each for each in self._idle if each not in kept)]
+        self._idle, self._done = kept, []
+        for each in gone:
+            await each.end.aclose()
+
+    async def _made(self, case: Case) -> Prepared:
+        async with AsyncExitStack() as stack:
+            topology, observer = await self._make(case, stack)
+            one = Prepared(
+                scenario=case.scenario,
+                off=case.off,
+                topology=topology,
+                observer=observer,
+                end=stack.pop_all(),
+            )
+        try:
+            if self._rewinds and may_be_rewound(case.scenario):
+                one.start = await checkpoint(topology)
+        except (TwopcError, psycopg.Error) as error:
+            _log.debug("it cannot be rewound", case=case.name, error=str(error))
+        except BaseException:
+            await one.end.aclose()
+            raise
+        return one
+
+
+def may_be_rewound(scenario: Scenario) -> bool:
+    """Whether there is anything that belongs to each case by itself, or to the whole server."""
+    sessions = scenario.sessions.values()
+    return not (
+        scenario.setup
+        or scenario.teardown
+        or any(session.setup or session.teardown for session in sessions)
+    )
+
+
+def leaves_no_trace(case: Case) -> bool:
+    """Whether everything that a case has sent is over with its transactions, rows apart."""
+    known = frozenset(case.scenario.tables)
+    load = case.scenario.workload
+    if load is not None:
+        every = {**case.scenario.transactions, **load.transactions}.values()
+        harmless = all(_is_harmless(step, known) for steps in every for step in steps)
+        return harmless and not load.during
+    return not case.faults and all(
+        item.cut is None
+        and item.restore is None
+        and (item.step is None or _is_harmless(case.scenario.steps[item.step][1], known))
+        for item in case.items
+    )
+
+
+def _is_harmless(step: Step, known: frozenset[str]) -> bool:
+    if step.script is not None or step.call is not None or step.role is not None:
+        return False
+    if step.action == "reinitialise":
+        return False
+    return all(
+        sqltext.verbs(text) <= _HARMLESS or sqltext.tables(text, known) is not None
+        for text in step.statements
+    )

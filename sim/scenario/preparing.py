@@ -1,0 +1,92 @@
+"""SQL that cannot be in a transaction that is prepared, as far as its text tells."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection
+
+from sim.scenario.sqltext import Token, follows, identifier, statements
+from twopc import forbidden
+from twopc.forbidden import Forbidden
+
+_FIRST_WORDS = {
+    "listen": forbidden.LISTEN,
+    "unlisten": forbidden.UNLISTEN,
+    "notify": forbidden.NOTIFY,
+}
+_CALLS = {"pg_notify": forbidden.NOTIFY, "pg_export_snapshot": forbidden.SNAPSHOT}
+_TEMPORARY = ("temp", "temporary")
+_ADVISORY = re.compile(r"pg_(?:try_)?advisory_(xact_)?lock(?:_shared)?")
+
+
+def forbidden_before_prepare(text: str, foreign: Collection[str] = ()) -> Forbidden | None:
+    """Why a transaction with `text` in it cannot be prepared, and the remedy; else None.
+
+    Args:
+        foreign: the tables of other servers.
+    """
+    return next(filter(None, (_forbidden(each, foreign) for each in statements(text))), None)
+
+
+def foreign_tables(text: str) -> frozenset[str]:
+    """The tables that `text` makes for tables of other servers."""
+    found = set()
+    for statement in statements(text):
+        words = [token.word for token in statement]
+        if words[:3] == ["create", "foreign", "table"]:
+            at = 6 if words[3:6] == ["if", "not", "exists"] else 3
+            if [token.text for token in statement[at + 1 : at + 2]] == ["."]:
+                at += 2
+            found |= {identifier(token) for token in statement[at : at + 1]}
+    return frozenset(found - {""})
+
+
+def advisory_locks(text: str) -> frozenset[str]:
+    """The advisory locks that `text` takes, as ``session <key>`` and ``transaction <key>``."""
+    found = set()
+    for statement in statements(text):
+        for at, token in enumerate(statement):
+            taken = _ADVISORY.fullmatch(token.word)
+            if taken is not None:
+                key = itertools.takewhile(lambda each: each.text != ")", statement[at + 1 :])
+                kind = "transaction" if taken[1] else "session"
+                found.add(f"{kind} {' '.join(each.text for each in key)}")
+    return frozenset(found)
+
+
+def _forbidden(statement: list[Token], foreign: Collection[str]) -> Forbidden | None:
+    words = [token.word for token in statement]
+    if words[0] != "create" and any(identifier(token) in foreign for token in statement):
+        return forbidden.FOREIGN
+    first = words[0]
+    if first in _FIRST_WORDS:
+        return _FIRST_WORDS[first]
+    if first == "create" and _creates_temporary(statement):
+        return forbidden.TEMPORARY
+    if first in ("select", "with") and any(follows(words, "into", each) for each in _TEMPORARY):
+        return forbidden.TEMPORARY
+    if first == "declare" and follows(words, "cursor", "with", "hold"):
+        return forbidden.HOLD
+    return _forbidden_call(statement)
+
+
+def _creates_temporary(statement: list[Token]) -> bool:
+    """CREATE [OR REPLACE] [GLOBAL | LOCAL] TEMP …, or CREATE … pg_temp.name."""
+    words = [token.word for token in statement]
+    at = 1
+    while words[at : at + 1] and words[at] in ("or", "replace", "global", "local"):
+        at += 1
+    if words[at : at + 1] and words[at] in _TEMPORARY:
+        return True
+    return any(
+        token.text.strip('"').lower() == "pg_temp" and after.text == "."
+        for token, after in itertools.pairwise(statement)
+    )
+
+
+def _forbidden_call(statement: list[Token]) -> Forbidden | None:
+    for token, after in itertools.pairwise(statement):
+        if after.text == "(" and token.word in _CALLS:
+            return _CALLS[token.word]
+    return None

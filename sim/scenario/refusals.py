@@ -1,0 +1,98 @@
+"""What a scenario needs and a theatre cannot do: said by name and place before anything is played."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from sim.scenario.check import Loaded
+from sim.scenario.expectations import Expect
+from sim.scenario.model import OrderItem, Scenario
+from sim.scenario.words import Capabilities, NotPlayableError, Path
+
+_BY_KEY = frozenset({"workload", "isolation", "settings", "plain"})
+
+
+def refuse(loaded: Loaded, able: Capabilities) -> None:
+    """Refuse what cannot be played there; a twin is no reason, it is passed over.
+
+    Raises:
+        NotPlayableError: names everything that cannot be played, with its place.
+    """
+    found = list(_beyond(loaded.scenario, able))
+    if not found:
+        return
+    document = dataclasses.replace(loaded.document, problems=[])
+    for path, message in found:
+        by_key = path[-1] in _BY_KEY  # what is wrong is that it is there at all
+        document.error(document.mark(path, key=by_key), message)
+    raise NotPlayableError(found[0][0], document.report(severity="error"))
+
+
+def _beyond(scenario: Scenario, able: Capabilities) -> Iterator[tuple[Path, str]]:
+    where = "real servers" if able.name == "postgres" else f"stage '{able.name}'"
+    if scenario.workload is not None and not able.workloads:
+        yield ("workload",), f"load is not played on {where}"
+    yield from _faults(scenario, able, where)
+    for path, expect in _expectations(scenario):
+        if expect.isolation_claim is not None:
+            yield (
+                (*path, "isolation"),
+                "a history's isolation is judged by an external checker, and there is none here",
+            )
+    if not able.outages:
+        for path, item in _items(scenario):
+            if item.cut is not None or item.restore is not None:
+                yield path, f"nodes are not cut off on {where}"
+    if not able.plain_sessions:
+        for name, session in scenario.sessions.items():
+            if session.plain:
+                yield ("sessions", name, "plain"), f"there are no plain sessions on {where}"
+    for name in scenario.topology.settings:
+        if able.settings is not None and name not in able.settings:
+            yield ("topology", "settings", name), f"there is no setting '{name}' on {where}"
+
+
+def _faults(scenario: Scenario, able: Capabilities, where: str) -> Iterator[tuple[Path, str]]:
+    """Those that somebody asks for, at each place where one does, and where they are described."""
+    missing = set()
+    for place, fault in enumerate(scenario.faults):
+        deed = fault.do.partition(" ")[0]
+        at = ("faults", place)
+        point = fault.at.partition("(")[0]
+        if deed not in able.faults:
+            missing.add(fault.id)
+            why = f": {able.reasons[deed]}" if deed in able.reasons else ""
+            yield (*at, "do"), f"fault '{fault.id}': '{deed}' is not performed on {where}{why}"
+        elif point not in able.points and fault.at not in able.points:
+            missing.add(fault.id)
+            yield (*at, "at"), f"fault '{fault.id}': {where} have no point '{fault.at}'"
+        elif point not in able.faults_at.get(deed, able.points):
+            missing.add(fault.id)
+            there = ", ".join(sorted(able.faults_at[deed]))
+            told = f"'{deed}' is not performed at '{point}' on {where}, but at {there}"
+            yield (*at, "do"), f"fault '{fault.id}': {told}"
+    for path, item in _items(scenario):
+        if item.fault in missing:
+            yield (*path, "fault"), f"fault '{item.fault}' is not performed on {where}"
+    for place, order in enumerate(scenario.orders):
+        for at_place, name in enumerate(order.faults):
+            if name in missing:
+                path = ("orders", place, "faults", at_place)
+                yield path, f"fault '{name}' is not performed on {where}"
+
+
+def _items(scenario: Scenario) -> Iterator[tuple[Path, OrderItem]]:
+    for place, order in enumerate(scenario.orders):
+        for at, item in enumerate(order.steps):
+            yield ("orders", place, "steps", at), item
+
+
+def _expectations(scenario: Scenario) -> Iterator[tuple[Path, Expect]]:
+    sources: list[tuple[Path, Expect]] = [(("expect",), scenario.expect)]
+    for place, order in enumerate(scenario.orders):
+        sources.append((("orders", place, "expect"), order.expect))
+    for path, expect in sources:
+        yield path, expect
+        for cell, inner in expect.cells.items():
+            yield (*path, "cells", cell), inner

@@ -1,0 +1,156 @@
+"""The JSON Schema of scenario files, for editors: written from the models that read them.
+
+What only words can say (names that refer to something, orders that can be played) is not in it. It is
+kept as ``schema.json`` beside this file; ``python -m sim.scenario.schema`` writes it anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import sys
+import types
+import typing
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+from sim.scenario.model import Scenario
+from sim.scenario.parts import ONE_OR_MORE, Part, Written
+
+FILE = Path(__file__).with_name("schema.json")
+TITLE = "A scenario of twopc, format 1"
+_PLAIN: dict[Any, dict[str, Any]] = {
+    str: {"type": ["string", "number"]},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    Decimal: {"type": "number"},
+    bool: {"type": "boolean"},
+}
+
+
+def schema() -> dict[str, Any]:
+    """The schema, as a new value.
+
+    A file that extends another says only what differs, in any shape that its base makes whole: of it
+    only the keys are told.
+    """
+    writer = _Writer()
+    whole = writer.part(Scenario)
+    overrides = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            key: {"description": inner["description"]} if "description" in inner else True
+            for key, inner in whole["properties"].items()
+        },
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": TITLE,
+        "description": "twopc check tells more: whether names refer to something, and orders can be played.",
+        "type": "object",
+        "required": ["twopc", "name"],
+        "if": {"required": ["extends"]},
+        "then": {"$ref": "#/$defs/Differences"},
+        "else": {"$ref": "#/$defs/Scenario"},
+        "$defs": dict(sorted({**writer.found, "Differences": overrides}.items())),
+    }
+
+
+def as_text() -> str:
+    """The schema as ``schema.json`` has it."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+class _Writer:
+    """Writes one definition for each part that it meets."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
+
+    def part(self, part: type[Part]) -> dict[str, Any]:
+        """The definition of a part as a mapping, noted with its short forms."""
+        hints = typing.get_type_hints(part, include_extras=True)
+        self.found[part.__name__] = {}  # it may stand within itself
+        properties, required = {}, []
+        for name, field in part.model_fields.items():
+            if name in ("hole", "holes") or name in part.hidden:
+                continue
+            key = field.alias or name
+            properties[key] = _described(self.of(hints[name]), _docs(part).get(name, ""))
+            if field.is_required():
+                required.append(key)
+        properties |= part.more_keys()
+        mapping: dict[str, Any] = {"type": "object", "additionalProperties": False}
+        mapping["properties"] = properties
+        if required:
+            mapping["required"] = required
+        mapping |= part.rules()
+        forms = [*part.short_schema(), *([mapping] if properties else [])]
+        whole = forms[0] if len(forms) == 1 else {"anyOf": forms}
+        self.found[part.__name__] = _described(whole, inspect.cleandoc(part.__doc__ or ""))
+        return mapping
+
+    def of(self, hint: Any) -> dict[str, Any]:
+        """The schema of what a type reads."""
+        origin, arguments = get_origin(hint), get_args(hint)
+        if origin is typing.Annotated:
+            return self._annotated(arguments[0], arguments[1:])
+        if origin in (Union, types.UnionType):
+            (one,) = [each for each in arguments if each is not type(None)]
+            return self.of(one)
+        if origin is Literal:
+            return {"enum": list(arguments)}
+        if origin is tuple:
+            return {"type": "array", "items": self.of(arguments[0])}
+        if origin is dict:
+            return self._mapping(*arguments)
+        if isinstance(hint, type) and issubclass(hint, Part):
+            if hint.__name__ not in self.found:
+                self.part(hint)
+            return {"$ref": f"#/$defs/{hint.__name__}"}
+        return dict(_PLAIN[hint])
+
+    def _annotated(self, inner: Any, notes: tuple[Any, ...]) -> dict[str, Any]:
+        for note in notes:
+            if isinstance(note, Written):
+                return dict(note.schema) if not note.around else {**self.of(inner), **note.schema}
+        found = self.of(inner)
+        if ONE_OR_MORE in notes:
+            return {"anyOf": [found["items"], found]}
+        return found
+
+    def _mapping(self, key: Any, value: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {"type": "object", "additionalProperties": self.of(value)}
+        names = {name: rule for name, rule in self.of(key).items() if name != "type"}
+        return {**found, "propertyNames": names} if names else found
+
+
+def _described(found: dict[str, Any], said: str) -> dict[str, Any]:
+    words = " ".join(said.replace("``", "`").split())
+    return {"description": words, **found} if words else found
+
+
+@cache
+def _docs(part: type[Part]) -> dict[str, str]:
+    """What stands under each field of a class."""
+    (tree,) = ast.parse(inspect.getsource(part)).body
+    assert isinstance(tree, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, below in zip(tree.body, tree.body[1:], strict=False):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(below, ast.Expr)
+            and isinstance(below.value, ast.Constant)
+        ):
+            found[field.target.id] = str(below.value.value)
+    return found
+
+
+if __name__ == "__main__":
+    FILE.write_text(as_text(), encoding="utf-8")
+    sys.exit(0)

@@ -1,0 +1,126 @@
+"""A scenario as a program to explore, and what was found there as an order of the scenario.
+
+The search chooses its own orders: of a file it takes the topology, the tables and the sessions. It must not know how
+a search goes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sim.model.explore.evidence import Told
+from sim.model.explore.programs import Client, Script
+from sim.scenario.check import Loaded
+from sim.scenario.model import Order, Scenario
+from sim.scenario.model_setup import spec_of
+from sim.scenario.steps import Session
+from twopc.errors import ConflictError, ScenarioError
+
+#: In virtual time nobody is in a hurry, and a search should not wait for those who are patient.
+_IN_DOUBT_AFTER_S, _RECOVERY_INTERVAL_S = 0.1, 1.0
+
+
+#: What a scenario of what was found has no use for: other orders, and what is said of them.
+_REPLACED = re.compile(
+    r"^(?:orders|twin|faults|workload|thresholds):.*\n(?:(?:[ \t#\-\]}].*)?\n)*", re.M
+)
+
+
+def script_of(loaded: Loaded) -> Script:
+    """The program of a scenario's sessions.
+
+    Raises:
+        ScenarioError: it has something that a search does not know.
+    """
+    scenario = loaded.scenario
+    spec = dataclasses.replace(
+        spec_of(scenario),
+        in_doubt_after_s=_IN_DOUBT_AFTER_S,
+        recovery_interval_s=_RECOVERY_INTERVAL_S,
+    )
+    if not scenario.sessions:
+        raise ScenarioError(f"{loaded.document.path}: there are no sessions to search")
+    clients = {
+        name: _client(loaded, scenario, name, session)
+        for name, session in scenario.sessions.items()
+    }
+    checks = ("converged",) if scenario.distributes else ()
+    return Script(name=scenario.name, spec=spec, clients=clients, checks=checks)
+
+
+def _client(loaded: Loaded, scenario: Scenario, name: str, session: Session) -> Client:
+    if session.plain:
+        raise _unknown(loaded, ("sessions", name), "a plain session")
+    steps: list[tuple[str, str]] = []
+    params: dict[str, dict[str, Any]] = {}
+    saves: dict[str, dict[str, str]] = {}
+    for at, (step_name, step) in enumerate(session.named_steps):
+        path = ("sessions", name, "steps", at)
+        if step.explain is not None:
+            continue
+        if step.action in ("begin", "commit", "rollback", "sync"):
+            steps.append((step_name, str(step.action)))
+            continue
+        if not step.statements or step.role:
+            raise _unknown(loaded, path, f"step {step_name}")
+        for number, text in enumerate(step.statements):
+            own = step_name if not number else f"{step_name} ({number + 1})"
+            steps.append((own, text))
+            params[own] = dict(step.values)
+            saves[own] = dict(step.save) if number == len(step.statements) - 1 else {}
+    level = scenario.level(Order.model_construct(isolation={}), session.node)
+    return Client(node=session.node, steps=tuple(steps), params=params, saves=saves, level=level)
+
+
+def _unknown(loaded: Loaded, path: tuple[str | int, ...], what: str) -> ScenarioError:
+    where = loaded.document.where(loaded.document.mark(path))
+    return ScenarioError(
+        f"{where}: a search does not know {what}: it knows begin, commit, rollback, sync and SQL of "
+        "coordinated sessions"
+    )
+
+
+def found_text(
+    loaded: Loaded, launched: Sequence[str], faults: Sequence[tuple[str, str]], off: Collection[str],
+    broken: Sequence[str], told: Sequence[Told],
+) -> str:  # fmt: skip
+    """The file's text with one order, called ``found``, instead of its own: these steps and faults.
+
+    Args:
+        launched: steps in the order in which they began.
+        faults: each what is done, and at which point of the protocol.
+        off: protections that are switched off: then the order is a twin, which must fail.
+        broken: the invariants that do not hold.
+        told: what sessions are told, with all protections on.
+    """
+    steps = [name for name in launched if name in loaded.scenario.steps]
+    text = _REPLACED.sub("", loaded.document.text)
+    text = re.sub(r"^name: *\S+", f"name: {loaded.scenario.name}-found", text, flags=re.M)
+    order = f"  - name: found\n    steps: [{', '.join(steps)}]\n"
+    if faults:
+        ids = ", ".join(f"found_{number}" for number in range(1, len(faults) + 1))
+        order += f"    faults: [{ids}]\n"
+    expected = {
+        one.step: f"{{rejected: {one.error.kind}}}"
+        if isinstance(one.error, ConflictError)
+        else "any"
+        for one in told
+        if one.error is not None
+    }
+    if expected:
+        said = ", ".join(f"{step}: {how}" for step, how in expected.items())
+        order += f"    expect: {{steps: {{{said}}}}}\n"
+    text = f"{text.rstrip()}\n\norders:\n{order}"
+    if faults:
+        text += "faults:\n" + "".join(
+            f"  - {{id: found_{number}, at: {at}, do: {do}}}\n"
+            for number, (do, at) in enumerate(faults, 1)
+        )
+    if off:
+        fails = next((one for one in broken if one in ("converged", "atomic")), "converged")
+        out = ", ".join(f"{one}: off" for one in sorted(off))
+        text += f"twin: {{protections: {{{out}}}, must_fail: {fails}}}\n"
+    return text

@@ -1,0 +1,168 @@
+"""Scenarios that take something from other files: `include` and `extends`, done on values before any shape is read.
+
+What comes from another file keeps its place there, so that a mistake in it is shown where it is. Knows
+keys and mappings, and nothing of what they mean.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from sim.scenario import text
+from sim.scenario.text import Document, Map, Mark, suggestion
+from twopc.errors import ScenarioError
+
+#: What an included file may hold.
+SHARED = ("tables", "transactions")
+#: What is never taken from the file that is extended.
+OWN = ("name", "about", "twin", "extends", "include")
+DEPTH_MAX = 5
+_SINGULAR = {"tables": "table", "transactions": "transaction"}
+
+
+def resolve(document: Document) -> None:
+    """Put into the document's root what it includes and what it extends; note what cannot be."""
+    if document.root is not None:
+        document.root = _Resolver(document).whole(document.root, document.path, ())
+
+
+class _Resolver:
+    """Follows one document to the files that it names."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def whole(self, root: Map, path: str, above: tuple[str, ...]) -> Map:
+        """`root` of the file `path` with everything in it that it takes from others.
+
+        Args:
+            above: the files that led here by extending each other, the document's own first.
+        """
+        if not isinstance(root.get("extends", ""), str) or isinstance(root.get("include"), Map):
+            self._document.partial = True  # that is wrong, and said elsewhere
+        base = self._base(root, path, (*above, path))
+        merged = root if base is None else _merged(base, root)
+        names = root.get("include")
+        included = names if isinstance(names, list) else [names]
+        for place, name in enumerate(included):
+            if isinstance(name, str):
+                at = root.values_at["include"]
+                marks = getattr(names, "items_at", ())
+                merged = self._with(merged, name, path, marks[place] if marks else at)
+        return merged
+
+    def _base(self, root: Map, path: str, above: tuple[str, ...]) -> Map | None:
+        name = root.get("extends")
+        if not isinstance(name, str):
+            return None
+        mark = root.values_at["extends"]
+        there = _beside(path, name)
+        if there in above:
+            way = " -> ".join([*above[above.index(there) :], there])
+            self._failed(mark, f"these files extend each other in a circle: {way}")
+            return None
+        if len(above) > DEPTH_MAX:
+            self._failed(mark, f"'extends' goes through more than {DEPTH_MAX} files")
+            return None
+        found = self._read(there, mark)
+        if found is None:
+            return None
+        whole = self.whole(found, there, above)
+        return _only(whole, [key for key in whole if key not in OWN])
+
+    def _with(self, root: Map, name: str, path: str, mark: Mark) -> Map:
+        """`root` with the tables and transactions of the file `name`, before its own."""
+        there = _beside(path, name)
+        found = self._read(there, mark)
+        if found is None:
+            return root
+        if "twopc" not in found:
+            start = dataclasses.replace(found.mark, path=there)
+            self._document.error(start, "key 'twopc' is missing")
+        merged = _only(root, list(root))
+        for key, value in found.items():
+            if key == "twopc":
+                if value != "1":
+                    self._document.error(found.values_at[key], f"format {value} is not known; this program reads 'twopc: 1'")  # fmt: skip
+            elif key not in SHARED:
+                self._document.error(
+                    found.keys_at[key],
+                    "an included file has only 'twopc', 'tables' and 'transactions', not "
+                    f"'{key}'{suggestion(key, SHARED)}",
+                )
+            elif not isinstance(value, Map):
+                self._document.error(found.values_at[key], f"'{key}' of an included file is a mapping")  # fmt: skip
+            else:
+                self._add(merged, key, found)
+        return merged
+
+    def _add(self, root: Map, key: str, found: Map) -> None:
+        """Everything under `key` of `found` before what `root` has there; no name stands twice."""
+        own, theirs = root.get(key, Map(found.mark)), found[key]
+        if not isinstance(own, Map):
+            return  # its shape is wrong, which is said elsewhere
+        place = root if key in root else found
+        both = Map(place.values_at[key])
+        for name in theirs:
+            both.take(name, theirs[name], theirs)
+        for name in own:
+            if name in theirs:
+                first = self._document.where(theirs.keys_at[name], beside=True)
+                self._document.error(
+                    own.keys_at[name], f"{_SINGULAR[key]} '{name}' is at {first} already"
+                )
+            both.take(name, own[name], own)
+        root.take(key, both, place)
+
+    def _read(self, path: str, mark: Mark) -> Map | None:
+        """The values in another file, its problems noted; None if there are none."""
+        try:
+            other = text.read(path, foreign=True)
+        except ScenarioError as error:
+            self._failed(mark, str(error))
+            return None
+        self._document.sources[path] = other.lines
+        for problem in other.problems:
+            self._document.error(problem.mark, problem.message)
+        self._document.partial |= other.root is None
+        return other.root
+
+    def _failed(self, mark: Mark, message: str) -> None:
+        self._document.error(mark, message)
+        self._document.partial = True
+
+
+def _beside(path: str, name: str) -> str:
+    """The file that `name` in the file `path` means."""
+    return str(Path(path).parent / name)
+
+
+def _only(source: Map, keys: list[str]) -> Map:
+    """A copy of `source` with these keys."""
+    copy = Map(source.mark, flow=source.flow)
+    for key in keys:
+        copy.take(key, source[key], source)
+    return copy
+
+
+def _merged(base: Map, own: Map) -> Map:
+    """`own` over `base`: mappings key by key, everything else as a whole; null takes a key away."""
+    merged = _only(base, list(base))
+    merged.mark, merged.flow = own.mark, own.flow
+    for key, value in own.items():
+        below: Any = base.get(key)
+        if value is None and key in base:
+            _without(merged, key)
+        elif isinstance(value, Map) and isinstance(below, Map):
+            merged.take(key, _merged(below, value), own)
+        else:
+            merged.take(key, value, own)
+    return merged
+
+
+def _without(values: Map, key: str) -> None:
+    tables: tuple[dict[str, Any], ...] = (values, values.keys_at, values.values_at, values.key_spans, values.value_spans)  # fmt: skip
+    for each in tables:
+        each.pop(key, None)

@@ -1,0 +1,5 @@
+"""Specs of PostgreSQL's isolationtester as scenarios, and scenarios as specs.
+
+`lexer` and `grammar` read the language of ``src/test/isolation``; `convert` makes a scenario of what they
+found, whose problems point into the spec; `export` writes a spec. Nothing here plays anything.
+"""

@@ -1,0 +1,303 @@
+"""An isolationtester spec as a scenario: one Publisher, plain sessions, and its permutations as orders.
+
+What isolationtester does differently is written out: a step that stands twice in a permutation, or not in
+its session's order, becomes two steps of the same SQL; a mark that holds back the end of a step becomes a
+`wait` before its session goes on; and so does a wait that a time limit of the session's own may end, since
+isolationtester launches nothing while a session that it has a step for is busy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import abc
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from sim.scenario.spec.grammar import Block, Launch, Permutation, Session, Spec, parse
+from sim.scenario.spec.layout import written
+from sim.scenario.text import Document, Map, Mark, Number, Sequence
+
+PUBLISHER = "pub"
+_LIMITS = re.compile(
+    r"\b(?:lock|statement|transaction|deadlock|idle_in_transaction_session)_timeout\b",
+    re.IGNORECASE,
+)
+#: For a step without SQL, which isolationtester lets pass: it does nothing and returns nothing.
+_NOTHING = "select"
+_CONTROL = re.compile(
+    r"(?:\s*(?:begin|start|commit|end|rollback|abort|set|reset|prepare)\b[^;]*;?)+\s*",
+    re.IGNORECASE,
+)
+
+
+def document(text: str, path: str) -> Document:
+    """The scenario that a spec stands for, as if it had been read from a file.
+
+    Every value has its place in the spec, so that whoever finds a mistake later points into it. What is
+    wrong with the spec itself is in the document's `problems`, and it has no root then.
+    """
+    found = Document(path=path, lines=text.splitlines())
+    spec = parse(text, found)
+    if not found.errors:
+        found.root = _Converter(spec, path).scenario()
+    return found
+
+
+def yaml(text: str, path: str = "scenario.spec") -> str:
+    """The scenario that a spec stands for, as the text of a scenario file.
+
+    Raises:
+        ScenarioError: the spec is wrong; every mistake with its place.
+    """
+    return as_file(document(text, path))
+
+
+def as_file(converted: Document) -> str:
+    """As `yaml`, of a document that `document` has made."""
+    converted.raise_errors()
+    assert converted.root is not None, "a document without errors has a root"
+    return written(converted.root, comment=f"imported from {PurePath(converted.path).name}")
+
+
+class _Converter:
+    def __init__(self, spec: Spec, path: str) -> None:
+        self._spec = spec
+        self._path = path
+        self._top = Mark(1, 1)
+        self._session_names = _unique((each.name for each in spec.sessions), "session")
+        self._step_names = _unique(spec.steps, "step")
+        taken = set(self._step_names.values())
+        self._places = {each.name: _Places.of(each, spec) for each in spec.sessions}
+        self._own_names = {
+            name: self._named(places.steps, taken) for name, places in self._places.items()
+        }
+        """For each session the names of its steps here, copies among them, in their order."""
+
+    def _named(self, steps: abc.Sequence[str], taken: set[str]) -> list[str]:
+        seen: set[str] = set()
+        names: list[str] = []
+        for step in steps:
+            own = self._step_names[step]
+            names.append(_free(own, taken) if step in seen else own)
+            seen.add(step)
+        return names
+
+    def scenario(self) -> Map:
+        spec = self._spec
+        made = Map(self._top)
+        name = re.sub(r"[^\w.-]+", "-", PurePath(self._path).stem).strip("-") or "scenario"
+        _put(made, "twopc", Number("1"), self._top)
+        _put(made, "name", name, self._top)
+        first = spec.sessions[0].mark
+        _put(made, "about", self._about(), self._top)
+        _put(made, "tags", _list([("imported", self._top)], self._top), self._top)
+        topology = Map(first, flow=True)
+        _put(topology, "publisher", PUBLISHER, first)
+        _put(topology, "subscribers", _list([], first), first)
+        _put(topology, "distribution", "none", first)
+        _put(made, "topology", topology, first)
+        if spec.setup:
+            self._put_blocks(made, "setup", spec.setup)
+        if spec.teardown is not None:
+            self._put_blocks(made, "teardown", [spec.teardown])
+        sessions = Map(first)
+        for each in spec.sessions:
+            _put(sessions, self._session_names[each.name], self._session(each), each.mark)
+        _put(made, "sessions", sessions, first)
+        orders = self._orders()
+        _put(made, "orders", orders, orders.mark)
+        expect = Map(self._top, flow=True)
+        _put(expect, "otherwise", "any", self._top)
+        _put(made, "expect", expect, self._top)
+        return made
+
+    def _about(self) -> str:
+        return (
+            f"Imported from PostgreSQL's isolation tester, {PurePath(self._path).name}: all sessions work at "
+            "the Publisher, in local transactions."
+        )
+
+    def _put_blocks(self, made: Map, key: str, blocks: Iterable[Block]) -> None:
+        given = [(block.text or _NOTHING, block.mark) for block in blocks]
+        value = given[0][0] if len(given) == 1 else _list(given, given[0][1])
+        _put(made, key, value, given[0][1])
+
+    def _session(self, session: Session) -> Map:
+        made = Map(session.mark)
+        _put(made, "node", PUBLISHER, session.mark)
+        _put(made, "plain", True, session.mark)
+        if session.setup is not None:
+            self._put_blocks(made, "setup", [session.setup])
+        steps = Sequence(session.mark)
+        names = self._own_names[session.name]
+        for name, own in zip(self._places[session.name].steps, names, strict=True):
+            step = self._spec.steps[name][1]
+            script = Map(step.block.mark, flow=True)
+            _put(script, "script", step.block.text or _NOTHING, step.block.mark)
+            item = Map(step.mark)
+            _put(item, own, script, step.mark, value_mark=step.block.mark)
+            steps.append(item)
+            steps.items_at.append(step.mark)
+        _put(made, "steps", steps, session.steps[0].mark)
+        if session.teardown is not None:
+            self._put_blocks(made, "teardown", [session.teardown])
+        return made
+
+    # -- orders ------------------------------------------------------------------------------------
+
+    def _orders(self) -> Sequence:
+        if not self._spec.permutations:
+            mark = self._spec.sessions[0].mark
+            every = Map(mark)
+            _put(every, "name", "every order", mark)
+            _put(every, "generate", "all", mark)
+            return _list([(every, mark)], mark)
+        return _list(
+            [
+                (self._order(number, each), each.mark)
+                for number, each in enumerate(self._spec.permutations)
+            ],
+            self._spec.permutations[0].mark,
+        )
+
+    def _order(self, number: int, permutation: Permutation) -> Map:
+        made = Map(permutation.mark)
+        _put(made, "name", f"permutation {number + 1}", permutation.mark)
+        about = " ".join(permutation.comments).strip()
+        if about:
+            _put(made, "about", about, permutation.mark)
+        items = _list(list(self._items(number, permutation)), permutation.mark)
+        _put(made, "steps", items, permutation.mark)
+        return made
+
+    def _items(self, number: int, permutation: Permutation) -> Iterator[tuple[Any, Mark]]:
+        """The items of a permutation, of which `number` go before."""
+        next_of = {name: iter(each.chosen[number]) for name, each in self._places.items()}
+        names: dict[str, str] = {}
+        """How each step is called at its first place in this permutation."""
+        own = [self._own_name(launch.step, next_of) for launch in permutation.launches]
+        for launch, name in zip(permutation.launches, own, strict=True):
+            names.setdefault(launch.step, name)
+        last: dict[str, tuple[Launch, str]] = {}
+        for launch, name in zip(permutation.launches, own, strict=True):
+            session = self._spec.steps[launch.step][0]
+            if session.name in last:
+                yield from self._held_back(*last[session.name], names, session)
+            yield name, launch.mark
+            last[session.name] = (launch, name)
+        for launch, _ in last.values():
+            for blocker in launch.blockers:
+                if blocker.kind == "notices":
+                    yield _wait(f"{names[blocker.step]} notices {blocker.notices}", blocker.mark)
+
+    def _own_name(self, step: str, next_of: dict[str, Iterator[int]]) -> str:
+        session = self._spec.steps[step][0].name
+        return self._own_names[session][next(next_of[session])]
+
+    def _held_back(
+        self, launch: Launch, name: str, names: dict[str, str], session: Session
+    ) -> Iterator[tuple[Map, Mark]]:
+        """What must be over before the session's next step, where our own rule would not wait for it."""
+        for blocker in launch.blockers:
+            if blocker.kind == "other":
+                yield _wait(f"{names[blocker.step]} done", blocker.mark)
+            elif blocker.kind == "notices":
+                yield _wait(f"{names[blocker.step]} notices {blocker.notices}", blocker.mark)
+        step = self._spec.steps[launch.step][1]
+        if _has_limit(session) and not _CONTROL.fullmatch(step.block.text):
+            yield _wait(f"{name} done", launch.mark)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Places:
+    """A session's steps so often and in such an order that each permutation can take its own in turn."""
+
+    steps: abc.Sequence[str]
+    chosen: abc.Sequence[abc.Sequence[int]]
+    """For each permutation the places of its steps of this session."""
+
+    @classmethod
+    def of(cls, session: Session, spec: Spec) -> _Places:
+        """As few places as are found simply: begun with the spec's own steps, or with none."""
+        own = [step.name for step in session.steps]
+        if not spec.permutations:
+            return cls(steps=own, chosen=())
+        wanted = [
+            [each.step for each in one.launches if each.step in own] for one in spec.permutations
+        ]
+        found = [cls._taken(start, wanted) for start in (own, [])]
+        best = min(found, key=lambda each: len(each.steps))
+        unused = [name for name in own if name not in best.steps]
+        return cls(steps=[*best.steps, *unused], chosen=best.chosen)
+
+    @classmethod
+    def _taken(cls, start: list[str], wanted: abc.Sequence[abc.Sequence[str]]) -> _Places:
+        steps = list(start)
+        chosen: list[list[int]] = []
+        for sequence in wanted:
+            at = 0
+            places: list[int] = []
+            for name in sequence:
+                if name not in steps[at:]:
+                    steps.append(name)
+                at = steps.index(name, at) + 1
+                places.append(at - 1)
+            chosen.append(places)
+        used = sorted({place for places in chosen for place in places})
+        new = {place: number for number, place in enumerate(used)}
+        return cls(
+            steps=[steps[place] for place in used],
+            chosen=[[new[place] for place in places] for places in chosen],
+        )
+
+
+def _has_limit(session: Session) -> bool:
+    """Whether a wait of this session may end by itself."""
+    blocks = [step.block for step in session.steps]
+    if session.setup is not None:
+        blocks.append(session.setup)
+    return any(_LIMITS.search(block.text) for block in blocks)
+
+
+def _wait(text: str, mark: Mark) -> tuple[Map, Mark]:
+    made = Map(mark, flow=True)
+    _put(made, "wait", text, mark)
+    return made, mark
+
+
+def _put(made: Map, key: str, value: Any, mark: Mark, *, value_mark: Mark | None = None) -> None:
+    made.keys_at[key] = mark
+    made.values_at[key] = value_mark or mark
+    made[key] = value
+
+
+def _list(items: Iterable[tuple[Any, Mark]], mark: Mark) -> Sequence:
+    made = Sequence(mark)
+    for value, at in items:
+        made.append(value)
+        made.items_at.append(at)
+    return made
+
+
+def _unique(names: Iterable[str], otherwise: str) -> dict[str, str]:
+    """For each name one of letters, digits, '_', '.' and '-', different from the others."""
+    given = list(dict.fromkeys(names))
+    taken = {name for name in given if re.fullmatch(r"[\w.-]+", name)}
+    found = {name: name for name in taken}
+    for name in given:
+        if name not in found:
+            plain = re.sub(r"[^\w.-]+", "_", name).strip("_") or otherwise
+            found[name] = plain if plain not in taken else _free(plain, taken)
+            taken.add(found[name])
+    return found
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """`name` with the first number that makes it nobody else's; it is taken from now on."""
+    number = 2
+    while f"{name}_{number}" in taken:
+        number += 1
+    taken.add(f"{name}_{number}")
+    return f"{name}_{number}"

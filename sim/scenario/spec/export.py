@@ -1,0 +1,210 @@
+"""A scenario as an isolationtester spec, where that can say it: sessions at the Publisher only.
+
+What a spec cannot say is refused by name and with its place. Expectations are left out: isolationtester
+compares its whole output with a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sim.scenario.generated import Generate
+from sim.scenario.ordering.enumerate import Space
+from sim.scenario.spec.lexer import KEYWORDS
+from twopc.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from sim.scenario.check import Loaded
+    from sim.scenario.model import Order, OrderItem, Session, Step
+
+#: More permutations than this are refused: a spec lists each of them.
+PERMUTATIONS_MAX = 1000
+_PARAMETER = re.compile(r"(?<![:\w]):[A-Za-z_]\w*")
+
+
+def spec(loaded: Loaded) -> str:
+    """The text of a spec, ending in a line break.
+
+    Raises:
+        ScenarioError: the scenario has what a spec cannot say; with file and line.
+    """
+    return _Exporter(loaded).text()
+
+
+class _Exporter:
+    def __init__(self, loaded: Loaded) -> None:
+        self._document = loaded.document
+        self._scenario = loaded.scenario
+        self._rollbacks: dict[str, str] = {}
+        """Steps that are made for ``{rollback: session}``: name by session."""
+
+    def text(self) -> str:
+        scenario = self._scenario
+        for name, session in scenario.sessions.items():
+            if session.node != scenario.topology.publisher:
+                self._refuse(
+                    ("sessions", name, "node"),
+                    f"session '{name}' is at a Subscriber; a spec knows one database, the Publisher's",
+                )
+        permutations = list(self._permutations())
+        lines = [f"# {line}" for line in _filled(scenario.about or scenario.name)]
+        lines += ["", *self._setup(), ""]
+        for name, session in scenario.sessions.items():
+            lines += [*self._session(name, session), ""]
+        return "\n".join([*lines, *permutations]).rstrip() + "\n"
+
+    def _refuse(self, path: tuple[str | int, ...], message: str) -> None:
+        mark = self._document.mark(path)
+        where = f"{self._document.path}:{mark.line}:{mark.column}"
+        excerpt = "\n".join(self._document.excerpt(mark))
+        raise ScenarioError(f"{where}: error: {message}\n{excerpt}")
+
+    # -- tables ------------------------------------------------------------------------------------
+
+    def _setup(self) -> Iterator[str]:
+        made: list[str] = []
+        for name, table in self._scenario.tables.items():
+            columns = [f'"{column}" {text}' for column, text in table.columns.items()]
+            if table.key:
+                columns.append("primary key (" + ", ".join(f'"{each}"' for each in table.key) + ")")
+            made.append(f'create table "{name}" ({", ".join(columns)});')
+        for name, table in self._scenario.tables.items():
+            made += [f"{text.rstrip().rstrip(';')};" for text in table.sql]
+            for row in table.rows:
+                made.append(_insert(name, row))
+        for text in self._scenario.setup:
+            yield from self._block("setup", [text], ("setup",))
+        if made:
+            yield from self._block("setup", made, ("tables",))
+        dropped = [f'drop table "{name}" cascade;' for name in self._scenario.tables]
+        ending = [*self._scenario.teardown, *dropped]
+        if ending:
+            yield from self._block("teardown", ending, ("teardown",))
+
+    def _block(
+        self, begin: str, statements: list[str], path: tuple[str | int, ...]
+    ) -> Iterator[str]:
+        """A block of SQL; one short statement in one line."""
+        if any("}" in each for each in statements):
+            self._refuse(path, "a closing brace ends a spec's SQL, wherever it stands")
+        if len(statements) == 1 and "\n" not in statements[0]:
+            yield f"{begin} {{ {statements[0]} }}"
+            return
+        yield f"{begin}\n{{"
+        for each in statements:
+            yield from (f"    {line}".rstrip() for line in each.split("\n"))
+        yield "}"
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    def _session(self, name: str, session: Session) -> Iterator[str]:
+        yield f"session {_name(name)}"
+        for text in session.setup:
+            yield from self._block("setup", [text], ("sessions", name, "setup"))
+        for place, (step_name, step) in enumerate(session.named_steps):
+            path = ("sessions", name, "steps", place, step_name)
+            sql = self._statements(name, step_name, step, path)
+            if sql:
+                yield from self._block(f"step {_name(step_name)}", sql, path)
+        if name in self._rollbacks:
+            yield f"step {_name(self._rollbacks[name])} {{ rollback; }}"
+        for text in session.teardown:
+            yield from self._block("teardown", [text], ("sessions", name, "teardown"))
+
+    def _statements(
+        self, session: str, name: str, step: Step, path: tuple[str | int, ...]
+    ) -> list[str]:
+        if step.action == "begin":
+            return [f"begin isolation level {self._level(session)};"]
+        if step.action in ("commit", "rollback"):
+            return [f"{step.action};"]
+        if step.explain is not None:
+            return []
+        if step.script is not None:
+            return [step.script]
+        statements = [f"{text.rstrip().rstrip(';')};" for text in step.statements]
+        if step.action is not None or not statements:
+            said = step.action or ("pause" if step.pause is not None else "resume")
+            self._refuse(path, f"step '{name}': '{said}' has no place in a spec")
+        if any(_PARAMETER.search(text) for text in statements):
+            self._refuse(path, f"step '{name}' uses a parameter, which a spec does not have")
+        return statements
+
+    def _level(self, session: str) -> str:
+        node = self._scenario.sessions[session].node
+        levels = sorted({self._scenario.level(order, node) for order in self._scenario.orders})
+        if len(levels) > 1:
+            self._refuse(("orders",), f"its orders are of several levels: {', '.join(levels)}")
+        return levels.pop() if levels else "read committed"
+
+    # -- permutations ------------------------------------------------------------------------------
+
+    def _permutations(self) -> Iterator[str]:
+        for place, order in enumerate(self._scenario.orders):
+            path = ("orders", place)
+            if order.generate is not None:
+                yield from self._generated(order, path)
+                continue
+            if order.about:
+                yield from (f"# {line}" for line in _filled(order.about))
+            items = [
+                self._item(item, (*path, "steps", number))
+                for number, item in enumerate(order.steps)
+            ]
+            yield "permutation " + " ".join(name for name in items if name)
+
+    def _item(self, item: OrderItem, path: tuple[str | int, ...]) -> str:
+        if item.step is not None:
+            step = self._scenario.steps[item.step][1]
+            return "" if step.explain is not None else _name(item.step)
+        if item.rollback is not None:
+            made = self._rollbacks.setdefault(item.rollback, f"{item.rollback}_rolls_back")
+            return _name(made)
+        if item.wait is not None and item.wait.endswith(" blocked"):
+            return ""  # a spec's expected output shows it
+        said = next((key for key, value in item if value), "it")
+        self._refuse(path, f"'{said}' has no place in a permutation")
+        return ""
+
+    def _generated(self, order: Order, path: tuple[str | int, ...]) -> Iterator[str]:
+        generate = order.generate
+        assert generate is not None, "only generated orders come here"
+        chosen = generate.sessions or tuple(self._scenario.sessions)
+        sessions = [
+            [name for name, step in self._scenario.sessions[each].named_steps if not step.explain]
+            for each in chosen
+        ]
+        before = generate.pairs
+        if generate == Generate() and len(self._scenario.orders) == 1:
+            return  # a spec without permutations has every one
+        space = Space(sessions, before, generate.together)
+        if space.count > PERMUTATIONS_MAX:
+            self._refuse(path, f"{space.count:,} orders are too many to list in a spec")
+        yield f"# {order.name}"
+        for steps in space.every():
+            yield "permutation " + " ".join(_name(step) for step in steps)
+
+
+def _name(name: str) -> str:
+    """A name as a spec has it, in quotes where it must be."""
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$]*", name) and name not in KEYWORDS:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _insert(table: str, row: Mapping[str, Any]) -> str:
+    columns = ", ".join(f'"{column}"' for column in row)
+    values = ", ".join(_literal(value) for value in row.values())
+    return f'insert into "{table}" ({columns}) values ({values});'  # noqa: S608 -- text for a file
+
+
+def _literal(value: Any) -> str:
+    return "null" if value is None else "'" + str(value).replace("'", "''") + "'"
+
+
+def _filled(text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(" ".join(text.split()), 98)

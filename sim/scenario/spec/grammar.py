@@ -1,0 +1,310 @@
+"""What an isolationtester spec says, as values: PostgreSQL's specparse.y and the checks behind it.
+
+After a mistake it is read on from the next word that begins something, so that all mistakes are said at
+once. Nothing here knows scenarios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from sim.scenario.spec.lexer import KEYWORDS, Kind, Token, tokens
+from sim.scenario.text import Document, Mark, listed, suggestion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """SQL as it is sent: one message, several statements, transaction control among them."""
+
+    text: str
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A step of a session."""
+
+    name: str
+    mark: Mark
+    block: Block
+    comments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A connection and its steps."""
+
+    name: str
+    mark: Mark
+    setup: Block | None
+    steps: tuple[Step, ...]
+    teardown: Block | None
+    comments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocker:
+    """What the end of a step is held back for."""
+
+    kind: Literal["once", "other", "notices"]
+    """``(*)``, ``(step)`` or ``(step notices n)``."""
+    mark: Mark
+    step: str = ""
+    notices: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A step in a permutation."""
+
+    step: str
+    mark: Mark
+    blockers: tuple[Blocker, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permutation:
+    """One order of steps."""
+
+    mark: Mark
+    launches: tuple[Launch, ...]
+    comments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """A whole file."""
+
+    setup: tuple[Block, ...]
+    teardown: Block | None
+    sessions: tuple[Session, ...]
+    permutations: tuple[Permutation, ...]
+    """Empty: every order of all steps that keeps each session's own."""
+
+    @property
+    def steps(self) -> dict[str, tuple[Session, Step]]:
+        """Every step by its name, with its session."""
+        return {step.name: (each, step) for each in self.sessions for step in each.steps}
+
+
+def parse(text: str, document: Document) -> Spec:
+    """The spec in `text`; what is wrong with it becomes problems of `document`."""
+    spec = _Parser(text, document).spec()
+    if not document.errors:
+        _check(spec, document)
+    return spec
+
+
+class _MistakeError(Exception):
+    """Already noted; reading goes on at the next word that begins something."""
+
+
+class _Parser:
+    def __init__(self, text: str, document: Document) -> None:
+        self._document = document
+        self._tokens: Iterator[Token] = tokens(text, document)
+        self._next = next(self._tokens)
+
+    def spec(self) -> Spec:
+        setup: list[Block] = []
+        teardowns: list[Block] = []
+        sessions: list[Session] = []
+        permutations: list[Permutation] = []
+        while self._next.kind != "end":
+            try:
+                if self._is("setup"):
+                    self._in_time(sessions or teardowns, "setup", "the sessions and the teardown")
+                    setup += self._block("setup")
+                elif self._is("teardown"):
+                    self._in_time(sessions, "teardown", "the sessions")
+                    self._only_one(teardowns, "teardown")
+                    teardowns += self._block("teardown")
+                elif self._is("session"):
+                    self._in_time(permutations, "session", "the permutations")
+                    sessions.append(self._session())
+                elif self._is("permutation"):
+                    permutations.append(self._permutation())
+                else:
+                    raise self._unexpected("setup, teardown, session or permutation")
+            except _MistakeError:
+                self._skip()
+        if not sessions and not self._document.errors:
+            self._document.error(self._next.mark, "a spec needs a session with a step")
+        return Spec(
+            setup=tuple(setup),
+            teardown=teardowns[0] if teardowns else None,
+            sessions=tuple(sessions),
+            permutations=tuple(permutations),
+        )
+
+    # -- one word ----------------------------------------------------------------------------------
+
+    def _is(self, word: str) -> bool:
+        return self._next.kind == "keyword" and self._next.text == word
+
+    def _advance(self) -> Token:
+        taken = self._next
+        if taken.kind != "end":
+            self._next = next(self._tokens)
+        return taken
+
+    def _take(self, kind: Kind, wanted: str) -> Token:
+        if self._next.kind != kind:
+            raise self._unexpected(wanted)
+        return self._advance()
+
+    def _sign(self, sign: str) -> bool:
+        if self._next.kind == "sign" and self._next.text == sign:
+            self._advance()
+            return True
+        return False
+
+    def _unexpected(self, wanted: str) -> _MistakeError:
+        word = self._next
+        message = f"expected {wanted}, not {word}"
+        if word.kind == "keyword" and wanted.startswith("a name for"):
+            message += f'; put it in double quotes: "{word.text}"'
+            self._advance()
+        elif word.kind == "name":
+            message += suggestion(word.text.lower(), KEYWORDS)
+        self._document.error(word.mark, message)
+        return _MistakeError()
+
+    def _skip(self, *more: str) -> None:
+        """To where a session or a permutation begins, or one of `more`."""
+        words = ("session", "permutation", *more)
+        while self._next.kind != "end" and not any(self._is(word) for word in words):
+            self._advance()
+
+    def _in_time(self, later: object, word: str, what: str) -> None:
+        if later:
+            self._document.error(self._next.mark, f"'{word}' stands before {what}")
+
+    def _only_one(self, before: list[Block], word: str) -> None:
+        if before:
+            self._document.error(self._next.mark, f"there is one '{word}'; this is another")
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    def _block(self, word: str) -> list[Block]:
+        self._advance()
+        found = self._take("block", f"a block of SQL in braces after '{word}'")
+        return [Block(text=found.text, mark=found.mark)]
+
+    def _session(self) -> Session:
+        comments = self._advance().comments
+        name = self._take("name", "a name for the session")
+        setup: list[Block] = []
+        steps: list[Step] = []
+        teardown: list[Block] = []
+        if self._is("setup"):
+            setup = self._block("setup")
+        while self._is("step"):
+            try:
+                steps.append(self._step())
+            except _MistakeError:
+                self._skip("step", "teardown")
+        if self._is("teardown"):
+            teardown = self._block("teardown")
+        if not steps and not self._document.errors:
+            raise self._unexpected(f"a step of session '{name.text}'")
+        return Session(
+            name=name.text,
+            mark=name.mark,
+            setup=setup[0] if setup else None,
+            steps=tuple(steps),
+            teardown=teardown[0] if teardown else None,
+            comments=comments,
+        )
+
+    def _step(self) -> Step:
+        comments = self._advance().comments
+        name = self._take("name", "a name for the step")
+        block = self._take("block", f"the SQL of step '{name.text}' in braces")
+        return Step(
+            name=name.text,
+            mark=name.mark,
+            block=Block(text=block.text, mark=block.mark),
+            comments=comments,
+        )
+
+    def _permutation(self) -> Permutation:
+        begun = self._advance()
+        launches: list[Launch] = []
+        while self._next.kind == "name":
+            step = self._advance()
+            launches.append(Launch(step=step.text, mark=step.mark, blockers=self._blockers()))
+        if not launches:
+            raise self._unexpected("a name of a step")
+        return Permutation(mark=begun.mark, launches=tuple(launches), comments=begun.comments)
+
+    def _blockers(self) -> tuple[Blocker, ...]:
+        if not self._sign("("):
+            return ()
+        found = [self._blocker()]
+        while self._sign(","):
+            found.append(self._blocker())
+        if not self._sign(")"):
+            raise self._unexpected("',' or ')'")
+        return tuple(found)
+
+    def _blocker(self) -> Blocker:
+        mark = self._next.mark
+        if self._sign("*"):
+            return Blocker(kind="once", mark=mark)
+        step = self._take("name", "a name of a step, or '*'")
+        if not self._is("notices"):
+            return Blocker(kind="other", mark=mark, step=step.text)
+        self._advance()
+        count = self._take("number", "how many notices")
+        return Blocker(kind="notices", mark=mark, step=step.text, notices=int(count.text))
+
+
+# -- meaning ---------------------------------------------------------------------------------------
+
+
+def _check(spec: Spec, document: Document) -> None:
+    """What isolationtester's check_testspec refuses."""
+    sessions: dict[str, Mark] = {}
+    steps: dict[str, Mark] = {}
+    for session in spec.sessions:
+        _once(sessions, "session", session.name, session.mark, document)
+        for step in session.steps:
+            _once(steps, "step", step.name, step.mark, document)
+    for permutation in spec.permutations:
+        _check_permutation(permutation, spec, document)
+
+
+def _once(seen: dict[str, Mark], what: str, name: str, mark: Mark, document: Document) -> None:
+    if name in seen:
+        document.error(mark, f"{what} '{name}' is already at line {seen[name].line}")
+    else:
+        seen[name] = mark
+
+
+def _check_permutation(permutation: Permutation, spec: Spec, document: Document) -> None:
+    steps = spec.steps
+    launched = [launch.step for launch in permutation.launches]
+    for launch in permutation.launches:
+        if launch.step not in steps:
+            hint = suggestion(launch.step, steps)
+            document.error(launch.mark, f"no step '{launch.step}'{hint}")
+            continue
+        for blocker in launch.blockers:
+            if blocker.kind == "once":
+                continue
+            if blocker.step not in launched:
+                hint = suggestion(blocker.step, launched)
+                document.error(
+                    blocker.mark,
+                    f"'{launch.step}' cannot be held back for '{blocker.step}', which is not in this "
+                    f"permutation ({listed(dict.fromkeys(launched))}){hint}",
+                )
+            elif blocker.step in steps and steps[blocker.step][0] is steps[launch.step][0]:
+                document.error(
+                    blocker.mark,
+                    f"'{launch.step}' cannot be held back for '{blocker.step}': both are of session "
+                    f"'{steps[launch.step][0].name}'",
+                )

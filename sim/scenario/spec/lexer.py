@@ -1,0 +1,111 @@
+"""The words of isolationtester's language, each with its place and the comments above it.
+
+As in PostgreSQL's specscanner.l: identifiers are case-sensitive, a quoted one may hold anything but a line
+break, a block of SQL ends at the first closing brace. What fits nowhere is noted and passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from sim.scenario.text import Document, Mark
+
+Kind = Literal["keyword", "name", "block", "number", "sign", "end"]
+
+KEYWORDS = ("setup", "teardown", "session", "step", "permutation", "notices")
+
+_SPACE = re.compile(r"[ \t\r\f\v\n]+")
+_COMMENT = re.compile(r"#([^\n]*)")
+_QUOTED = re.compile(r'"((?:[^"\n]|"")*)"')
+_BLOCK = re.compile(r"\{([^}]*)\}")
+_WORD = re.compile(r"(?:[A-Za-z_]|[^\x00-\x7f])(?:[A-Za-z0-9_$]|[^\x00-\x7f])*")
+_NUMBER = re.compile(r"[0-9]+")
+_SIGN = re.compile(r"[(),*]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """One word."""
+
+    kind: Kind
+    text: str
+    """Of a block, the SQL without the braces and the white space inside them."""
+    mark: Mark
+    comments: tuple[str, ...] = ()
+    """The lines of comment directly above it, without their signs."""
+
+    def __str__(self) -> str:
+        if self.kind == "end":
+            return "the end of the file"
+        return "a block of SQL" if self.kind == "block" else f"'{self.text}'"
+
+
+def tokens(text: str, document: Document) -> Iterator[Token]:
+    """Every word of `text`, the last one an ``end``; what is no word becomes a problem of `document`."""
+    place = _Place(text)
+    at = 0
+    comments: list[str] = []
+    while at < len(text):
+        if found := _SPACE.match(text, at):
+            if found[0].count("\n") > 1:
+                comments.clear()  # an empty line parts a comment from what follows
+            at = found.end()
+        elif found := _COMMENT.match(text, at):
+            comments.append(found[1].strip())
+            at = found.end()
+        else:
+            token, at = _token(text, at, place, document, tuple(comments))
+            if token is not None:
+                comments.clear()
+                yield token
+    yield Token(kind="end", text="", mark=place.mark(len(text.rstrip())))
+
+
+def _token(
+    text: str, at: int, place: _Place, document: Document, comments: tuple[str, ...]
+) -> tuple[Token | None, int]:
+    """The word at `at`, if there is one, and where it ends."""
+    mark = place.mark(at)
+
+    def made(kind: Kind, said: str) -> Token:
+        return Token(kind=kind, text=said, mark=mark, comments=comments)
+
+    if found := _BLOCK.match(text, at):
+        inside = found[1]
+        begins = found.start(1) + len(inside) - len(inside.lstrip())
+        block = Token(kind="block", text=inside.strip(), mark=place.mark(begins), comments=comments)
+        return block, found.end()
+    if found := _QUOTED.match(text, at):
+        return made("name", found[1].replace('""', '"')), found.end()
+    if found := _WORD.match(text, at):
+        return made("keyword" if found[0] in KEYWORDS else "name", found[0]), found.end()
+    if found := _NUMBER.match(text, at):
+        return made("number", found[0]), found.end()
+    if found := _SIGN.match(text, at):
+        return made("sign", found[0]), found.end()
+    if text[at] == "{":
+        document.error(mark, "this block of SQL has no closing brace")
+        return None, len(text)
+    if text[at] == '"':
+        document.error(mark, "this name has no closing quote on its line")
+        return None, (text + "\n").index("\n", at)
+    document.error(mark, f"{text[at]!r} means nothing here; SQL stands in braces")
+    return None, at + 1
+
+
+class _Place:
+    """Lines and columns of offsets that only grow."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._line = 1
+        self._begins = 0
+
+    def mark(self, at: int) -> Mark:
+        while (end := self._text.find("\n", self._begins, at)) >= 0:
+            self._line += 1
+            self._begins = end + 1
+        return Mark(self._line, at - self._begins + 1)

@@ -1,0 +1,251 @@
+"""What sessions do: are their steps possible, and their SQL fit for the transactions that it is in?
+
+Part of `sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from sim.scenario import preparing, sqltext
+from sim.scenario.model import Scenario
+from sim.scenario.reach import check_agent, refuse_without
+from sim.scenario.steps import Session, Step
+from sim.scenario.text import Document, suggestion
+from twopc import forbidden
+
+Path = tuple[str | int, ...]
+
+#: Who acts in a history where agents do; the runner calls its own session so.
+AGENTS = "agents"
+_PROCEDURE = re.compile(r'(?:(?:[^\W\d]\w*|"[^"]+")\.)?(?:[^\W\d]\w*|"[^"]+")')
+
+
+def check_sessions(document: Document, scenario: Scenario) -> None:
+    """Note what is wrong with the sessions and their steps."""
+    _step_names(document, scenario)
+    for name, session in scenario.sessions.items():
+        _session(document, scenario, name, session)
+    for at, texts in ((("setup",), scenario.setup), (("teardown",), scenario.teardown)):
+        check_scripts(document, at, texts)
+
+
+def check_scripts(document: Document, at: Path, texts: tuple[str, ...]) -> None:
+    """Note texts without SQL."""
+    for place, each in enumerate(texts):
+        if not sqltext.statements(each):
+            document.error(document.mark((*at, place)), "there is no SQL in it")
+
+
+def check_transactions(
+    document: Document, transactions: Mapping[str, Sequence[Step]], at: Path
+) -> None:
+    """Note what is wrong with the transactions of a workload, by name at `at`."""
+    for name, steps in transactions.items():
+        for place, step in enumerate(steps):
+            path: Path = (*at, name, place)
+            if not step.statements and not (step.hole or step.holes):
+                document.error(
+                    document.mark(path), "a workload's transaction is made of SQL: {sql: …}"
+                )
+            for text, where in _texts(path, step):
+                _one_statement(document, where, text)
+        if not steps:
+            document.error(document.mark((*at, name)), f"transaction '{name}' has no steps")
+
+
+def _step_names(document: Document, scenario: Scenario) -> None:
+    seen: dict[str, str] = {}
+    for session_name, session in scenario.sessions.items():
+        for place, each in enumerate(session.steps):
+            for step in each:
+                mark = document.mark(("sessions", session_name, "steps", place, step), key=True)
+                if step in seen:
+                    document.error(mark, f"step '{step}' already defined at {seen[step]}")
+                elif step in scenario.sessions:
+                    document.error(
+                        mark, f"step '{step}' is called like a session; name it otherwise"
+                    )
+                seen.setdefault(step, document.where(mark, beside=True))
+
+
+def _session(document: Document, scenario: Scenario, name: str, session: Session) -> None:
+    at: Path = ("sessions", name)
+    nodes = scenario.topology.nodes
+    if session.node and session.node not in nodes:
+        document.error(
+            document.mark((*at, "node")),
+            f"session '{name}': no node '{session.node}'{suggestion(session.node, nodes)}",
+        )
+    if name == AGENTS:
+        document.error(
+            document.mark(at, key=True),
+            f"'{AGENTS}' are those that deliver; name the session otherwise",
+        )
+    if not session.steps:
+        document.error(document.mark((*at, "steps")), f"session '{name}' has no steps")
+    saved: dict[str, str] = {}
+    for place, each in enumerate(session.steps):
+        for step_name, step in each.items():
+            path: Path = (*at, "steps", place, step_name)
+            _step(document, scenario, path, session, step, saved)
+            saved |= dict.fromkeys(step.save, step_name)
+    for word in ("setup", "teardown"):
+        if getattr(session, word) and not session.plain:
+            document.error(
+                document.mark((*at, word), key=True),
+                f"'{word}' of a session goes with 'plain: true'",
+            )
+        check_scripts(document, (*at, word), getattr(session, word))
+    prepares = (
+        session.node in scenario.topology.subscribers and scenario.topology.commit != "last_agent"
+    )
+    if prepares and not session.plain:
+        _lint_prepare(document, at, session, _foreign_tables(scenario, session))
+
+
+def _step(
+    document: Document,
+    scenario: Scenario,
+    at: Path,
+    session: Session,
+    step: Step,
+    saved: dict[str, str],
+) -> None:
+    if step.hole:
+        return
+    known = [*step.values, *saved]
+    is_named_well = _procedure(document, at, step)
+    for text, place in _texts(at, step) if is_named_well else ():
+        for name in sqltext.parameters(text):
+            if name not in known and not {"params", "args"} & {*step.holes}:
+                hint = (
+                    suggestion(name, known)
+                    or "; give it under 'params' or 'save' it in an earlier step"
+                )
+                document.error(document.mark(place), f"no value for ':{name}'{hint}")
+        _one_statement(document, place, text, is_plain=session.plain)
+    _script(document, at, session, step)
+    if step.action in ("sync", "reinitialise"):
+        refuse_without(document, scenario, at)
+        if session.plain:
+            document.error(
+                document.mark(at),
+                f"a plain session has no {step.action}: it is none of the topology's",
+            )
+    if step.action == "reinitialise" and session.node == scenario.topology.publisher:
+        document.error(document.mark(at), "the Publisher is never initialised")
+    for word in ("pause", "resume"):
+        if getattr(step, word) is not None:
+            check_agent(document, scenario, (*at, word), getattr(step, word))
+    if not step.statements and not step.holes:
+        words = {"params": "params", "save": "save", "rows": "rows", "as": "role"}
+        for word, field in words.items():
+            allowed = step.script is not None and word in ("save", "rows", "as")
+            if getattr(step, field) and not allowed:
+                document.error(document.mark((*at, word), key=True), f"'{word}' goes with SQL")
+
+
+def _procedure(document: Document, at: Path, step: Step) -> bool:
+    """Note what is wrong with the names of a call; whether nothing is."""
+    if step.call is None:
+        return True
+    is_right = all(re.fullmatch(r"\w+", name) for name in step.args)
+    if _PROCEDURE.fullmatch(step.call) is None:
+        is_right = False
+        document.error(
+            document.mark((*at, "call")),
+            "'call' is a procedure's name alone; what it is called with goes under 'args'",
+        )
+    for name in step.args:
+        if re.fullmatch(r"\w+", name) is None:
+            document.error(
+                document.mark((*at, "args", name), key=True), f"'{name}' is no argument's name"
+            )
+    return is_right
+
+
+def _script(document: Document, at: Path, session: Session, step: Step) -> None:
+    if step.script is None:
+        return
+    if not session.plain:
+        document.error(
+            document.mark((*at, "script"), key=True),
+            "a script is sent as it stands, past the coordinator: it goes with 'plain: true' of the "
+            "session; several statements of a transaction go under 'lines'",
+        )
+    if not sqltext.statements(step.script):
+        document.error(document.mark((*at, "script")), "there is no SQL in it")
+
+
+def _one_statement(document: Document, place: Path, text: str, *, is_plain: bool = False) -> None:
+    """Note what is not one statement that a step can send."""
+    if not list(sqltext.statements(text)):
+        document.error(document.mark(place), "there is no SQL in it")
+    control = sqltext.transaction_control(text)
+    if control:
+        document.error(
+            document.mark(place),
+            f"{control} does not belong in SQL: transactions are steps of their own "
+            "(begin, commit, rollback)" + (", or go into a script" if is_plain else ""),
+        )
+    elif sqltext.copies(text):
+        document.error(
+            document.mark(place), "COPY through the client has no data here; write insert or select"
+        )
+    elif len(sqltext.statements(text)) > 1:
+        document.error(document.mark(place), "one statement to a text; several go under 'lines'")
+
+
+def _texts(at: Path, step: Step) -> list[tuple[str, Path]]:
+    if step.lines is not None:
+        return [(text, (*at, "lines", place)) for place, text in enumerate(step.lines)]
+    word = "check" if step.check is not None else "call" if step.call is not None else "sql"
+    return [(text, (*at, word)) for text in step.statements]
+
+
+def _foreign_tables(scenario: Scenario, session: Session) -> frozenset[str]:
+    """Tables of other servers, made where the session works."""
+    texts = [*scenario.subscriber(session.node).sql]
+    for table in scenario.tables.values():
+        texts += table.procedures
+    for _, step in session.named_steps:
+        texts += step.statements
+    return frozenset().union(*map(preparing.foreign_tables, texts))
+
+
+def _lint_prepare(document: Document, at: Path, session: Session, foreign: frozenset[str]) -> None:
+    """A transaction that commits is prepared first, which PostgreSQL refuses for some statements."""
+    found: list[tuple[Path, forbidden.Forbidden]] = []
+    opened = False
+    locks: set[str] = set()
+    for place, each in enumerate(session.steps):
+        for name, step in each.items():
+            if step.action == "begin":
+                opened, found = True, []
+            for text, where in _texts((*at, "steps", place, name), step):
+                reason = preparing.forbidden_before_prepare(text, foreign)
+                mine = preparing.advisory_locks(text)
+                if reason is None and any(_other_kind(lock) in locks for lock in mine):
+                    reason = forbidden.BOTH_LOCKS
+                locks |= mine
+                if reason is not None:
+                    found.append((where, reason))
+            if step.action == "rollback":
+                opened, found = False, []
+            elif step.action == "commit" or (step.statements and not opened):
+                opened = opened and step.action != "commit"
+                for where, unfit in found:
+                    document.error(
+                        document.mark(where),
+                        f"{unfit.what} cannot be in a transaction that is prepared (0A000 at its "
+                        f"commit); {unfit.remedy}",
+                    )
+                found = []
+
+
+def _other_kind(lock: str) -> str:
+    """The same key, held by the session instead of the transaction, or the other way about."""
+    kind, _, key = lock.partition(" ")
+    return f"{'session' if kind == 'transaction' else 'transaction'} {key}"

@@ -1,0 +1,54 @@
+"""Warns of serializable transactions over tables so small that PostgreSQL reads them as a whole.
+
+A predicate lock on a whole table makes transactions fail with 40001 that touch different rows; with more
+rows they would not, so that the scenario would teach what is not so.
+"""
+
+from __future__ import annotations
+
+from sim.scenario import sqltext
+from sim.scenario.model import Scenario, Session
+from sim.scenario.tables import Table
+from sim.scenario.text import Document
+
+#: With so many rows PostgreSQL's planner looks for one of them by an index.
+ROWS_MIN = 50
+
+
+def warn_of_tiny_tables(document: Document, scenario: Scenario) -> None:
+    """Warn of a tiny table whose rows two sessions write by different keys, both serializable."""
+    levels = [scenario.topology.isolation, *(order.isolation for order in scenario.orders)]
+    if not any("serializable" in each.values() for each in levels):
+        return
+    for name, table in scenario.tables.items():
+        if len(table.rows) >= ROWS_MIN or table.sql or len(table.key_columns) != 1:
+            continue
+        keys = [_keys(session, name, table) for session in scenario.sessions.values()]
+        named = [each for each in keys if each]
+        if any(one.isdisjoint(other) for one in named for other in named):
+            document.warn(
+                document.mark(("tables", name), key=True),
+                f"table '{name}' has {_rows(len(table.rows))}, and PostgreSQL reads so small a table as "
+                "a whole: serializable transactions on different rows of it are refused (40001), which "
+                f"with {ROWS_MIN} rows or more they are not",
+            )
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
+
+
+def _keys(session: Session, name: str, table: Table) -> frozenset[str]:
+    """The values that its statements on the table compare the key with."""
+    (column,) = table.key_columns
+    found: set[str] = set()
+    for _, step in session.named_steps:
+        for text in step.statements:
+            tokens = [token for token in sqltext.tokens(text) if token.kind != "space"]
+            if name not in map(sqltext.identifier, tokens):
+                continue
+            for at, token in enumerate(tokens[:-2]):
+                value = tokens[at + 2]
+                if sqltext.identifier(token) == column and tokens[at + 1].text == "=":
+                    found |= {value.text} if value.kind in ("number", "string") else set()
+    return frozenset(found)

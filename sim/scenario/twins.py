@@ -1,0 +1,56 @@
+"""Twins: an order that must fail in one named way once a protection is switched off."""
+
+# ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+
+from sim.scenario.expectations import Expect
+from sim.scenario.parts import Part, Written, refuse, said_of
+
+Protection = Literal[
+    "version_check",
+    "marker",
+    "savepoint_mirror",
+    "fence",
+    "command_tag",
+    "decision_before_finish",
+    "not_for_replication",
+    "one_subscription",
+    "epoch",
+]
+
+
+def _off(value: Any) -> Any:
+    if value in ("off", False):
+        return "off"
+    raise refuse(f"a protection of a twin is 'off', not {said_of(value)}")
+
+
+_OFF = Written(schema={"enum": ["off", False]})
+
+
+class Twin(Part):
+    """What becomes of an order without a protection: exactly one check must fail."""
+
+    what = "a twin"
+    blank = {"protections": {}, "must_fail": ""}
+    order: str = ""
+    """Its name; empty: the first."""
+    protections: dict[Protection, Annotated[Literal["off"], BeforeValidator(_off), _OFF]]
+    """What is switched off."""
+    must_fail: str
+    """An invariant's name, or ``steps.<step>``, ``sessions.<session>``, ``tables.<table>``, ``committed``,
+    ``rejected.<kind>``."""
+    about: str = ""
+    """What it shows."""
+    expect: Expect = Expect()
+    """What is judged of it besides invariants; `false` takes an invariant out."""
+
+    @property
+    def off(self) -> frozenset[str]:
+        """The protections that are switched off."""
+        return frozenset(self.protections)

@@ -1,0 +1,110 @@
+"""Twins: does a twin name an order, and a check that is judged and can fail?
+
+Part of `sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sim.scenario.expect_meaning import check_expect
+from sim.scenario.expectations import ASKED_FOR, DEFAULTS, NOT_JUDGED, Expect, no_kind
+from sim.scenario.model import Order, Scenario
+from sim.scenario.text import Document, suggestion
+from sim.scenario.twins import Twin
+from twopc.errors import KINDS
+
+Path = tuple[str | int, ...]
+
+
+def check_twins(document: Document, scenario: Scenario) -> None:
+    """Note what is wrong with the twins."""
+    for place, twin in enumerate(scenario.twins):
+        at: Path = ("twin", place)
+        if twin.hole:
+            continue
+        order = _order(document, scenario, at, twin)
+        if not twin.protections:
+            document.error(
+                document.mark((*at, "protections"), key=True),
+                "a twin switches a protection off: {version_check: off}",
+            )
+        readable = (
+            order is not None and not order.hole and not any(i.hole or i.holes for i in order.steps)
+        )
+        known = order if readable else None
+        check_expect(document, scenario, (*at, "expect"), twin.expect, known)
+        said = _unjudged(scenario, twin, order)
+        if said:
+            document.error(document.mark((*at, "must_fail")), said)
+
+
+def _order(document: Document, scenario: Scenario, at: Path, twin: Twin) -> Order | None:
+    if not twin.order:
+        return scenario.orders[0] if scenario.orders else None
+    for order in scenario.orders:
+        if order.name == twin.order:
+            return order
+    if not any(order.hole for order in scenario.orders):
+        document.unknown(
+            (*at, "order"), "order", twin.order, [order.name for order in scenario.orders]
+        )
+    return None
+
+
+def _unjudged(scenario: Scenario, twin: Twin, order: Order | None) -> str:
+    """Why the check that must fail cannot, in words; empty if it can."""
+    check = twin.must_fail
+    head, _, name = check.partition(".")
+    if check in DEFAULTS or check in ASKED_FOR:
+        return _not_asked_for(scenario, twin, order)
+    owners: dict[str, tuple[str, Collection[str], Collection[str]]] = {
+        "steps": ("step", scenario.steps, twin.expect.steps),
+        "sessions": ("session", scenario.sessions, twin.expect.sessions),
+        "tables": ("table", scenario.tables, twin.expect.tables),
+    }
+    if check == "committed":
+        is_expected = twin.expect.committed is not None
+    elif head == "rejected" and name:
+        if name not in KINDS:
+            return no_kind(name)
+        is_expected = name in twin.expect.rejected
+    elif head in owners and name:
+        what, known, expected = owners[head]
+        if name not in known:
+            return f"no {what} '{name}'{suggestion(name, known)}"
+        is_expected = name in expected
+    else:
+        checks = (*DEFAULTS, *ASKED_FOR, "committed", "rejected", *owners)
+        near = suggestion(check, checks) if "." not in check else ""
+        return f"no check is called '{check}'{near or _CHECKS}"
+    if is_expected:
+        return ""
+    return f"nothing looks at '{check}': of a twin only invariants and its own 'expect' are judged"
+
+
+_CHECKS = (
+    f"; there are {', '.join((*DEFAULTS, *ASKED_FOR))}, committed, rejected.<kind>, steps.<step>, "
+    "sessions.<session> and tables.<table>"
+)
+
+
+def _not_asked_for(scenario: Scenario, twin: Twin, order: Order | None) -> str:
+    check = twin.must_fail
+    if check in ("converged", "echoed", "each_change_applied_once") and not scenario.distributes:
+        return "nothing can be delivered: 'distribution' is none"
+    said = [twin.expect, *([order.expect] if order is not None else []), scenario.expect]
+    wanted = next((value for each in said if (value := _wanted(each, check)) is not None), None)
+    if wanted is False:
+        return f"'{check}' must fail and is not judged: it is taken out by 'expect'"
+    if wanted is None and check in ("sum", "sql"):  # of the others there is only one
+        return f"nothing looks at '{check}': ask for it under 'expect'"
+    return ""
+
+
+def _wanted(expect: Expect, check: str) -> bool | None:
+    """Whether a check is asked for (True), taken out (False), or not spoken of (None)."""
+    value = getattr(expect, check)
+    if value is None or value == ():
+        return None
+    return value is not False and value != NOT_JUDGED

@@ -1,0 +1,319 @@
+"""Waiting for what sessions do, without sleeping: until all is quiet, until one is over, or for ever.
+
+It waits for a step to end, and whenever none has for a few milliseconds it looks at the wait graph. What is
+launched when is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from sim.report.history import OrderHistory
+from sim.scenario.judging.expected import Expected
+from sim.scenario.lane import Ended, Lane, Play
+from sim.scenario.meaning import sqlstate_of
+from sim.scenario.model import Session
+from sim.scenario.observe import state_after, write_deliveries
+from sim.scenario.stage import AGENTS, Stage, Wait, Waits
+from sim.scenario.words import Case
+
+#: How long to wait for a step's end before looking whether it is blocked.
+LOOK_EVERY_S = 0.003
+#: How long a cancelled step may take to end before its session is given up.
+CANCEL_S = 3.0
+#: Kinds of rejection, and errors, that end a wait for which nobody else does anything.
+_END_BY_THEMSELVES = frozenset({"lock_timeout", "deadlock"})
+_ENDS_BY_ITSELF = frozenset({"55P03", "40P01", "57014"})
+
+
+class StuckError(Exception):
+    """Nothing that is left in the order can end a wait; the message tells who waits for whom."""
+
+
+class Watching:
+    """The sessions of one case, and who of them waits for whom."""
+
+    def __init__(
+        self, case: Case, stage: Stage, history: OrderHistory, *, step_timeout_ms: int | None = None
+    ) -> None:
+        self._case = case
+        self._scenario = case.scenario
+        self._stage = stage
+        self._history = history
+        timeouts = self._scenario.topology.timeouts
+        self._step_s = (step_timeout_ms or timeouts.step_ms) / 1000
+        self._settle_s = timeouts.settle_ms / 1000
+        self._ends: asyncio.Queue[Ended] = asyncio.Queue()
+        self._lanes: dict[str, Lane] = {}
+        self._launches = 0
+        self._queued: list[Lane] = []
+        """Whose steps wait until their session is free, in the order of the case."""
+        self._paused: list[str] = []
+        """The Subscribers whose agents rest."""
+        self._seen: Mapping[str, Wait] | None = None
+        """The last look at the wait graph, if nothing has ended since."""
+
+    @property
+    def _busy(self) -> list[Lane]:
+        return [lane for lane in self._lanes.values() if lane.running is not None]
+
+    def _start(self, lane: Lane, play: Play) -> None:
+        self._launches += 1
+        lane.launched = self._launches
+        limit_ms = play.step.timeout_ms
+        lane.deadline = now_s() + (limit_ms / 1000 if limit_ms else self._step_s)
+        step = play.step
+        sql = "; ".join(step.statements) or step.script or step.action or ""
+        self._write("invoke", lane, play, sql=sql, params=dict(step.values) or None)
+        lane.start(play)
+
+    def _write(self, kind: str, lane: Lane, play: Play, **fields: object) -> None:
+        session = "" if lane.name == AGENTS else lane.name
+        node = lane.node or " ".join(play.subscribers)
+        self._history.write(kind, session=session, node=node, step=play.name, **fields)
+
+    # -- waiting -----------------------------------------------------------------------------------
+
+    async def _until_quiet(self) -> None:
+        """Until every session has nothing to do or is blocked by one that has nothing to do."""
+        while self._busy:
+            if await self._one_end(LOOK_EVERY_S):
+                continue
+            if await self._all_blocked() and not self._start_queued():
+                return
+
+    async def _until_done(self, lanes: Mapping[str, Lane], only: str = "") -> None:
+        """Until these sessions have nothing to do, or `only` is over.
+
+        Raises:
+            StuckError: they wait for something that is left to nobody.
+        """
+        while True:
+            busy = [lane for lane in lanes.values() if lane.running is not None]
+            if only:
+                busy = [lane for lane in busy if lane.running and lane.running.name == only]
+            if not busy and (only or not any(lane.queue for lane in lanes.values())):
+                return
+            if await self._one_end(LOOK_EVERY_S):
+                continue
+            if not await self._all_blocked() or self._start_queued():
+                continue
+            if not any(self._ends_by_itself(lane) for lane in busy):
+                self._stuck(busy)
+
+    async def _one_end(self, timeout_s: float) -> bool:
+        """Wait for a step to end and write down how; False if none has."""
+        try:
+            ended = await asyncio.wait_for(self._ends.get(), timeout_s)
+        except TimeoutError:
+            self._check_deadlines()
+            return False
+        lane = ended.lane
+        self._seen = None
+        if ended.failure is not None:
+            raise ended.failure
+        if lane.wait is not None:
+            self._write("unblocked", lane, ended.play)
+        if ended.play.step.action == "sync":
+            await write_deliveries(self._stage, self._history)
+        await self._note_faults()
+        self._write(ended.kind, lane, ended.play, **ended.fields)
+        await self._note_ended(lane, ended.play)
+        lane.running, lane.wait, lane.cycle = None, None, ()
+        if ended.fields.get("data", {}).get("committed"):
+            await state_after(self._scenario, self._stage, self._history, (lane.node,))
+        if ended.play.step.action in ("sync", "reinitialise"):
+            there = ended.play.subscribers or (lane.node,)
+            await state_after(self._scenario, self._stage, self._history, there)
+        self._start_queued()
+        return True
+
+    def _start_queued(self) -> bool:
+        """Start the step that was queued first and can go on; False if none can now.
+
+        As any other it waits until what was launched before it is over or provably blocked: the commit
+        that has let its session go on may be over at its node before we are told.
+        """
+        if any(lane.wait is None for lane in self._busy):
+            return False
+        lane = next((each for each in self._queued if each.running is None), None)
+        if lane is None:
+            return False
+        self._queued.remove(lane)
+        self._start(lane, lane.queue.popleft())
+        return True
+
+    async def _note_ended(self, lane: Lane, play: Play) -> None:
+        """What a step has brought about besides its own outcome."""
+        if came := lane.session.notices - lane.noticed:
+            self._write("notice", lane, play, data={"count": came})
+        for subscriber, on in ((play.step.pause, True), (play.step.resume, False)):
+            if subscriber is not None:
+                await self._pause(subscriber, on=on)
+
+    async def _note_faults(self) -> None:
+        for fault, point in await self._stage.fired():
+            self._history.write("fault", message=point, data={"id": fault, "at": point})
+
+    async def _pause(self, subscriber: str, *, on: bool) -> None:
+        """Have an agent rest: whoever syncs leaves it out."""
+        if (subscriber in self._paused) == on:
+            return
+        await self._stage.pause_agent(subscriber, on=on)
+        self._paused = [each for each in self._paused if each != subscriber] + [subscriber] * on
+        self._history.write("paused", node=subscriber, data={"on": on})
+
+    def _check_deadlines(self) -> None:
+        for lane in self._busy:
+            if lane.running is not None and now_s() > lane.deadline:
+                name, waits = lane.running.name, self._told(lane)
+                self._write(
+                    "timed_out", lane, lane.running, message=f"no end within its time limit{waits}"
+                )
+                raise StuckError(name)
+
+    async def _drain(self, why: str) -> None:
+        """Wait, for a bounded time, until nothing runs any more."""
+        until = now_s() + CANCEL_S
+        while self._busy and now_s() < until:
+            try:
+                ended = await asyncio.wait_for(self._ends.get(), until - now_s())
+            except TimeoutError:
+                return
+            if ended.failure is not None:
+                raise ended.failure
+            if ended.play.name:
+                self._write("info", ended.lane, ended.play, message=f"{why}: {ended.kind}")
+            ended.lane.running = None
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    async def _all_blocked(self) -> bool:
+        """Whether all that runs is blocked for good: two looks saw the same, and no cycle."""
+        looked = await self._stage.waits()
+        if not self._ends.empty():
+            return False
+        seen = {
+            lane.name: looked.waits[lane.name]
+            for lane in self._busy
+            if lane.name in looked.waits and not self._being_finished(looked.waits[lane.name])
+        }
+        before, self._seen = self._seen, seen
+        if seen != before:
+            return False
+        await self._note_faults()
+        self._note_waits(seen)
+        if looked.cyclic:
+            await self._break_cycle(looked)
+            return False
+        return all(lane.wait is not None for lane in self._busy)
+
+    def _being_finished(self, wait: Wait) -> bool:
+        """A branch whose transaction is over for its application is about to be finished."""
+        holder = self._lanes.get(wait.on)
+        return (
+            bool(wait.gid)
+            and holder is not None
+            and holder.outcome == "committed"
+            and not holder.open
+        )
+
+    def _note_waits(self, seen: Mapping[str, Wait]) -> None:
+        for lane in self._busy:
+            wait, play = seen.get(lane.name), lane.running
+            if wait == lane.wait or play is None:
+                continue
+            begins, lane.wait = lane.wait is None, wait
+            if wait is None:
+                self._write("unblocked", lane, play)
+                continue
+            holder = self._lanes.get(wait.on)
+            told = {
+                "session": wait.on,
+                "step": holder.holding if holder is not None else "",
+                "node": wait.node,
+                "pid": wait.pid,
+                "gid": wait.gid,
+                "lock": wait.lock,
+            }
+            late = {"seen_after_us": wait.since_us} if begins and wait.since_us else None
+            self._write("blocked", lane, play, wait=told, data=late)
+
+    async def _break_cycle(self, looked: Waits) -> None:
+        """Cancel the youngest step of a cycle that no server can see; others PostgreSQL breaks."""
+        for sessions, told in looked.cycles:
+            lanes = [self._lanes[name] for name in sessions if name in self._lanes]
+            lanes = [lane for lane in lanes if lane.running is not None]
+            if not lanes or any(lane.cycle for lane in lanes):
+                continue
+            victim = max(lanes, key=lambda lane: lane.launched)
+            victim.cycle = told
+            self._history.write(
+                "deadlock",
+                session=victim.name,
+                step=victim.running.name if victim.running is not None else "",
+                data={"cycle": list(told), "sessions": list(sessions)},
+            )
+            await victim.session.cancel()
+
+    # -- what cannot end ---------------------------------------------------------------------------
+
+    def _ends_by_itself(self, lane: Lane) -> bool:
+        """Whether a wait may end without us: the scenario expects a time limit or a deadlock to end
+        it, a plain session speaks of a limit of its own, or somebody holds the lock who is not in the
+        scenario."""
+        if lane.wait is not None and lane.wait.on not in self._lanes:
+            return True
+        session = self._scenario.sessions.get(lane.name)
+        if session is not None and session.plain and _speaks_of_limits(session):
+            return True
+        name = lane.running.name if lane.running is not None else ""
+        expected = Expected(self._case)
+        if _END_BY_THEMSELVES & expected.rejected().keys():
+            return True  # one of them, whichever it is
+        found = expected.step(name, of_order=True)
+        if found is None:
+            return False
+        end = found[1].final
+        return end.rejected in _END_BY_THEMSELVES or (
+            end.error is not None and sqlstate_of(end.error) in _ENDS_BY_ITSELF
+        )
+
+    def _told(self, lane: Lane) -> str:
+        if lane.wait is None:
+            return ""
+        holder = self._lanes.get(lane.wait.on)
+        if holder is None:
+            return f": it waits at {lane.wait.node} for {lane.wait.gid or f'pid {lane.wait.pid}'}"
+        return f": it waits at {lane.wait.node} for {holder.name} ({holder.holding})"
+
+    def _stuck(self, busy: list[Lane]) -> None:
+        """Write down why nothing goes on."""
+        chain: list[str] = []
+        for lane in busy:
+            assert lane.running is not None
+            chain.append(f"{lane.running.name}{self._told(lane).replace(': it', '')}")
+            chain += [f"{play.name} is queued behind {lane.running.name}" for play in lane.queue]
+            holder = self._lanes.get(lane.wait.on) if lane.wait is not None else None
+            if holder is not None and holder.running is None:
+                chain.append(f"{holder.name} has no step left in this order")
+        self._history.write(
+            "stuck",
+            session=busy[0].name,
+            step=busy[0].running.name if busy[0].running is not None else "",
+            message="; ".join(dict.fromkeys(chain)),
+            data={"chain": list(dict.fromkeys(chain))},
+        )
+        raise StuckError(chain[0])
+
+
+def now_s() -> float:
+    """The running loop's time: the only clock here."""
+    return asyncio.get_running_loop().time()
+
+
+def _speaks_of_limits(session: Session) -> bool:
+    """It may have set lock_timeout, statement_timeout or another of the kind."""
+    steps = [text for _, step in session.named_steps for text in (step.script, *step.statements)]
+    return any("_timeout" in (text or "").lower() for text in (*session.setup, *steps))

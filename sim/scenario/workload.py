@@ -1,0 +1,307 @@
+"""Load instead of orders, as a file describes it: clients, keys, a mix of transactions, thresholds.
+
+Shapes only, as in `sim.scenario.model`.
+"""
+
+# ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from sim.scenario.parts import (
+    Agent,
+    DurationMs,
+    Name,
+    Natural,
+    Part,
+    Whole,
+    duration_ms,
+    kind_of,
+    pattern,
+    refuse,
+)
+from sim.scenario.steps import Statements
+from sim.scenario.text import Number, suggestion
+
+_THRESHOLD = re.compile(r"(?P<metric>[a-z_][\w.-]*)\s*(?P<op><=|>=|==|!=|<|>)\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>%|ms|s|/s)?")  # fmt: skip
+_THRESHOLD_WRITTEN = re.sub(r"\?P<\w+>", "", _THRESHOLD.pattern)
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m)")
+_PICK = re.compile(r"uniform|latest|zipfian \d+(\.\d+)?|hotspot \d+(\.\d+)?%/\d+(\.\d+)?%")
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+#: The parameters of each distribution: durations, and for a lognormal its spread.
+_TIMINGS = {
+    "constant": "duration",
+    "exponential": "duration",
+    "lognormal": "duration number",
+    "uniform": "duration duration",
+}
+#: What may befall a node during a load.
+_BEFALLS = ("cut", "pause", "fault")
+#: What is drawn anew for each transaction, for ``:names`` in its statements: a key, the same by another name,
+#: another key, 1 to 100, and a key that no row has.
+DRAWN = ("key", "from", "to", "amount", "new")
+#: What is counted; the ones with kinds by kind too: ``rejected.version_mismatch.rate``.
+COUNTED = (
+    "transactions", "committed", "rejected", "error", "in_doubt", "retries", "given_up", "dropped",
+    "syncs", "sync_failures",
+)  # fmt: skip
+WITH_KINDS = ("rejected", "error")
+#: What is timed: ``commit.latency.p99``.
+TIMED = ("commit", "conflict", "in_doubt", "sync")
+_LATENCY = re.compile(r"(\w+)\.latency\.(?:p\d{1,2}(?:\.\d+)?|p100|mean|max)")
+_COUNT = re.compile(r"(\w+)(\.\w+)?\.(?:count|rate)")
+#: By the last word of a metric, the units that its number may have.
+_UNITS = {"count": ("",), "rate": ("%", "/s")}
+
+
+def _rate(value: Any) -> Any:
+    found = _RATE.fullmatch(value) if isinstance(value, str) else None
+    if found is None or not float(found[1]):
+        said = f"'{value}'" if isinstance(value, str) else kind_of(value)
+        raise refuse(f"a rate is written 200/s or 30/m, not {said}")
+    return float(found[1]) / {"s": 1, "m": 60}[found[2]]
+
+
+def _pick(value: Any) -> Any:
+    if isinstance(value, str) and _PICK.fullmatch(value) is not None:
+        return value
+    said = f"'{value}'" if isinstance(value, str) else kind_of(value)
+    near = suggestion(str(value).split(" ")[0], ("uniform", "latest", "zipfian", "hotspot"))
+    raise refuse(
+        f"keys are picked uniform, latest, zipfian 0.9 or hotspot 20%/80%, not {said}{near}"
+    )
+
+
+def _backoff(value: Any) -> Any:
+    if value is None:
+        return None
+    low, dots, high = value.partition("..") if isinstance(value, str) else ("", "", "")
+    if dots and _is_duration(low) and _is_duration(high) and duration_ms(low) <= duration_ms(high):
+        return value
+    said = f"'{value}'" if isinstance(value, str) else kind_of(value)
+    raise refuse(f"a backoff is written 5ms..50ms, not {said}")
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        return duration_ms(text) >= 0
+    except ValueError:
+        return False
+
+
+class Keys(Part):
+    """Which rows the transactions are about."""
+
+    what = "a choice of keys"
+    blank = {"table": "", "count": 1}
+    table: str
+    """The table."""
+    count: Whole
+    """Rows that are made before the load begins."""
+    pick: Annotated[str, BeforeValidator(_pick), pattern(_PICK.pattern)] = "uniform"
+    """``uniform``, ``latest``, ``zipfian 0.9`` or ``hotspot 20%/80%`` (rows / accesses)."""
+
+
+class OnConflict(Part):
+    """What a client does when it is rejected."""
+
+    what = "what follows a conflict"
+    blank = {}
+    retry: Natural = 0
+    """How often it tries again."""
+    after: Literal["sync"] | None = None
+    """What it does first: its Subscriber gets what is missing."""
+    backoff: Annotated[str | None, BeforeValidator(_backoff), pattern(r"\S+\.\.\S+")] = None
+    """``5ms..50ms``."""
+
+
+def _known(metric: str) -> None:
+    """Refuse what is not measured."""
+    latency, count = _LATENCY.fullmatch(metric), _COUNT.fullmatch(metric)
+    if latency is not None and latency[1] in TIMED:
+        return
+    if count is not None and count[1] in (WITH_KINDS if count[2] else COUNTED):
+        return
+    near = suggestion(metric.split(".")[0], TIMED if ".latency" in metric else COUNTED)
+    raise refuse(
+        f"'{metric}' is not measured{near}; there are {', '.join(TIMED)} with .latency.p99 (.p50, .mean, "
+        f".max), and {', '.join(COUNTED)} with .count or .rate"
+    )
+
+
+class Timing(Part):
+    """How long something takes in virtual time."""
+
+    what = "a timing"
+    blank = {"distribution": "constant", "values": ()}
+    hidden = frozenset({"distribution", "values"})
+    distribution: Literal["constant", "exponential", "lognormal", "uniform"]
+    values: tuple[str, ...]
+    """Its parameters as they are written: ``1ms``, ``0.5``."""
+
+    @classmethod
+    def short_schema(cls) -> tuple[dict[str, Any], ...]:
+        """All of it is one text."""
+        return ({"type": "string", "pattern": f"^({'|'.join(_TIMINGS)}) "},)
+
+    @classmethod
+    def spell_out(cls, value: Any) -> Any:
+        """``exponential 2ms``."""
+        words = value.split() if isinstance(value, str) else []
+        wanted = _TIMINGS.get(words[0], "").split() if words else []
+        fits = len(words) == 1 + len(wanted) > 1 and all(
+            _is_duration(word) if kind == "duration" else _NUMBER.fullmatch(word)
+            for word, kind in zip(words[1:], wanted, strict=True)
+        )
+        if fits:
+            return {"distribution": words[0], "values": tuple(words[1:])}
+        said = f"'{value}'" if isinstance(value, str) else kind_of(value)
+        hint = suggestion(words[0], _TIMINGS) if words and words[0] not in _TIMINGS else ""
+        raise refuse(
+            "a timing is written constant 2ms, exponential 2ms, lognormal 1ms 0.5 or "
+            f"uniform 1ms 3ms, not {said}{hint}"
+        )
+
+
+class Happening(Part):
+    """Something that befalls the nodes while a load goes on."""
+
+    what = "a happening"
+    blank = {"at": "0ms"}
+    at_ms: DurationMs = Field(alias="at")
+    """When, since the load began."""
+    for_ms: DurationMs | None = Field(default=None, alias="for")
+    """How long; without it until the load is over."""
+    every_ms: DurationMs | None = Field(default=None, alias="every")
+    """Again after so long, until the load is over."""
+    cut: str | None = None
+    """The node that nobody reaches meanwhile."""
+    pause: Agent | None = None
+    """The Subscriber whose agent rests meanwhile."""
+    fault: str | None = None
+    """The fault of this id is armed."""
+
+    @classmethod
+    def rules(cls) -> dict[str, Any]:
+        """It does one thing."""
+        return {"oneOf": [{"required": [word]} for word in _BEFALLS]}
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> Happening:
+        if self.hole or self.holes:
+            return self
+        if sum(getattr(self, word) is not None for word in _BEFALLS) != 1:
+            raise refuse(
+                "what happens during a load is one of {cut: node}, {pause: agent node} and {fault: id}"
+            )
+        if self.fault is not None and self.for_ms is not None:
+            raise refuse("how long a fault lasts, its own 'heal' says: leave out 'for'")
+        if self.every_ms is not None and self.for_ms is not None and self.every_ms <= self.for_ms:
+            raise refuse("it must be over before it begins again: 'for' is shorter than 'every'")
+        if self.every_ms is not None and self.for_ms is None and self.fault is None:
+            raise refuse("what happens again and again must end in between: say 'for'")
+        return self
+
+
+class Workload(Part):
+    """A load on all nodes; a file has it instead of orders."""
+
+    what = "a workload"
+    blank = {}
+    hidden = frozenset({"count"})
+    clients: Whole | None = None
+    """So many clients, each beginning when its last transaction is over."""
+    rate: Annotated[float | None, BeforeValidator(_rate), pattern(_RATE.pattern)] = None
+    """Or so many begin in a second, whatever became of the others."""
+    for_ms: DurationMs | None = Field(default=None, alias="for")
+    """How long transactions begin."""
+    count: int | None = None
+    """So many transactions, instead of `for`: `transactions` where it is a number."""
+    transactions: dict[Name, Statements] = {}
+    """What they do, by name, beside those of the file."""
+    warmup_ms: DurationMs = Field(default=0, alias="warmup")
+    """How long nothing is counted at first."""
+    seed: Whole | None = None
+    """For what is drawn at random."""
+    nodes: dict[str, Whole] = {}
+    """Weights by node; empty: all Subscribers alike."""
+    keys_of: Keys | None = Field(default=None, alias="keys")
+    """Which rows the transactions are about."""
+    mix: dict[str, Whole] = {}
+    """Weights by transaction; empty: all alike."""
+    on_conflict: OnConflict = OnConflict()
+    """What a client does when it is rejected; nothing more unless it says so."""
+    think: Timing | None = None
+    """How long each of `clients` rests between two transactions; without it not at all."""
+    sync_ms: DurationMs | None = Field(default=None, alias="sync")
+    """How often every Subscriber gets what is missing; without it only where somebody asks, and in the end."""
+    during: tuple[Happening, ...] = ()
+    """What befalls the nodes meanwhile."""
+
+    @classmethod
+    def rules(cls) -> dict[str, Any]:
+        """Clients or a rate."""
+        return {"oneOf": [{"required": ["clients"]}, {"required": ["rate"]}]}
+
+    @classmethod
+    def more_keys(cls) -> dict[str, Any]:
+        """`transactions` is a number too."""
+        steps = {
+            "anyOf": [
+                {"$ref": "#/$defs/Step"},
+                {"type": "array", "items": {"$ref": "#/$defs/Step"}},
+            ]
+        }
+        said = "How many, instead of `for`; or what they do, by name."
+        by_name = {"type": "object", "additionalProperties": steps}
+        return {"transactions": {"description": said, "anyOf": [{"type": "integer"}, by_name]}}
+
+    @classmethod
+    def arrange(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Tell a number of transactions from what they do."""
+        if isinstance(values.get("transactions"), Number):
+            values["count"] = values.pop("transactions")
+        return values
+
+
+class Threshold(Part):
+    """A bound that a figure of the load must keep."""
+
+    what = "a threshold"
+    blank = {"metric": "", "op": "<", "number": 0.0}
+    hidden = frozenset({"metric", "op", "number", "unit"})
+    metric: str
+    op: Literal["<", "<=", ">", ">=", "==", "!="]
+    number: float
+    unit: str = ""
+
+    @property
+    def text(self) -> str:
+        """As it is written."""
+        return f"{self.metric} {self.op} {self.number:g}{self.unit}"
+
+    @classmethod
+    def short_schema(cls) -> tuple[dict[str, Any], ...]:
+        """All of it is one text."""
+        return ({"type": "string", "pattern": f"^{_THRESHOLD_WRITTEN}$"},)
+
+    @classmethod
+    def spell_out(cls, value: Any) -> Any:
+        """``commit.latency.p99 < 80ms``."""
+        found = _THRESHOLD.fullmatch(value.strip()) if isinstance(value, str) else None
+        said = f"'{value}'" if isinstance(value, str) else kind_of(value)
+        if found is None:
+            raise refuse(f"a threshold is written 'commit.latency.p99 < 80ms', not {said}")
+        _known(found["metric"])
+        units = _UNITS.get(found["metric"].rpartition(".")[2], ("ms", "s"))
+        if (found["unit"] or "") not in units:
+            number = found["number"]
+            written = " or ".join(f"{number}{unit}" for unit in units)
+            raise refuse(
+                f"'{found['metric']}' is compared with {written}, not {number}{found['unit'] or ''}"
+            )
+        return found.groupdict(default="")

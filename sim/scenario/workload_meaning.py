@@ -1,0 +1,120 @@
+"""What a workload says: can it be played, and does it mean what is there?
+
+Part of `sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sim.scenario import sqltext
+from sim.scenario.model import Scenario
+from sim.scenario.reach import check_agent
+from sim.scenario.steps import Step
+from sim.scenario.steps_meaning import check_transactions
+from sim.scenario.text import Document
+from sim.scenario.workload import DRAWN, Happening, Keys, Workload
+
+Path = tuple[str | int, ...]
+
+
+def check_load(document: Document, scenario: Scenario) -> None:
+    """Note what is wrong with the workload, and with what only goes with one."""
+    workload = scenario.workload
+    if workload is None:
+        if scenario.thresholds:
+            document.error(
+                document.mark(("thresholds",), key=True), "'thresholds' go with a workload"
+            )
+        check_transactions(document, scenario.transactions, ("transactions",))
+        return
+    if scenario.orders:
+        document.error(
+            document.mark(("workload",), key=True), "a file has orders or a workload, not both"
+        )
+    check_transactions(document, scenario.transactions, ("transactions",))
+    check_transactions(document, workload.transactions, ("workload", "transactions"))
+    _values(document, scenario.transactions, ("transactions",))
+    _values(document, workload.transactions, ("workload", "transactions"))
+    if not workload.hole:
+        _workload(document, scenario, workload)
+
+
+def _workload(document: Document, scenario: Scenario, workload: Workload) -> None:
+    at: Path = ("workload",)
+    pairs = (
+        ("clients", workload.clients, "rate", workload.rate),
+        ("for", workload.for_ms, "transactions", workload.count),
+    )
+    for one, value, other, second in pairs:
+        if {one, other} & {*workload.holes}:
+            continue
+        if value is not None and second is not None:
+            document.error(document.mark((*at, other), key=True), f"'{one}' and '{other}' exclude each other")  # fmt: skip
+        elif value is None and second is None:
+            what = "a number of transactions" if other == "transactions" else f"'{other}'"
+            document.error(document.mark(at, key=True), f"a workload needs '{one}' or {what}")
+    for word, number in (("clients", workload.clients), ("transactions", workload.count)):
+        if number is not None and number < 1:
+            document.error(document.mark((*at, word)), f"'{word}' is 1 at least")
+    known = {**scenario.transactions, **workload.transactions}
+    if not known and "transactions" not in workload.holes:
+        document.error(
+            document.mark(at, key=True),
+            "there are no transactions: 'transactions' says what they do",
+        )
+    for name in workload.mix if known else ():
+        if name not in known:
+            document.unknown((*at, "mix", name), "transaction", name, known, key=True)
+    for node in workload.nodes:
+        if node not in scenario.topology.nodes:
+            document.unknown((*at, "nodes", node), "node", node, scenario.topology.nodes, key=True)
+    for word in ("mix", "nodes"):
+        for name, weight in getattr(workload, word).items():
+            if weight < 1:
+                document.error(document.mark((*at, word, name)), "a weight is 1 at least")
+    if workload.keys_of is not None and not workload.keys_of.hole:
+        _keys(document, scenario, (*at, "keys"), workload.keys_of)
+    for place, happening in enumerate(workload.during):
+        if not happening.hole:
+            _happening(document, scenario, (*at, "during", place), happening)
+
+
+def _happening(document: Document, scenario: Scenario, at: Path, happening: Happening) -> None:
+    """Whether it befalls somebody who is there, while the load goes on."""
+    assert scenario.workload is not None
+    length_ms = scenario.workload.for_ms
+    if length_ms is not None and happening.at_ms >= length_ms:
+        document.error(document.mark((*at, "at")), "the load is over by then")
+    if happening.cut is not None and happening.cut not in scenario.topology.nodes:
+        document.unknown((*at, "cut"), "node", happening.cut, scenario.topology.nodes)
+    if happening.pause is not None:
+        check_agent(document, scenario, (*at, "pause"), happening.pause)
+    known = [fault.id for fault in scenario.faults]
+    if happening.fault is not None and happening.fault not in known:
+        document.unknown((*at, "fault"), "fault", happening.fault, known)
+
+
+def _keys(document: Document, scenario: Scenario, at: Path, keys: Keys) -> None:
+    if keys.table not in scenario.tables:
+        document.unknown((*at, "table"), "table", keys.table, scenario.tables)
+    if keys.count < 1:
+        document.error(document.mark((*at, "count")), "'count' is 1 at least")
+    table = scenario.tables.get(keys.table)
+    if table is not None and not table.hole and len(table.key_columns) != 1:
+        document.error(
+            document.mark((*at, "table")),
+            "keys are picked of a table whose primary key is one column of numbers",
+        )
+
+
+def _values(document: Document, transactions: Mapping[str, Sequence[Step]], at: Path) -> None:
+    """Whether everything that a transaction of a load refers to is given, or drawn."""
+    for name, steps in transactions.items():
+        for place, step in enumerate(steps):
+            known = {**dict.fromkeys(DRAWN), **step.values}
+            for text in step.statements:
+                for each in sqltext.parameters(text):
+                    if each not in known:
+                        path: Path = (*at, name, place)
+                        document.unknown(path, "value", f":{each}", [f":{one}" for one in known])

@@ -1,0 +1,206 @@
+"""The same topology for tests with an event loop: every call is awaited, on whatever loop that is.
+
+The topology lives on the loop of its bench, in another thread; calls are passed on and waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from sim.report.history import Record
+from sim.testing.blocking import TestTopology
+from sim.testing.live import LiveSession, LiveStatement
+from sim.testing.results import Result, Rows
+from sim.testing.session import name_of
+from twopc.errors import ConflictError, InDoubtError, RejectedError
+
+T = TypeVar("T")
+
+
+class AsyncStarted:
+    """See `sim.testing.session.Started`."""
+
+    def __init__(self, topology: AsyncTestTopology, live: LiveStatement) -> None:
+        self._topology = topology
+        self._live = live
+
+    async def blocked_by(self, other: Any) -> bool:
+        """Whether it waits for `other`; returns as soon as it is over or provably waits."""
+        return await self._topology.call(self._live.blocked_by, name_of(other))
+
+    @property
+    def holder(self) -> str:
+        """For whom it waited when it was looked at last; empty if for nobody."""
+        return self._live.holder
+
+    @property
+    def done(self) -> bool:
+        """It has ended, one way or the other."""
+        return self._live.done.done()
+
+    async def result(self) -> Result:
+        """What it returned, waited for."""
+        result: Result = await self._topology.call(self._live.result)
+        return result
+
+
+class AsyncTestSession:
+    """See `sim.testing.session.TestSession`."""
+
+    __test__ = False  # not a test, whatever its name says
+
+    def __init__(self, topology: AsyncTestTopology, live: LiveSession) -> None:
+        self._topology = topology
+        self._live = live
+
+    @property
+    def name(self) -> str:
+        """By which others' waits and the history call it."""
+        return self._live.name
+
+    @property
+    def node(self) -> str:
+        """Where it works."""
+        return self._live.node
+
+    @property
+    def gid(self) -> str:
+        """Its last global transaction; empty at the Publisher."""
+        return self._live.gid
+
+    async def execute(self, sql: Any, params: Any = None) -> Result:
+        """Run a statement to its end."""
+        return await self._topology.call(self._live.execute, sql, params)
+
+    async def start(self, sql: Any, params: Any = None) -> AsyncStarted:
+        """Begin a statement and return at once."""
+
+        async def begin() -> LiveStatement:
+            return self._live.start(sql, params)
+
+        return AsyncStarted(self._topology, await self._topology.call(begin))
+
+    async def begin(self) -> None:
+        """Begin a transaction, where its moment matters."""
+        await self._topology.call(self._live.begin)
+
+    async def commit(self) -> None:
+        """Commit at both sites or at neither."""
+        await self._topology.call(self._live.commit)
+
+    async def rollback(self) -> None:
+        """Roll back at both sites; harmless if nothing is open."""
+        await self._topology.call(self._live.rollback)
+
+
+class AsyncTestNode:
+    """See `sim.testing.blocking.TestNode`."""
+
+    __test__ = False  # not a test, whatever its name says
+
+    def __init__(self, topology: AsyncTestTopology, name: str) -> None:
+        self._topology = topology
+        self.name = name
+
+    async def rows(self, table: str) -> Rows:
+        """A table's rows by key, without their versions."""
+        return await self._topology.call(self._topology.blocking.bed.rows, self.name, table)
+
+    async def query(self, sql: str, params: Any = None) -> Rows:
+        """The rows of a query."""
+        return await self._topology.call(self._topology.blocking.bed.look, self.name, sql, params)
+
+
+class AsyncTestTopology:
+    """See `sim.testing.blocking.TestTopology`; `blocking` is that one, for what a thread plays."""
+
+    __test__ = False  # not a test, whatever its name says
+
+    Conflict: ClassVar[type[ConflictError]] = ConflictError
+    Rejected: ClassVar[type[RejectedError]] = RejectedError
+    InDoubt: ClassVar[type[InDoubtError]] = InDoubtError
+
+    def __init__(self, blocking: TestTopology) -> None:
+        self.blocking = blocking
+        """The same topology for code without an event loop."""
+
+    async def call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Run a coroutine function on the event loop that serves the topology."""
+        return await asyncio.wrap_future(self.blocking.submit(function, *arguments))
+
+    @property
+    def publisher(self) -> str:
+        """The Publisher's name."""
+        return self.blocking.publisher
+
+    @property
+    def subscribers(self) -> tuple[str, ...]:
+        """The Subscribers' names."""
+        return self.blocking.subscribers
+
+    async def crash_at(self, point: str, *, nth: int = 1, session: str = "") -> None:
+        """Have the coordinator's process killed at a protocol point."""
+        await self.fault(at=point, do="crash coordinator", nth=nth, session=session)
+
+    async def fault(self, *, at: str, do: str, **options: Any) -> None:
+        """Have something go wrong at a protocol point."""
+        await self.call(self.blocking.bed.fault, {"at": at, "do": do, **options})
+
+    async def heal(self) -> None:
+        """Mend what faults have broken; `settle` does so, too."""
+        await self.call(self.blocking.bed.heal)
+
+    def node(self, name: str) -> AsyncTestNode:
+        """A node, to look at."""
+        self.blocking.dsn(name)
+        return AsyncTestNode(self, name)
+
+    def dsn(self, node: str, *, application_name: str = "") -> str:
+        """The application's connection string to a node."""
+        return self.blocking.dsn(node, application_name=application_name)
+
+    def url(self, node: str, driver: str = "psycopg", *, application_name: str = "") -> str:
+        """The same as SQLAlchemy writes it."""
+        return self.blocking.url(node, driver, application_name=application_name)
+
+    async def session(
+        self, node: str, *, name: str = "", isolation: str | None = None
+    ) -> AsyncTestSession:
+        """A new session of the application's role."""
+        bed, level = self.blocking.bed, isolation or self.blocking.isolation
+        return AsyncTestSession(self, await self.call(bed.session, node, name, level))
+
+    async def create(self, *sql: str, publish: Sequence[str] = ()) -> None:
+        """Run SQL at the Publisher, publish tables, and have every Subscriber get them."""
+        await self.call(self.blocking.bed.create, sql, tuple(publish) or None)
+
+    async def sync(self, *subscribers: str) -> None:
+        """Deliver everything that is committed at this moment."""
+        await self.call(self.blocking.bed.sync, subscribers)
+
+    async def settle(self) -> None:
+        """Bring everything to rest."""
+        await self.call(self.blocking.bed.settle)
+
+    async def assert_converged(self, *tables: str) -> None:
+        """Every Subscriber holds the Publisher's rows."""
+        await self.call(self.blocking.bed.assert_converged, tables)
+
+    async def assert_atomic(self) -> None:
+        """Every global transaction took effect at all its sites or at none."""
+        await self.call(self.blocking.bed.assert_atomic)
+
+    async def assert_nothing_in_doubt(self) -> None:
+        """No branch is prepared at any node."""
+        await self.call(self.blocking.bed.assert_nothing_in_doubt)
+
+    @property
+    def history(self) -> list[Record]:
+        """What happened so far."""
+        return self.blocking.history
+
+    def explain(self) -> str:
+        """What happened so far, in sentences."""
+        return self.blocking.explain()

@@ -1,0 +1,331 @@
+"""A topology under test, on the event loop that serves it: its sessions, its tables, its history.
+
+It must not know threads, nor pytest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from psycopg import conninfo, sql
+
+from sim.checkers.atomic import atomic
+from sim.report.history import Record
+from sim.testing import loading
+from sim.testing.live import LiveSession, Surroundings
+from sim.testing.recording import Recorder
+from sim.testing.results import Rows
+from sim.testing.watching import LOOK_EVERY_S, Client, Eyes
+from sim.topology import Topology
+from twopc.errors import ConfigurationError
+from twopc.names import PREFIX, VERSION_COLUMN
+from twopc.server import Server
+
+#: How long branches whose transactions are over may take to be finished.
+_FINISH_S = 1.0
+
+_KEY = """
+select a.attname from pg_index as i join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
+where i.indrelid = to_regclass(%s) and i.indisprimary order by array_position(i.indkey, a.attnum)
+"""
+_HAS_MARKERS = "select to_regclass('msrepl.branch_marker') is not null"
+_MARKERS = """
+select jsonb_build_object('gid', gid, 'participants', participants, 'fence', fence,
+                          'sent', calls > 0 or pending is not null)
+from msrepl.branch_marker order by gid
+"""
+_PREPARED = "select database, gid from pg_prepared_xacts where database = any (%s) order by 1, 2"
+#: Somebody believes to have committed, and has only left a savepoint of a transaction that stays open.
+_OUTER = """
+select pid, coalesce(nullif(application_name, ''), usename) from pg_stat_activity
+where datname = current_database() and state = 'idle in transaction' and query ~* '^\\s*release\\s+savepoint'
+order by pid limit 1
+"""
+
+
+class Bed:
+    """One test's topology."""
+
+    def __init__(self, topology: Topology, test: str, *, timeout_s: float) -> None:
+        nodes = (topology.publisher, *topology.subscribers)
+        self.topology = topology
+        self.test = test
+        self.is_spoiled = False
+        """What was prepared in it has been rolled back by hand."""
+        self.order = ""
+        """The order of functions that is being played."""
+        self.recorder = Recorder(test, nodes)
+        self.surroundings = Surroundings(
+            topology,
+            Eyes({name: topology.node(name).dsn for name in nodes}),
+            self.recorder,
+            timeout_s=timeout_s,
+        )
+
+    async def close(self) -> list[str]:
+        """End every session, then roll back what is still prepared; returns what that was, in words."""
+        faults = self.surroundings.faults
+        if faults is not None:
+            await faults.heal()  # who waits for what is broken could not be ended
+        for session in [*self.surroundings.sessions.values()]:
+            await session.close()
+        self.surroundings.sessions.clear()
+        if faults is not None:
+            await faults.close()
+        left = await self.roll_back_left()
+        await self.surroundings.eyes.close()
+        return left
+
+    async def close_sessions(self) -> None:
+        """End every session: another order begins."""
+        for session in [*self.surroundings.sessions.values()]:
+            await session.close()
+        self.surroundings.sessions.clear()
+        self.surroundings.watched.clear()
+        await self.at_rest()
+
+    def begin_order(self, order: str) -> None:
+        """The history begins anew: another order is played; empty: none is."""
+        if order:
+            self.recorder.clear()
+        self.order = order
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    async def session(self, node: str, name: str, isolation: str | None) -> LiveSession:
+        """A new session at a node."""
+        self._known(node)
+        taken = self.surroundings.sessions
+        name = name or next(
+            each for each in (node, *(f"{node}#{n}" for n in range(2, 1000))) if each not in taken
+        )
+        if name in taken:
+            raise ConfigurationError(
+                f"there is a session {name!r} already: give this one another name"
+            )
+        made = taken[name] = LiveSession(self.surroundings, node, name, isolation)
+        return made
+
+    def _known(self, node: str) -> None:
+        __tracebackhide__ = True
+        if node not in (self.topology.publisher, *self.topology.subscribers):
+            known = ", ".join((self.topology.publisher, *self.topology.subscribers))
+            raise ConfigurationError(f"no node {node!r}; nodes are {known}")
+
+    async def watch(self, node: str, application_name: str) -> Client:
+        """Know a session of the application's by its `application_name`."""
+        self._known(node)
+        client = Client(name=application_name, node=node, application_name=application_name)
+        self.surroundings.watched[application_name] = client
+        return client
+
+    async def watched_blocked_by(
+        self, client: Client, other: str, is_over: asyncio.Future[Any] | None
+    ) -> tuple[bool, str]:
+        """Whether a watched session waits for `other`, and for whom it waits."""
+        waiting = await self.surroundings.until_blocked(
+            lambda: client,
+            is_over or asyncio.get_running_loop().create_future(),
+            f"the application {client.name!r}",
+        )
+        if waiting is None:
+            return False, ""
+        return other in waiting.holders, waiting.holder
+
+    # -- tables ------------------------------------------------------------------------------------
+
+    async def create(self, texts: Sequence[str], publish: Sequence[str] | None) -> None:
+        """Run SQL at the Publisher, publish the tables and subscribe everybody."""
+        await loading.statements(self.topology, *texts)
+        await loading.publish_all(self.topology, publish or None)
+
+    async def rows(self, node: str, table: str) -> Rows:
+        """A table's rows at a node by key, without their versions."""
+        self._known(node)
+        schema, dot, name = table.rpartition(".")
+        where = sql.Identifier(schema if dot else "public", name)
+        connection = await self.topology.admin(node)
+        keys = await self.topology.execute(node, _KEY, (where.as_string(connection),))
+        order = sql.SQL(", ").join([sql.Identifier(key) for (key,) in keys])
+        query = sql.SQL("select * from {} order by {}").format(
+            where, order if keys else sql.SQL("1")
+        )
+        async with connection.cursor() as cursor:
+            await cursor.execute(query)
+            names = [column.name for column in cursor.description or ()]
+            found = await cursor.fetchall()
+        rows = (dict(zip(names, row, strict=True)) for row in found)
+        return Rows(
+            ({k: v for k, v in row.items() if k != VERSION_COLUMN} for row in rows),
+            where=f"{table} at {node}",
+        )
+
+    async def look(self, node: str, query: str, params: Any) -> Rows:
+        """The rows of a query that the node's administrator asks."""
+        self._known(node)
+        connection = await self.topology.admin(node)
+        async with connection.cursor() as cursor:
+            await cursor.execute(query.encode(), params)
+            names = [column.name for column in cursor.description or ()]
+            found = await cursor.fetchall() if cursor.description else []
+        return Rows((dict(zip(names, row, strict=True)) for row in found), where=f"query at {node}")
+
+    def dsn(self, node: str, application_name: str) -> str:
+        """The application's connection string to a node."""
+        __tracebackhide__ = True
+        self._known(node)
+        dsn = self.topology.node(node).app_dsn
+        return conninfo.make_conninfo(dsn, application_name=application_name or "twopc test")
+
+    def parts(self, node: str) -> dict[str, str]:
+        """What the connection string consists of; over TCP where the server is ours."""
+        __tracebackhide__ = True
+        self._known(node)
+        there = self.topology.node(node)
+        dsn = there.app_dsn
+        if isinstance(there.server, Server):
+            dsn = there.server.dsn(there.database, there.app_role, there.app_password, tcp=True)
+        return {key: str(value) for key, value in conninfo.conninfo_to_dict(dsn).items()}
+
+    # -- bringing to rest --------------------------------------------------------------------------
+
+    async def sync(self, subscribers: Sequence[str]) -> None:
+        """Deliver what is committed."""
+        await self.refuse_outer_transactions()
+        await self.topology.sync(*subscribers)
+        await self._note_deliveries()
+
+    async def settle(self) -> None:
+        """No branch is prepared any more, and everybody has got everything."""
+        await self.refuse_outer_transactions()
+        await self.heal()
+        await self.topology.settle()
+        await self._note_deliveries()
+
+    # -- faults ------------------------------------------------------------------------------------
+
+    async def fault(self, said: Mapping[str, Any]) -> str:
+        """Have a fault happen; see `sim.faults.testing.TestFaults.add`."""
+        __tracebackhide__ = True
+        surroundings = self.surroundings
+        if surroundings.faults is None:
+            from sim.faults.testing import TestFaults  # which few tests need
+
+            surroundings.faults = TestFaults(self.topology, timeout_s=surroundings.timeout_s)
+            self.is_spoiled = True  # no other test shall have it
+        return await surroundings.faults.add(said)
+
+    async def heal(self) -> None:
+        """Mend what faults have broken."""
+        if self.surroundings.faults is not None:
+            await self.surroundings.faults.heal()
+            self.surroundings.faults.note(self.recorder.write)
+
+    async def _note_deliveries(self) -> None:
+        if not await self.topology.distributes_already():
+            return
+        for each in await self.topology.take_deliveries():
+            self.recorder.write(
+                "suppress" if each.suppressed else "skip" if each.skipped else "deliver",
+                node=each.subscriber,
+                gid=each.gid,
+                message=each.skipped,
+                data={
+                    "seqno": each.seqno,
+                    "origin": each.origin or self.topology.publisher,
+                    "commands": list(each.commands),
+                },
+            )
+
+    async def refuse_outer_transactions(self) -> None:
+        """Refuse to go on where somebody rolls everything back at the end of the test.
+
+        Raises:
+            ConfigurationError: a session has released a savepoint, and its transaction is open still.
+        """
+        for node in (self.topology.publisher, *self.topology.subscribers):
+            found = await self.topology.execute(node, _OUTER)
+            if found:
+                pid, who = found[0]
+                raise ConfigurationError(
+                    f"2PC commits for real: use the twopc fixture's own databases. Session {pid} ({who}) at "
+                    f"{node} has released a savepoint and keeps its outer transaction open, as fixtures of "
+                    "SQLAlchemy and Django do that roll back after each test: nobody else sees what it "
+                    "'committed'. Let the application commit; the databases are put back to what they were"
+                )
+
+    # -- what must hold ----------------------------------------------------------------------------
+
+    async def assert_converged(self, tables: Sequence[str]) -> None:
+        """Every Subscriber holds the Publisher's rows."""
+        await self.refuse_outer_transactions()
+        await self.topology.assert_converged(*tables)
+
+    async def assert_atomic(self) -> None:
+        """Every global transaction of this test took effect everywhere or nowhere."""
+        await self.at_rest()
+        records = [*self.records]
+        for node in (self.topology.publisher, *self.topology.subscribers):
+            found = await self.topology.execute(node, _HAS_MARKERS)
+            if found[0][0]:
+                data = {"markers": [row[0] for row in await self.topology.execute(node, _MARKERS)]}
+                records.append(Record(seq=0, t_us=0, kind="markers", node=node, data=data))
+        broken = atomic(records)
+        if broken:
+            raise AssertionError("not atomic:\n  " + "\n  ".join(broken))
+
+    async def assert_nothing_in_doubt(self) -> None:
+        """No branch is prepared at any node once those that are being finished are."""
+        left = await self.at_rest()
+        if left:
+            raise AssertionError(
+                "in doubt:\n  " + "\n  ".join(f"{gid} is prepared at {node}" for node, gid in left)
+            )
+
+    async def cut_off(self) -> None:
+        """End every session of the application's role at every node."""
+        for node in (self.topology.publisher, *self.topology.subscribers):
+            await self.topology.execute(
+                node,
+                "select pg_terminate_backend(pid) from pg_stat_activity "
+                "where datname = current_database() and usename = %s",
+                (self.topology.node(node).app_role,),
+            )
+
+    async def at_rest(self) -> list[tuple[str, str]]:
+        """Wait until what is being finished is; returns node and gid of what stays prepared."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _FINISH_S
+        while True:
+            left = await self._prepared()
+            finishing = any(gid.startswith(f"{PREFIX}:{self.topology.name}:") for _, gid in left)
+            if not finishing or loop.time() > until:
+                return left
+            await asyncio.wait({loop.create_future()}, timeout=LOOK_EVERY_S)
+
+    async def _prepared(self) -> list[tuple[str, str]]:
+        """Node and gid of what is prepared; all nodes are on one server, which knows of all."""
+        nodes = (self.topology.publisher, *self.topology.subscribers)
+        node_of = {self.topology.node(name).database: name for name in nodes}
+        rows = await self.topology.execute(self.topology.publisher, _PREPARED, (list(node_of),))
+        return [(node_of[database], str(gid)) for database, gid in rows]
+
+    async def roll_back_left(self) -> list[str]:
+        """Roll back what stays prepared; returns what it was, in words. Nobody is to get this topology then:
+        somebody may believe that it was decided otherwise."""
+        prepared = await self.at_rest()
+        for node, gid in prepared:
+            text = sql.SQL("rollback prepared {}").format(sql.Literal(gid))
+            with suppress(psycopg.errors.UndefinedObject):  # somebody was quicker
+                await self.topology.execute(node, text.as_string(None))
+        self.is_spoiled = self.is_spoiled or bool(prepared)
+        return [f"{gid} at {node}" for node, gid in prepared]
+
+    @property
+    def records(self) -> list[Record]:
+        """The history of the test."""
+        return self.recorder.records

@@ -1,0 +1,167 @@
+"""The event loop, the server and the topologies that the tests of one process share.
+
+It must not know pytest. Its methods are called from any thread but the event loop's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from psycopg import sql
+
+from sim.testing import loading, servers
+from sim.testing.bed import Bed
+from sim.testing.loading import Load
+from sim.topology import Topology, owner
+from sim.topology.pool import How, TopologyPool
+from twopc.errors import ConfigurationError
+
+T = TypeVar("T")
+Reset = Literal["clone", "truncate", "none"]
+
+#: How many topologies are made ahead where each test gets a new one.
+AHEAD = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a topology shall be like."""
+
+    subscribers: int | tuple[str, ...] = 2
+    """How many, or their names."""
+    load: tuple[Load, ...] = ()
+    publish: tuple[str, ...] | None = None
+    """None: every table that has a primary key."""
+    shipping: str = "eager"
+    commit: str = "presumed_abort"
+    lock_timeout_ms: int = 5_000
+    used_once: bool = False
+    """Nobody gets the same databases again."""
+    group: str = ""
+    """Those of another group never get the same databases."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The Subscribers' names."""
+        if isinstance(self.subscribers, int):
+            return tuple(f"sub{n}" for n in range(1, self.subscribers + 1))
+        return tuple(self.subscribers)
+
+
+class Bench:
+    """Makes and keeps what tests share; nothing is started before it is asked for.
+
+    Args:
+        given: gives what `twopc_server` has returned.
+        worker: which process of the test run this is.
+        timeout_s: how long a statement may take.
+    """
+
+    def __init__(self, given: Callable[[], Any], *, worker: str, timeout_s: float = 30.0) -> None:
+        self._given = given
+        self._prefix = owner.prefix(worker)
+        self.timeout_s = timeout_s
+        self._stack = ExitStack()
+        self._portal: BlockingPortal | None = None
+        self._server: servers.AnyServer | None = None
+        self._pools: dict[Wanted, TopologyPool] = {}
+        self._made = 0
+
+    @property
+    def portal(self) -> BlockingPortal:
+        """Into the event loop, which runs from now on in a thread of its own."""
+        if self._portal is None:
+            self._portal = self._stack.enter_context(start_blocking_portal("asyncio"))
+        return self._portal
+
+    def call(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Run a coroutine function there, to its end."""
+        return self.portal.call(function, *arguments)
+
+    @property
+    def server(self) -> servers.AnyServer:
+        """The server, looked at and swept if it is somebody else's.
+
+        Raises:
+            ServerError: it is not there, or not set up for this.
+        """
+        if self._server is None:
+            server = servers.server_of(self._given())
+            servers.check(server, topologies=AHEAD + 2, nodes=3)
+            servers.sweep(server)
+            self._server = server
+        return self._server
+
+    def open(self, wanted: Wanted, test: str) -> Bed:
+        """A topology for a test.
+
+        Raises:
+            ConfigurationError: it cannot be made.
+        """
+        pool = self._pools.get(wanted)
+        if pool is None:
+            self._made += 1
+            pool = self._pools[wanted] = self._pool(wanted)
+        return self.call(self._opened, pool, test)
+
+    async def _opened(self, pool: TopologyPool, test: str) -> Bed:
+        return Bed(await pool.take(), test, timeout_s=self.timeout_s)
+
+    def _pool(self, wanted: Wanted) -> TopologyPool:
+        if not wanted.names:
+            raise ConfigurationError("subscribers=0: a topology has at least one Subscriber")
+
+        async def prepare(topology: Topology) -> None:
+            await loading.load(topology, wanted.load, publish=wanted.publish)
+
+        return TopologyPool(
+            self.server,
+            prefix=f"{self._prefix}x{self._made}",
+            size=AHEAD,
+            prepare=prepare if wanted.load else None,
+            rewinds=not wanted.used_once,
+            subscribers=wanted.names,
+            shipping=wanted.shipping,
+            commit=wanted.commit,
+            lock_timeout_ms=wanted.lock_timeout_ms,
+        )
+
+    def close_bed(self, bed: Bed, wanted: Wanted, reset: Reset, *, keep: bool = False) -> list[str]:
+        """Take a test's topology back; returns what it has left prepared, in words.
+
+        Args:
+            keep: leave its databases for a look; nobody gets them any more.
+        """
+        return self.call(self._closed, bed, self._pools[wanted], reset, keep)
+
+    async def _closed(self, bed: Bed, pool: TopologyPool, reset: Reset, keep: bool) -> list[str]:
+        left = await bed.close()
+        how: How = "drop" if bed.is_spoiled or reset == "clone" else "rewind"
+        if keep:
+            how = "keep"
+            for node in bed.topology.nodes.values():
+                text = sql.SQL("comment on database {} is {}").format(
+                    sql.Identifier(node.database), sql.Literal(f"{servers.KEPT}: {bed.test}")
+                )
+                await bed.topology.execute(node.name, text.as_string(None))
+        await pool.give_back(bed.topology, how=how)
+        return left
+
+    def close_pool(self, wanted: Wanted) -> None:
+        """Drop what is kept for these; the next that is asked for is made anew."""
+        pool = self._pools.pop(wanted, None)
+        if pool is not None:
+            self.call(pool.close)
+
+    def close(self) -> None:
+        """Drop every topology and end the event loop; the server is whoever's started it."""
+        if self._portal is not None:
+            for pool in self._pools.values():
+                self.call(pool.close)
+        self._pools.clear()
+        self._portal = None
+        self._stack.close()

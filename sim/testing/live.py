@@ -1,0 +1,422 @@
+"""Sessions of a test on the event loop that serves them: each does one thing after the other.
+
+A statement may be started and looked at while it runs. It must not know tests, nor threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection, sql
+from psycopg.rows import dict_row
+
+from sim.testing.recording import Recorder, failed, returned
+from sim.testing.results import Result, Rows
+from sim.testing.watching import LOOK_EVERY_S, Client, Eyes, Waiting
+from sim.topology import Topology
+from twopc.drivers.transaction import Transaction
+from twopc.errors import (
+    InDoubtError,
+    LocalProtocolError,
+    RejectedError,
+    TransactionError,
+    conflict_facts,
+    from_sqlstate,
+)
+
+if TYPE_CHECKING:
+    from sim.faults.testing import RemoteTransaction, TestFaults
+
+T = TypeVar("T")
+Work = Callable[[], Awaitable[Any]]
+
+LEVELS = ("read committed", "repeatable read", "serializable")
+#: Refusals that are the same at the Publisher as at a Subscriber.
+_TRANSLATED = frozenset(("40001", "40P01", "55P03"))
+
+
+class NotEndedError(AssertionError):
+    """A statement has neither ended nor been blocked within the test's time limit."""
+
+
+class Surroundings:
+    """What all sessions of one test share."""
+
+    def __init__(
+        self, topology: Topology, eyes: Eyes, recorder: Recorder, *, timeout_s: float
+    ) -> None:
+        self.topology = topology
+        self.eyes = eyes
+        self.recorder = recorder
+        self.timeout_s = timeout_s
+        self.sessions: dict[str, LiveSession] = {}
+        self.watched: dict[str, Client] = {}
+        self.faults: TestFaults | None = None
+        """Where the coordinator is a process of its own."""
+
+    def clients(self) -> list[Client]:
+        """Everybody who is known by a name."""
+        return [each.client for each in self.sessions.values()] + list(self.watched.values())
+
+    async def until_blocked(
+        self, client: Callable[[], Client], is_over: asyncio.Future[Any], what: str
+    ) -> Waiting | None:
+        """Until it is over (None) or provably waits: seen twice, for the same.
+
+        Raises:
+            NotEndedError: neither within the time limit.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.timeout_s
+        before: Waiting | None = None
+        while not is_over.done():
+            await asyncio.wait({is_over}, timeout=LOOK_EVERY_S)
+            if is_over.done():
+                break
+            seen = (await self.eyes.look(self.clients())).of(client())
+            if is_over.done():
+                break
+            if seen is not None and seen == before:
+                return seen
+            before = seen
+            if loop.time() > until:
+                raise NotEndedError(
+                    f"{what} has neither ended nor waits for a lock after {self.timeout_s:g} s"
+                )
+        return None
+
+
+class LiveStatement:
+    """A statement that was started; it may have ended."""
+
+    def __init__(self, session: LiveSession, text: str) -> None:
+        self.session = session
+        self.text = text
+        self.step = ""
+        """Its name in the history; empty while it has not begun."""
+        self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.done.add_done_callback(_seen)
+        self.holder = ""
+        """For whom it was seen waiting last."""
+
+    async def blocked_by(self, other: str) -> bool:
+        """Whether it waits for `other`; waits itself until it is over or provably blocked."""
+        surroundings = self.session.surroundings
+        waiting = await surroundings.until_blocked(
+            lambda: self.session.client, self.done, f"{self.session.name}: {self.text}"
+        )
+        if waiting is None:
+            self.holder = ""
+            return False
+        if waiting.holder != self.holder:
+            self.session.note_wait(self, waiting)
+        self.holder = waiting.holder
+        return other in waiting.holders
+
+    async def result(self) -> Any:
+        """What it returned.
+
+        Raises:
+            TransactionError, psycopg.Error: it was refused.
+            NotEndedError: it has not ended within the time limit; the message says for whom it waits.
+        """
+        surroundings = self.session.surroundings
+        await asyncio.wait({self.done}, timeout=surroundings.timeout_s)
+        if not self.done.done():
+            looked = await surroundings.eyes.look(surroundings.clients())
+            waiting = looked.of(self.session.client)
+            if waiting is not None:
+                self.session.note_wait(self, waiting)
+            why = (
+                f": it waits at {waiting.node} for {waiting.holder} ({waiting.lock}); end that "
+                "transaction before asking for the result"
+                if waiting is not None
+                else ""
+            )
+            raise NotEndedError(
+                f"{self.session.name}: {self.text} has not ended after {surroundings.timeout_s:g} s{why}"
+            )
+        return self.done.result()
+
+
+class LiveSession:
+    """One client of one node: coordinated transactions at a Subscriber, plain ones at the Publisher.
+
+    A statement begins a transaction where none is open.
+    """
+
+    def __init__(
+        self, surroundings: Surroundings, node: str, name: str, isolation: str | None
+    ) -> None:
+        if isolation is not None and isolation not in LEVELS:
+            raise ValueError(f"isolation {isolation!r}: use one of {', '.join(LEVELS)}")
+        self.surroundings = surroundings
+        self.node = node
+        self.name = name
+        self.isolation = isolation or LEVELS[0]
+        self.gid = ""
+        self._is_publisher = node == surroundings.topology.publisher
+        self._connection: AsyncConnection[Any] | None = None
+        self._transaction: Transaction | RemoteTransaction | None = None
+        self._open = False
+        self._steps = 0
+        self._outcome = ""
+        """Of its last transaction: committed, rolled back or in doubt."""
+        self._running: LiveStatement | None = None
+        self._closing = False
+        self._inbox: asyncio.Queue[tuple[LiveStatement, Work] | None] = asyncio.Queue()
+        self._worker = asyncio.create_task(self._work(), name=f"session {name}")
+        surroundings.recorder.session(name, node)
+
+    @property
+    def client(self) -> Client:
+        """How it is found among the servers' sessions."""
+        pid = self._transaction.pid if self._transaction is not None else 0
+        if self._connection is not None:
+            pid = self._connection.info.backend_pid
+        held = self._open or self._outcome == "in doubt"
+        return Client(name=self.name, node=self.node, pid=pid, gid=self.gid, is_open=held)
+
+    # -- what tests ask for ------------------------------------------------------------------------
+
+    def start(self, query: Any, params: Any = None) -> LiveStatement:
+        """Begin a statement once what was asked before is over."""
+        return self._start(_text(query), lambda: self._execute(query, params))
+
+    async def execute(self, query: Any, params: Any = None) -> Result:
+        """A statement, to its end."""
+        result: Result = await self.start(query, params).result()
+        return result
+
+    async def begin(self) -> None:
+        """Begin a transaction; statements do so by themselves."""
+        await self._start("begin", self._begin).result()
+
+    async def commit(self) -> None:
+        """Commit at both sites or at neither."""
+        await self._start("commit", self._commit).result()
+
+    async def rollback(self) -> None:
+        """Roll back at both sites; harmless if nothing is open."""
+        await self._start("rollback", self._rollback).result()
+
+    async def close(self) -> None:
+        """Roll back what is open, and leave. What still runs is cancelled, what has not begun is not sent."""
+        self._closing = True
+        self._inbox.put_nowait(None)
+        if self._running is not None:
+            await self._cancel()
+        await asyncio.wait({self._worker}, timeout=self.surroundings.timeout_s)
+        if not self._worker.done():
+            self._worker.cancel()
+            await asyncio.wait({self._worker})
+        if self._transaction is not None:
+            await self._transaction.rollback()
+        if self._connection is not None:
+            await self._connection.close()
+
+    # -- one after the other -----------------------------------------------------------------------
+
+    def _start(self, text: str, work: Work) -> LiveStatement:
+        statement = LiveStatement(self, text)
+        if self._worker.done():
+            statement.done.set_exception(self._closed())
+        else:
+            self._inbox.put_nowait((statement, work))
+        return statement
+
+    def _closed(self) -> LocalProtocolError:
+        return LocalProtocolError(f"session {self.name} is closed")
+
+    async def _work(self) -> None:
+        asked: tuple[LiveStatement, Work] | None = None
+        try:
+            while (asked := await self._inbox.get()) is not None and not self._closing:
+                await self._do(*asked)
+        finally:
+            while asked is not None or not self._inbox.empty():
+                if asked is not None and not asked[0].done.done():
+                    asked[0].done.set_exception(self._closed())
+                asked = None if self._inbox.empty() else self._inbox.get_nowait()
+
+    async def _do(self, statement: LiveStatement, work: Work) -> None:
+        self._running = statement
+        self._steps += 1
+        statement.step = f"{self.name}.{self._steps}"
+        self._write("invoke", statement, sql=statement.text)
+        try:
+            result = await work()
+        except Exception as error:
+            self._note_faults()
+            kind, fields = failed(error, self.gid)
+            self._write(kind, statement, **fields)
+            self._running = None
+            statement.done.set_exception(error)
+        else:
+            self._note_faults()
+            self._write("ok", statement, gid=self.gid, **_told(statement.text, result))
+            self._running = None
+            statement.done.set_result(result)
+        self._note_outcome(statement.text)
+
+    def _note_faults(self) -> None:
+        if self.surroundings.faults is not None:
+            self.surroundings.faults.note(self.surroundings.recorder.write)
+
+    def _write(self, kind: str, statement: LiveStatement, **fields: Any) -> None:
+        self.surroundings.recorder.write(
+            kind, session=self.name, node=self.node, step=statement.step, **fields
+        )
+
+    def note_wait(self, statement: LiveStatement, waiting: Waiting) -> None:
+        """Have the history say for whom a statement waits."""
+        other = self.surroundings.sessions.get(waiting.holder)
+        wait = {
+            "session": waiting.holder if other is not None else "",
+            "step": f"{other.name}.{other._steps}" if other is not None else "",
+            "node": waiting.node,
+            "pid": waiting.pid,
+            "gid": waiting.gid,
+            "lock": waiting.lock,
+        }
+        self._write("blocked", statement, wait=wait)
+
+    def _note_outcome(self, text: str) -> None:
+        if text in ("commit", "rollback") and not self._open:
+            self.surroundings.recorder.write(
+                "outcome", session=self.name, node=self.node, gid=self.gid, message=self._outcome
+            )
+
+    # -- transactions ------------------------------------------------------------------------------
+
+    async def _begin(self) -> Result:
+        if self._open:
+            raise LocalProtocolError(f"session {self.name} has a transaction open already")
+        if self._is_publisher:
+            connection = await self._connect()
+            await connection.execute(
+                sql.SQL("begin isolation level {}").format(sql.SQL(self.isolation))
+            )
+        elif self.surroundings.faults is not None:
+            self._transaction = await self.surroundings.faults.begin(
+                self.name, self.node, self.isolation
+            )
+            self.gid = self._transaction.gid
+        else:
+            coordinator = await self.surroundings.topology.coordinator()
+            self._transaction = await coordinator.transaction(
+                self.node,
+                isolation=self.isolation,
+                shipping=self.surroundings.topology.shipping,
+                commit=self.surroundings.topology.commit,
+            ).begin()
+            self.gid = self._transaction.gid
+        self._open = True
+        return Result(rows=Rows(()), rowcount=-1, tag="BEGIN")
+
+    async def _connect(self) -> AsyncConnection[Any]:
+        if self._connection is None or self._connection.closed:
+            topology = self.surroundings.topology
+            self._connection = await AsyncConnection.connect(
+                topology.node(self.node).app_dsn,
+                autocommit=True,
+                application_name=f"twopc/{self.name} {topology.name}"[:63],
+                options=f"-c lock_timeout={topology.lock_timeout_ms}",
+            )
+        return self._connection
+
+    async def _execute(self, query: Any, params: Any) -> Result:
+        if not self._open:
+            await self._begin()
+        if self._transaction is not None:
+            cursor: Any = self._transaction.cursor(row_factory=dict_row)
+            await cursor.execute(query, params)
+        else:
+            assert self._connection is not None
+            cursor = self._connection.cursor(row_factory=dict_row)
+            try:
+                await cursor.execute(query, params)
+            except psycopg.Error as error:
+                raise self._translated(error) from error
+        rows = await cursor.fetchall() if cursor.description else ()
+        return Result(rows=Rows(rows), rowcount=cursor.rowcount, tag=cursor.statusmessage or "")
+
+    def _translated(self, error: psycopg.Error) -> Exception:
+        """As a Subscriber's transaction reports it: refusals are ours, everything else is psycopg's."""
+        told = error.diag.message_detail
+        if error.sqlstate not in _TRANSLATED and conflict_facts(told) is None:
+            return error
+        return from_sqlstate(
+            error.sqlstate or "",
+            error.diag.message_primary or str(error),
+            detail=told or "",
+            hint=error.diag.message_hint or "",
+            node=self.node,
+        )
+
+    async def _commit(self) -> Result:
+        await self._end("commit")
+        return Result(rows=Rows(()), rowcount=-1, tag="COMMIT")
+
+    async def _rollback(self) -> Result:
+        await self._end("rollback")
+        return Result(rows=Rows(()), rowcount=-1, tag="ROLLBACK")
+
+    async def _end(self, how: str) -> None:
+        if not self._open:
+            return
+        self._open, self._outcome = False, "rolled back"
+        transaction, self._transaction = self._transaction, None
+        try:
+            if transaction is not None:
+                await (transaction.commit() if how == "commit" else transaction.rollback())
+            elif self._connection is not None:
+                cursor = await self._connection.execute(how.encode())
+                if how == "commit" and cursor.statusmessage != "COMMIT":
+                    raise RejectedError(
+                        "the transaction was rolled back: a statement of it had failed",
+                        node=self.node,
+                    )
+        except InDoubtError:
+            self._outcome = "in doubt"
+            raise
+        except psycopg.Error as error:
+            raise self._translated(error) from error
+        if how == "commit":
+            self._outcome = "committed"
+
+    async def _cancel(self) -> None:
+        client = self.client
+        if client.pid:
+            await self.surroundings.topology.execute(
+                self.node, "select pg_cancel_backend(%s)", (client.pid,)
+            )
+
+
+def _told(text: str, result: Any) -> dict[str, Any]:
+    if not isinstance(result, Result):
+        return {}
+    fields = returned(result)
+    if result.tag == "COMMIT":
+        fields["data"] = {"committed": True}
+    return fields
+
+
+def _text(query: Any) -> str:
+    if isinstance(query, bytes):
+        return query.decode()
+    if isinstance(query, sql.Composable):
+        return query.as_string(None)
+    return str(query)
+
+
+def _seen(done: asyncio.Future[Any]) -> None:
+    """A test need not ask how every statement ended."""
+    if not done.cancelled():
+        done.exception()
+
+
+__all__ = ["LiveSession", "LiveStatement", "NotEndedError", "Surroundings", "TransactionError"]

@@ -1,0 +1,139 @@
+"""A state machine of Hypothesis over a topology: what sessions may do, and what must always hold.
+
+Rules may be added in a subclass; those here begin, end and deliver.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.strategies import data
+
+from sim.testing.blocking import TestTopology
+from sim.testing.session import TestSession
+from sim.topology.checkpoint import Checkpoint, checkpoint, rewind
+from twopc.errors import RejectedError
+
+
+class TopologyMachine(RuleBasedStateMachine):
+    """Sessions at the nodes of a topology; every example begins with the same rows.
+
+    A test gives it the topology, and calls it::
+
+        class Bank(TopologyMachine):
+            @rule(cents=integers(1, 5))
+            def give(self, cents):
+                self.attempt("sub1", "update account set cents = cents + %s where id = 1", (cents,))
+
+        def test_bank(twopc):
+            Bank.play(twopc)
+
+    After every step nothing may be in doubt once all sessions are at rest; in the end all copies must be equal.
+    """
+
+    __test__ = False  # not a test, whatever its name says
+
+    topology: ClassVar[TestTopology]
+    _kept: ClassVar[Checkpoint]
+
+    @classmethod
+    def play(cls, topology: TestTopology, **settings: Any) -> None:
+        """Let Hypothesis play it on a topology.
+
+        Args:
+            settings: of Hypothesis, as ``max_examples=20, stateful_step_count=10``.
+
+        Raises:
+            AssertionError: something that must hold does not; Hypothesis tells the shortest way to it.
+        """
+        from hypothesis import HealthCheck, seed
+        from hypothesis import settings as make
+        from hypothesis.stateful import run_state_machine_as_test
+
+        cls.topology = topology
+        cls._kept = topology.call(checkpoint, topology.bed.topology)
+        chosen = {
+            "deadline": None,
+            "max_examples": 20,
+            "stateful_step_count": 10,
+            "suppress_health_check": [HealthCheck.too_slow],
+        }
+        machine = seed(topology.seed)(cls) if topology.seed else cls
+        run_state_machine_as_test(machine, settings=make(**{**chosen, **settings}))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topology.call(self.topology.bed.close_sessions)
+        self.topology.call(rewind, self.topology.bed.topology, self._kept)
+        self.topology.bed.begin_order("one of Hypothesis")
+        self._sessions: dict[str, TestSession] = {}
+        self._open: set[str] = set()
+
+    def session(self, node: str) -> TestSession:
+        """The session at a node; the same one within an example."""
+        if node not in self._sessions:
+            self._sessions[node] = self.topology.session(node)
+        return self._sessions[node]
+
+    def attempt(self, node: str, sql: str, params: Any = None) -> bool:
+        """Run a statement; False: it was refused, and its transaction is rolled back.
+
+        Whoever holds what it waits for is committed first.
+        """
+        session = self.session(node)
+        started = session.start(sql, params)
+        self._open.add(node)
+        for other in self._open - {node}:
+            if started.blocked_by(self._sessions[other]):
+                self._end(other, commit=True)
+        try:
+            started.result()
+        except RejectedError:
+            self._end(node, commit=False)
+            return False
+        return True
+
+    def _end(self, node: str, *, commit: bool) -> None:
+        self._open.discard(node)
+        session = self._sessions[node]
+        try:
+            (session.commit if commit else session.rollback)()
+        except RejectedError:
+            session.rollback()
+
+    @precondition(lambda self: bool(self._open))
+    @rule(choice=data())
+    def commit_one(self, choice: Any) -> None:
+        """Some open transaction is committed."""
+        from hypothesis.strategies import sampled_from
+
+        self._end(choice.draw(sampled_from(sorted(self._open))), commit=True)
+
+    @precondition(lambda self: bool(self._open))
+    @rule(choice=data())
+    def roll_back_one(self, choice: Any) -> None:
+        """Some open transaction is rolled back."""
+        from hypothesis.strategies import sampled_from
+
+        self._end(choice.draw(sampled_from(sorted(self._open))), commit=False)
+
+    @precondition(lambda self: not self._open)
+    @rule()
+    def deliver(self) -> None:
+        """Everything that is committed goes to every Subscriber."""
+        self.topology.sync()
+
+    @invariant()
+    def nothing_in_doubt(self) -> None:
+        """No branch stays prepared."""
+        if not self._open:
+            self.topology.assert_nothing_in_doubt()
+
+    def teardown(self) -> None:
+        """Whatever happened: everything ends, and all copies are equal."""
+        for node in sorted(self._open):
+            self._end(node, commit=False)
+        self.topology.settle()
+        self.topology.assert_converged()
+        self.topology.assert_atomic()

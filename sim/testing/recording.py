@@ -1,0 +1,97 @@
+"""What happens in a test, as the records that every report is made of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sim.report.history import ROWS_MAX, SCHEMA, Record, plain
+from sim.testing.results import Result
+from twopc.errors import ConflictError, DeadlockError, InDoubtError, TransactionError
+
+
+class Recorder:
+    """Collects records; made and used on one event loop.
+
+    Args:
+        test: its name, which stands for the scenario's.
+        nodes: the Publisher first.
+    """
+
+    def __init__(self, test: str, nodes: Sequence[str]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._test = test
+        self._nodes = tuple(nodes)
+        self._sessions: dict[str, str] = {}
+        self._records: list[Record] = []
+
+    def session(self, name: str, node: str) -> None:
+        """A session that acts from now on."""
+        self._sessions[name] = node
+
+    def write(self, kind: str, **fields: Any) -> None:
+        """A happening; see `sim.report.history.KINDS`."""
+        self._records.append(
+            Record(
+                seq=len(self._records) + 2,
+                t_us=round((self._loop.time() - self._began) * 1_000_000),
+                kind=kind,
+                order=self._test,
+                **fields,
+            )
+        )
+
+    def clear(self) -> None:
+        """Forget what happened so far: another order begins."""
+        self._records.clear()
+        self._sessions.clear()
+        self._began = self._loop.time()
+
+    @property
+    def records(self) -> list[Record]:
+        """The whole history of the test so far, header included."""
+        header = {
+            "schema": SCHEMA,
+            "scenario": self._test,
+            "file": self._test,
+            "publisher": self._nodes[0],
+            "subscribers": list(self._nodes[1:]),
+            "on": "postgres",
+        }
+        order = {"sessions": dict(self._sessions)}
+        return [
+            Record(seq=0, t_us=0, kind="header", data=header),
+            Record(seq=1, t_us=0, kind="order", order=self._test, data=order),
+            *self._records,
+        ]
+
+
+def returned(result: Result) -> dict[str, Any]:
+    """The fields of a step that went well."""
+    fields: dict[str, Any] = {"rowcount": result.rowcount, "tag": result.tag}
+    if result.rows or result.tag.startswith("SELECT"):
+        fields["rows"] = tuple(
+            {name: plain(value) for name, value in row.items()} for row in result.rows[:ROWS_MAX]
+        )
+    return fields
+
+
+def failed(error: BaseException, gid: str) -> tuple[str, dict[str, Any]]:
+    """Kind and fields of a step that did not."""
+    fields: dict[str, Any] = {"gid": gid, "message": str(error).strip()}
+    if isinstance(error, InDoubtError):
+        return "in_doubt", fields
+    if not isinstance(error, TransactionError):
+        fields["sqlstate"] = str(getattr(error, "sqlstate", None) or "")
+        return "error", fields
+    fields |= {"sqlstate": error.sqlstate, "number": error.number, "gid": error.gid or gid}
+    kind = getattr(error, "kind", "error")
+    if kind == "error":
+        return "error", fields
+    facts: Mapping[str, Any] = error.facts if isinstance(error, ConflictError) else {}
+    fields["conflict"] = {**facts, "kind": kind}
+    if isinstance(error, DeadlockError) and error.cycle:
+        fields["data"] = {"cycle": list(error.cycle)}
+    return "rejected", fields

@@ -1,0 +1,131 @@
+"""The server that tests use: one that is started for them, or one that somebody else runs.
+
+It must not know pytest, nor what the server is used for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import psycopg
+from psycopg import conninfo
+
+from sim.topology.sweeping import KEPT, sweep
+from twopc.errors import ServerError
+from twopc.log import get_logger
+from twopc.server import ExternalServer
+from twopc.server import Server as EmbeddedServer
+from twopc.server.choice import choose
+
+_log = get_logger(__name__)
+
+__all__ = ["KEPT", "AnyServer", "Server", "check", "server_of", "started", "sweep"]
+
+AnyServer = EmbeddedServer | ExternalServer
+
+#: Branches that the sessions of one topology may have prepared at a time, with room.
+_PREPARED_PER_NODE = 10
+_SETTINGS = """
+select current_setting('max_prepared_transactions')::integer, current_setting('wal_level'),
+       current_setting('max_replication_slots')::integer, current_setting('max_wal_senders')::integer
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that somebody else runs, for the `twopc_server` fixture."""
+
+    dsn: str = field(repr=False)
+    """Of a role that may create databases and roles, to any database there."""
+    can_restart: bool = False
+    """Kept for faults: a server that was not started by us is not restarted."""
+
+
+@runtime_checkable
+class _HasUrl(Protocol):
+    """As containers of testcontainers."""
+
+    def get_connection_url(self) -> str: ...
+
+
+def started(choice: str) -> AnyServer:
+    """The server that a setting names: embedded, of a directory's programs, or at a URL.
+
+    Raises:
+        ServerError: there is none, or none can be started; the message says what helps.
+    """
+    return choose(choice)
+
+
+def server_of(given: Any) -> AnyServer:
+    """The server that `twopc_server` has returned.
+
+    Args:
+        given: a `Server`, a DSN or URL, one of `twopc.server`; a process of pytest-postgresql (it has host, port
+            and user) or a container of testcontainers.
+
+    Raises:
+        ServerError: it is none of these.
+    """
+    if isinstance(given, EmbeddedServer | ExternalServer):
+        return given
+    if isinstance(given, str):
+        return ExternalServer.from_dsn(_plain(given))
+    if isinstance(given, Server):
+        return ExternalServer.from_dsn(_plain(given.dsn))
+    if isinstance(given, _HasUrl):
+        return ExternalServer.from_dsn(_plain(given.get_connection_url()))
+    parts = {key: getattr(given, key, None) for key in ("host", "port", "user", "password")}
+    if parts["host"] and parts["port"]:
+        return ExternalServer.from_dsn(
+            conninfo.make_conninfo(
+                dbname="postgres", **{key: str(value) for key, value in parts.items() if value}
+            )
+        )
+    raise ServerError(
+        f"twopc_server gave {type(given).__name__}, which is no server: return sim.testing.Server(dsn=...), "
+        "a DSN, the postgresql_proc of pytest-postgresql, or a container of testcontainers"
+    )
+
+
+def _plain(url: str) -> str:
+    """A URL without the name of a driver: ``postgresql+psycopg2://`` is SQLAlchemy's."""
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme.partition('+')[0]}{separator}{rest}" if separator else url
+
+
+def check(server: AnyServer, *, topologies: int, nodes: int) -> None:
+    """Make sure that a server that somebody else runs has room for tests.
+
+    Raises:
+        ServerError: it has not; the message has the line that mends it.
+    """
+    if isinstance(server, EmbeddedServer):
+        return  # ours are set up for it
+    wanted = topologies * nodes * _PREPARED_PER_NODE
+    try:
+        with psycopg.connect(server.conninfo, autocommit=True) as connection:
+            row = connection.execute(_SETTINGS).fetchone()
+    except psycopg.OperationalError as error:
+        raise ServerError(
+            f"the server at {server.where} cannot be reached: {str(error).strip()}. Name another one "
+            "(--twopc-pg URL), or name none and have one started"
+        ) from None
+    assert row is not None
+    prepared, level, slots, senders = row
+    lines: Mapping[str, bool] = {
+        f"ALTER SYSTEM SET max_prepared_transactions = {wanted};": prepared < wanted,
+        "ALTER SYSTEM SET wal_level = logical;": level != "logical",
+        f"ALTER SYSTEM SET max_replication_slots = {topologies + 2};": slots < topologies,
+        f"ALTER SYSTEM SET max_wal_senders = {topologies + 2};": senders < topologies,
+    }
+    missing = [line for line, lacks in lines.items() if lacks]
+    if missing:
+        raise ServerError(
+            f"the server at {server.where} is not set up for two-phase commit tests "
+            f"(max_prepared_transactions is {prepared}, wal_level {level}). As a superuser: "
+            + " ".join(missing)
+            + " -- and restart it"
+        )

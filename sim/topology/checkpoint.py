@@ -1,0 +1,314 @@
+"""A topology's tables as they are at one moment, and back to them: quicker than making it again.
+
+Rows are put back past every trigger and past the agents: the log reader is told to leave out what this wrote.
+Roles, functions, subscriptions and settings are not put back; where one of them has changed, rewinding refuses.
+It knows nothing of what happens in between.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from publisher.log_reader.wire import Wire
+from sim.topology.topology import Topology
+from twopc.errors import ConfigurationError, TwopcError
+from twopc.lsn import lsn_value
+from twopc.names import LINK_SCHEMA, SCHEMA
+from twopc.together import together
+
+Connection = AsyncConnection[Any]
+
+#: How long to wait for a table that somebody uses.
+_LOCK_TIMEOUT_MS = 2_000
+#: Tables of ours that change with every transaction; the rest say how a node is set up.
+_RUNNING = (
+    "branch_marker", "coordinator_epoch", "decision", "held_row", "heuristic_outcome", "log_message",
+    "msdistribution_agents", "msdistribution_history", "mspublisher_databases", "msrepl_blocks",
+    "msreplication_subscriptions", "mstracer_history", "mstracer_tokens", "touched_row",
+)  # fmt: skip
+#: Of those, the ones that speak of transactions which are over.
+_OVER = ("branch_marker", "decision", "heuristic_outcome")
+
+_TABLES = """
+select n.nspname, c.relname,
+       array(select a.attname from pg_attribute as a
+             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+             order by a.attnum)
+from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+where c.relkind = 'r' and c.relpersistence <> 't'
+  and n.nspname <> 'information_schema' and n.nspname !~ '^pg_' and n.nspname <> all (%s)
+order by 1, 2
+"""
+_SEQUENCES = """
+select n.nspname, c.relname
+from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+where c.relkind = 'S' and c.relpersistence <> 't'
+  and n.nspname <> 'information_schema' and n.nspname !~ '^pg_' and n.nspname <> all (%s)
+order by 1, 2
+"""
+#: Tables of ours that stay as they are.
+_SETTLED = """
+select relname from pg_class
+where relnamespace = to_regnamespace(%s) and relkind = 'r' and relname <> all (%s) order by 1
+"""
+#: What would see rows being put back: it fires for INSERT or TRUNCATE, and for a replica too.
+_SEES_US = """
+select format('trigger %I of table %s', t.tgname, t.tgrelid::regclass)
+from pg_trigger as t
+where t.tgenabled in ('A', 'R') and (t.tgtype::integer & (4 | 32)) <> 0 order by 1 limit 1
+"""
+#: Definitions by the row of the catalog that has them; what a VACUUM or a TRUNCATE changes is left out.
+_STRUCTURE = """
+select string_agg(line, ' ' order by line) from (
+    select format('c%s %s %s %s %s', c.oid, c.relname, c.relkind, c.relowner, c.relacl) as line
+    from pg_class as c
+    where c.oid >= 16384 and c.relkind in ('r', 'p', 'v', 'm', 'f', 'S', 'i', 'I')
+      and c.relpersistence <> 't' and c.relnamespace <> 'pg_toast'::regnamespace
+  union all
+    select format('a%s %s %s', a.attrelid, a.attnum, a.xmin)
+    from pg_attribute as a join pg_class as c on c.oid = a.attrelid
+    where c.oid >= 16384 and a.attnum > 0 and c.relkind in ('r', 'p', 'v', 'm', 'f')
+      and c.relpersistence <> 't'
+  union all select format('p%s %s', oid, xmin) from pg_proc where oid >= 16384
+  union all select format('t%s %s', oid, xmin) from pg_trigger where oid >= 16384
+  union all select format('k%s %s', oid, xmin) from pg_constraint where oid >= 16384
+  union all select format('r%s %s', oid, xmin) from pg_rewrite where oid >= 16384
+  union all select format('e%s %s', oid, xmin) from pg_event_trigger
+  union all select format('y%s %s', p.oid, p.xmin) from pg_policy as p
+) as lines
+"""
+#: Ours that work in the background begin and end transactions by themselves.
+_UNDER_WAY = """
+select format('transaction %s is prepared', p.gid) from pg_prepared_xacts as p
+where p.database = current_database()
+union all
+select format('session %s (%s) is in a transaction', a.pid, coalesce(nullif(a.application_name, ''), a.usename))
+from pg_stat_activity as a
+where a.datname = current_database() and a.backend_type = 'client backend' and a.pid <> pg_backend_pid()
+  and a.state like 'idle in transaction%' and a.usename <> all ({ours})
+limit 1
+"""
+
+
+class RewindError(TwopcError):
+    """The topology cannot be put back; make a new one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What `rewind` needs."""
+
+    topology: str
+    """The name of the topology that it was taken of."""
+    rows: Mapping[tuple[str, str], bytes] = field(repr=False)
+    """Node and table, quoted: COPY text, row versions included."""
+    columns: Mapping[tuple[str, str], str] = field(repr=False)
+    """Node and table: the columns of `rows`, quoted."""
+    sequences: Mapping[tuple[str, str], tuple[int, bool]] = field(repr=False)
+    """Node and sequence: its last value, and whether that was given out."""
+    structure: Mapping[str, str] = field(repr=False)
+    """Node: digest of definitions, and of what is subscribed."""
+    settled: Mapping[str, tuple[str, ...]] = field(repr=False)
+    """Node: tables of ours that the digest covers."""
+    running: Mapping[str, tuple[str, ...]] = field(repr=False)
+    """Node: tables of ours that hold nothing when no transaction is under way."""
+
+
+async def checkpoint(topology: Topology) -> Checkpoint:
+    """Keep the rows of every table of the nodes' databases, once everything is delivered.
+
+    Tables and sequences of every schema count, but neither large objects nor materialised views.
+
+    Raises:
+        RewindError: something is under way, or a trigger would see that rows are put back.
+        ConfigurationError: a database was there before the topology: it may hold what is not ours.
+        DeliveryError: a change cannot be delivered.
+    """
+    for node in topology.nodes.values():
+        if not node.embedded:
+            raise ConfigurationError(
+                f"database {node.database!r} of {node.name!r} was not made by this topology: only what it "
+                "has made itself can be rewound"
+            )
+    if await topology.distributes_already():
+        await topology.sync()
+    found = await together(*(_keep(topology, node) for node in topology.nodes))
+    return Checkpoint(
+        topology=topology.name,
+        rows={key: rows for each in found for key, rows in each.rows.items()},
+        columns={key: names for each in found for key, names in each.columns.items()},
+        sequences={key: value for each in found for key, value in each.sequences.items()},
+        structure={node: digest for each in found for node, digest in each.structure.items()},
+        settled={node: tables for each in found for node, tables in each.settled.items()},
+        running={node: tables for each in found for node, tables in each.running.items()},
+    )
+
+
+async def _keep(topology: Topology, node: str) -> Checkpoint:
+    """One node's part."""
+    connection = await topology.admin(node)
+    await _refuse_seen(topology, node)
+    ours = [SCHEMA, LINK_SCHEMA]
+    rows, columns = {}, {}
+    for schema, table, names in await topology.execute(node, _TABLES, (ours,)):
+        key = node, sql.Identifier(schema, table).as_string(connection)
+        listed = sql.SQL(", ").join(map(sql.Identifier, names))
+        columns[key] = listed.as_string(connection)
+        rows[key] = b"" if not names else await _copied(connection, key[1], columns[key])
+    sequences = {}
+    for schema, name in await topology.execute(node, _SEQUENCES, (ours,)):
+        identifier = sql.Identifier(schema, name)
+        query = sql.SQL("select last_value, is_called from {}").format(identifier)
+        value = await topology.execute(node, query.as_string(connection))
+        sequences[node, identifier.as_string(connection)] = value[0][0], value[0][1]
+    there = await topology.execute(node, _SETTLED, (SCHEMA, []))
+    held = {name for (name,) in there}
+    settled = tuple(sorted(held - {*_RUNNING}))
+    return Checkpoint(
+        topology=topology.name,
+        rows=rows,
+        columns=columns,
+        sequences=sequences,
+        structure={node: await _look(topology, node, settled)},
+        settled={node: settled},
+        running={node: tuple(sorted(held & {*_OVER}))},
+    )
+
+
+async def _copied(connection: Connection, table: str, columns: str) -> bytes:
+    command = f"copy {table} ({columns}) to stdout".encode()
+    async with connection.cursor() as cursor, cursor.copy(command) as copy:
+        return b"".join([bytes(block) async for block in copy])
+
+
+async def _refuse_seen(topology: Topology, node: str) -> None:
+    seen = await topology.execute(node, _SEES_US)
+    if seen:
+        raise RewindError(
+            f"{seen[0][0]} at {node} fires for replicas too (ENABLE ALWAYS or REPLICA): it would see rows "
+            "being put back. Make a new topology instead"
+        )
+
+
+async def _look(topology: Topology, node: str, settled: Sequence[str]) -> str:
+    """The digest of how a node is set up.
+
+    Raises:
+        RewindError: something is under way there.
+    """
+    there = topology.node(node)
+    ours = [there.coordinator_role, there.logreader_role, there.agent_role]
+    texts = [sql.SQL(_UNDER_WAY).format(ours=sql.Literal(ours)).as_string(None), _STRUCTURE]
+    texts += [
+        sql.SQL("select string_agg(t::text, ' ' order by t::text) from {} as t")
+        .format(sql.Identifier(SCHEMA, table))
+        .as_string(None)
+        for table in settled
+    ]
+    connection = await topology.admin(node)
+    async with connection.cursor() as cursor:
+        # one message: without parameters several statements may be in it
+        await cursor.execute(";".join(texts).encode())
+        under_way = await cursor.fetchone()
+        if under_way is not None:
+            raise RewindError(
+                f"{under_way[0]} at {node}: commit or roll it back, and close what is open, before the "
+                "topology is rewound"
+            )
+        digest = hashlib.blake2b(digest_size=16)
+        while cursor.nextset():
+            for row in await cursor.fetchall():
+                digest.update(f"{row[0]}\0".encode())
+    return digest.hexdigest()
+
+
+async def rewind(topology: Topology, to: Checkpoint) -> None:
+    """Put every table and sequence back to what it was, and forget the transactions since.
+
+    Coordinator, log reader and agents stay as they are, and gids go on counting. Applications' sessions may
+    stay open, but outside of transactions.
+
+    Raises:
+        RewindError: something is under way, or definitions or subscriptions have changed; nothing was
+            touched. Or a table is in use, or an agent has delivered what was put back: the message says that
+            the topology is of no use any more.
+        ConfigurationError: it is another topology's, or agents are running by themselves.
+    """
+    if to.topology != topology.name:
+        raise ConfigurationError(
+            f"the checkpoint is of topology {to.topology!r}, not of {topology.name!r}"
+        )
+    if topology.agents_run:
+        raise ConfigurationError("agents run by themselves: `stop_agents` first")
+    distributes = await topology.distributes_already()
+    found = await together(*(_look(topology, node, to.settled[node]) for node in topology.nodes))
+    changed = [
+        node
+        for node, digest in zip(topology.nodes, found, strict=True)
+        if digest != to.structure[node]
+    ]
+    if changed:
+        raise RewindError(
+            f"definitions or subscriptions at {', '.join(changed)} are not what they were at the checkpoint: "
+            "make a new topology"
+        )
+    await together(*(_put_back(topology, node, to) for node in topology.nodes))
+    if distributes:
+        await _pass_over(topology)
+
+
+async def _put_back(topology: Topology, node: str, to: Checkpoint) -> None:
+    """One node, in one message and one transaction."""
+    tables = [table for at, table in to.rows if at == node]
+    filled = [table for table in tables if to.rows[node, table]]
+    texts = [
+        "begin",
+        "set local session_replication_role = replica",
+        f"set local lock_timeout = {_LOCK_TIMEOUT_MS}",
+    ]
+    if tables:
+        texts.append(f"truncate {', '.join(tables)}")
+    texts += [f"copy {table} ({to.columns[node, table]}) from stdin" for table in filled]
+    for (at, sequence), (value, called) in to.sequences.items():
+        if at == node:
+            name = sql.Literal(sequence).as_string(None)
+            texts.append(f"select setval({name}, {value}, {str(called).lower()})")
+    texts += [
+        sql.SQL("delete from {}").format(sql.Identifier(SCHEMA, table)).as_string(None)
+        for table in to.running[node]
+    ]
+    connection = await topology.admin(node)
+    async with connection.lock:
+        try:
+            await Wire(connection).run(
+                ";".join([*texts, "commit"]).encode(),
+                [[to.rows[node, table]] for table in filled],
+            )
+        except psycopg.errors.LockNotAvailable as error:
+            connection.pgconn.exec_(b"rollback")
+            raise RewindError(
+                f"a table at {node} is in use and cannot be rewound: end the transaction that uses it. "
+                "Other nodes may be rewound already, so the topology is of no use any more"
+            ) from error
+        except psycopg.Error:
+            await connection.close()  # the next use opens another
+            raise
+
+
+async def _pass_over(topology: Topology) -> None:
+    """Let no agent see what was put back, and make sure."""
+    rows = await topology.execute(topology.publisher, "select pg_current_wal_insert_lsn()::text")
+    # a commit that begins here is not ours
+    topology.leave_untold(await topology.pass_over(lsn_value(rows[0][0]) - 1))
+    told = await topology.sync()
+    late = [name for name, delivered in told.items() if delivered.transactions]
+    if late:
+        raise RewindError(
+            f"{', '.join(late)} got changes after rewinding: the topology is of no use any more"
+        )

@@ -1,0 +1,158 @@
+"""Clients without a coordinator of ours: who may write, and who finishes what they have decided.
+
+Knows nothing of global transactions but their names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from sim.topology.inspection import Inspection
+from subscriber import any_client
+from subscriber.any_client import AnyClient
+from twopc.drivers.participant import ParticipantAddress
+from twopc.drivers.resolver import Resolved, Resolver
+from twopc.errors import ConfigurationError, InDoubtError
+from twopc.names import role
+from twopc.protocol import VARIANTS
+
+_LAST_AGENT = next(name for name, variant in VARIANTS.items() if variant.last_agent)
+
+
+class Clients(Inspection):
+    """Any client at a Subscriber; see `Topology`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.resolvers: dict[str, Resolver] = {}
+        """Those that run, by Subscriber."""
+
+    async def allow_any_client(self, *subscribers: str, resolve: bool = True) -> None:
+        """Let clients that know nothing of us change subscribed tables, from now on; and run their resolver.
+
+        Their own COMMIT prepares the Publisher's branch and decides; a change that the Publisher refuses
+        fails with its SQLSTATE, at the statement (or, with ``msrepl.shipping = 'lazy'``, at the COMMIT).
+
+        Args:
+            subscribers: none: all of them. They subscribe already.
+            resolve: False: the resolver is another process's (`twopc resolver`).
+
+        Raises:
+            ConfigurationError: there is no such Subscriber.
+            SubscriptionError: it does not subscribe.
+        """
+        for name in subscribers or self.subscribers:
+            here = await self.admin(self._subscriber(name))
+            await any_client.check_subscribed(here)
+            known = await any_client.found(here)
+            if known is None:
+                coordinator = f"{self.name}.{name}"
+                # nobody holds its lock after this statement: there is no process that could decide
+                rows = await self.execute(
+                    self.distribution,
+                    "select msrepl.open_epoch(%s, %s)",
+                    (coordinator, _LAST_AGENT),
+                )
+                await self.execute(self.distribution, "select pg_advisory_unlock_all()")
+                known = AnyClient(coordinator=coordinator, epoch=rows[0][0])
+            await any_client.allow(here, known)
+            if resolve:
+                await self._start_resolver(name, known)
+
+    async def forbid_any_client(self, *subscribers: str) -> None:
+        """Let only global transactions change subscribed tables again; what is under way is finished.
+
+        Raises:
+            InDoubtError: something stays prepared.
+        """
+        for name in subscribers or self.subscribers:
+            known = await any_client.forbid(await self.admin(self._subscriber(name)))
+            if known is not None:
+                await self._start_resolver(name, known)  # to finish what is decided
+        await self.resolve(asyncio.get_running_loop().time() + 10)
+        for name in subscribers or self.subscribers:
+            resolver = self.resolvers.pop(name, None)
+            if resolver is not None:
+                await resolver.close()
+
+    async def start_resolvers(self) -> None:
+        """Run the resolver of every Subscriber where any client may write. Harmless if it runs."""
+        for name in self.subscribers:
+            here = await self.admin(name)
+            there = await self.execute(name, "select to_regclass('msrepl.any_client') is not null")
+            known = await any_client.found(here) if there[0][0] else None
+            if known is not None:
+                await self._start_resolver(name, known)
+
+    async def stop_resolvers(self) -> None:
+        """Stop them; what clients decide meanwhile waits at the Publisher, prepared."""
+        resolvers, self.resolvers = self.resolvers, {}
+        for resolver in resolvers.values():
+            await resolver.close()
+
+    async def resolve(self, until: float) -> None:
+        """Have everything finished that clients have decided, and the rest rolled back.
+
+        Args:
+            until: by the event loop's clock.
+
+        Raises:
+            InDoubtError: something stays prepared.
+        """
+        while (left := await self._undecided()) and self.resolvers:
+            if asyncio.get_running_loop().time() > until:
+                raise InDoubtError(
+                    f"{left[0]} is still prepared at {self.publisher}: its client has not ended, or its "
+                    "Subscriber does not answer",
+                    gid=left[0],
+                    node=self.publisher,
+                )
+            for resolver in self.resolvers.values():
+                await resolver.settle()
+
+    async def close(self) -> None:
+        """End everything that was started; harmless twice."""
+        await self.stop_resolvers()
+        await super().close()
+
+    async def _undecided(self) -> Sequence[str]:
+        names = [f"{self.name}.{name}" for name in self.resolvers]
+        if not names:
+            return ()
+        rows = await self.execute(
+            self.publisher,
+            "select gid from pg_prepared_xacts where database = current_database() "
+            "and split_part(gid, ':', 2) = any (%s) order by prepared",
+            (names,),
+        )
+        return [gid for (gid,) in rows]
+
+    async def _start_resolver(self, name: str, known: AnyClient) -> None:
+        if name in self.resolvers:
+            return
+        publisher = self.node(self.publisher)
+        resolver = Resolver(
+            Resolved(
+                coordinator=known.coordinator,
+                publisher=ParticipantAddress(name=publisher.name, dsn=publisher.coordinator_dsn),
+                subscriber=ParticipantAddress(name=name, dsn=self.node(name).coordinator_dsn),
+                distribution=self.node(self.distribution).coordinator_dsn,
+                link_role=role("link", publisher.database, name),
+                channel=any_client.CHANNEL,
+            )
+        )
+        try:
+            await resolver.open()
+        except BaseException:
+            await resolver.close()
+            raise
+        self.resolvers[name] = resolver
+
+    def _subscriber(self, name: str) -> str:
+        if name not in self.subscribers:
+            raise ConfigurationError(
+                f"no Subscriber {name!r}; there are {', '.join(self.subscribers)}"
+            )
+        return name

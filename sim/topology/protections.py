@@ -1,0 +1,136 @@
+"""Switches protections off, to show what goes wrong without them: for teaching, and for proving checks.
+
+Each takes our own objects as they are installed and replaces exact fragments of them. How often a fragment
+must be there is known; another number means that an object was written anew and this module was forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from publisher import publication
+from publisher.pieces import OLD_VERSION, Pieces
+from sim.topology.topology import Topology
+from twopc import names
+from twopc.articles import Article
+from twopc.errors import ConfigurationError
+
+Connection = AsyncConnection[Any]
+
+#: What each does, in the words of those who switch it off.
+SUPPORTED: Mapping[str, str] = {
+    "version_check": "the Publisher compares the row version that a Subscriber's change was made from",
+    "marker": "a transaction of a Subscriber's is marked as its own at the Publisher",
+    "savepoint_mirror": "a rollback to a savepoint takes back what it had sent to the Publisher",
+    "not_for_replication": "triggers that send changes to the Publisher do not fire for agents",
+}
+
+_OPERATIONS = ("ins", "upd", "del")
+_MARKER = "values ($2, pg_current_xact_id(), $3, session_user)"
+
+# Partitions have capture triggers of their own.
+_CAPTURE_TRIGGERS = """
+select c.oid::regclass::text, t.tgname
+from pg_trigger t
+join pg_class c on c.oid = t.tgrelid
+join pg_proc p on p.oid = t.tgfoid
+where p.pronamespace = 'msrepl'::regnamespace and not t.tgisinternal
+  and p.proname = any (%s) and t.tgparentid = 0
+order by 1, 2
+"""
+
+
+async def switch_off(topology: Topology, off: Set[str]) -> None:
+    """Take protections away from everything that is published and subscribed now; there is no way back.
+
+    Raises:
+        ConfigurationError: there is no such protection here.
+        AssertionError: an object is not as this module knows it.
+    """
+    unknown = sorted(off - SUPPORTED.keys())
+    if unknown:
+        raise ConfigurationError(
+            f"protection {unknown[0]!r} cannot be switched off; those that can are {', '.join(SUPPORTED)}"
+        )
+    publisher = await topology.admin(topology.publisher)
+    articles = await publication.articles(publisher)
+    for article in articles:
+        if "version_check" in off:
+            await _compare_no_versions(publisher, article)
+        if "marker" in off:
+            await _leave_unmarked(publisher, article)
+    for subscriber in topology.subscribers:
+        there = await topology.admin(subscriber)
+        if "savepoint_mirror" in off:
+            await _keep_what_was_sent(there, articles)
+        if "not_for_replication" in off:
+            await _fire_for_agents(there, articles)
+
+
+async def _compare_no_versions(publisher: Connection, article: Article) -> None:
+    """Rows are found by key alone, whatever has become of them since they were received."""
+    pieces = Pieces(article)
+    version = sql.SQL(" and t.{} = r.{}").format(
+        sql.SQL(names.VERSION_COLUMN), sql.Identifier(OLD_VERSION)
+    )
+    await _patch(publisher, _procedure("upd", article), version.as_string(None), "", times=2)
+    same = " and " + pieces.same_values().as_string(None)
+    await _patch(publisher, _procedure("del", article), same, "", times=3)
+
+
+async def _leave_unmarked(publisher: Connection, article: Article) -> None:
+    """The branch is known, but not where it came from: it is taken for the Publisher's own."""
+    unmarked = _MARKER.replace("session_user", "null")
+    for operation in _OPERATIONS:
+        await _patch(publisher, _procedure(operation, article), _MARKER, unmarked, times=1)
+
+
+async def _keep_what_was_sent(subscriber: Connection, articles: Sequence[Article]) -> None:
+    """Calls follow each other at the Publisher, whatever the Subscriber has rolled back in between."""
+    for article in articles:
+        for operation in _OPERATIONS:
+            function = names.sync_trigger_function(operation, article.schema, article.table)
+            await _patch(subscriber, function, "'rollback to s' || sync.sent - 1", "''", times=1)
+    await _patch(subscriber, "flush", "'rollback to s' || sent - 1", "''", times=1)
+    await _patch(subscriber, "prepare_publisher", "'rollback to s' || sent", "''", times=1)
+
+
+async def _fire_for_agents(subscriber: Connection, articles: Sequence[Article]) -> None:
+    """What an agent brings is taken for a change of the application's."""
+    functions = [
+        names.sync_trigger_function(operation, article.schema, article.table)
+        for article in articles
+        for operation in _OPERATIONS
+    ]
+    found = await subscriber.execute(_CAPTURE_TRIGGERS, (functions,))
+    triggers = await found.fetchall()
+    assert triggers or not articles, "no table has a trigger that captures changes"
+    for table, trigger in triggers:
+        await subscriber.execute(
+            sql.SQL("alter table {} enable always trigger {}").format(
+                sql.SQL(table), sql.Identifier(trigger)
+            )
+        )
+
+
+def _procedure(operation: str, article: Article) -> str:
+    return names.sync_procedure(operation, article.schema, article.table)
+
+
+async def _patch(
+    connection: Connection, routine: str, fragment: str, instead: str, *, times: int
+) -> None:
+    """Create a routine of ours anew, with another text in place of a fragment."""
+    found = await connection.execute(
+        "select pg_get_functiondef(oid) from pg_proc "
+        "where pronamespace = 'msrepl'::regnamespace and proname = %s",
+        (routine,),
+    )
+    definitions = [str(row[0]) for row in await found.fetchall()]
+    assert len(definitions) == 1, f"msrepl.{routine} is there {len(definitions)} times"
+    count = definitions[0].count(fragment)
+    assert count == times, f"msrepl.{routine} has {fragment!r} {count} times and not {times}"
+    await connection.execute(definitions[0].replace(fragment, instead).encode())

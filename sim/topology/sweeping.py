@@ -1,0 +1,98 @@
+"""Drops what runs have left on somebody else's server that were killed.
+
+Whose a database is its name tells (`sim.topology.owner`); only what belongs to a process that surely lives no more
+is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from sim.topology.owner import Owner, owner_of
+from twopc import names
+from twopc.errors import ServerError
+from twopc.log import get_logger
+from twopc.names import BranchId
+from twopc.server import ExternalServer
+from twopc.server import Server as EmbeddedServer
+
+_log = get_logger(__name__)
+
+AnyServer = EmbeddedServer | ExternalServer
+
+#: What the comment of a database begins with that was left for a look.
+KEPT = "twopc: kept"
+_DATABASES = """
+select datname, coalesce(shobj_description(oid, 'pg_database'), '') from pg_database order by 1
+"""
+
+
+def sweep(server: AnyServer, *, kept: bool = False) -> list[str]:
+    """Drop what runs have left that were killed; returns the names of the databases.
+
+    Only those whose process surely lives no more are touched.
+
+    Args:
+        kept: drop those too that were left on purpose.
+    """
+    if isinstance(server, EmbeddedServer):
+        return []  # it ends with its run
+    dropped = []
+    with psycopg.connect(server.conninfo, autocommit=True) as connection:
+        connection.execute(
+            "select pg_advisory_lock(hashtextextended('twopc sweep', 0))"
+        )  # one at a time
+        found = connection.execute(_DATABASES).fetchall()
+        owners = {
+            name: owner
+            for name, told in found
+            if (owner := owner_of(name)) is not None and (kept or not told.startswith(KEPT))
+        }
+        gone = {name: owner for name, owner in owners.items() if owner.is_gone}
+        for name, owner in gone.items():
+            try:
+                server.drop_database(name, may_roll_back=_of(owner.topology))
+                dropped.append(name)
+            except ServerError as error:
+                _log.warning("a database of a killed run stays", error=str(error))
+        left = {owner.topology for name, owner in gone.items() if name not in dropped}
+        topologies = {owner.topology for owner in gone.values()} - left
+        for topology in sorted(topologies):
+            _drop_roles(
+                connection, [each for each in gone.values() if each.topology == topology], gone
+            )
+    return dropped
+
+
+def _of(topology: str) -> Any:
+    """Whether a gid is a branch of that topology."""
+
+    def may_roll_back(gid: str) -> bool:
+        branch = BranchId.parse(gid)
+        ours = branch is not None and branch.global_id.coordinator == topology
+        return ours or gid.startswith("msrepl_agent:")
+
+    return may_roll_back
+
+
+def _drop_roles(
+    connection: psycopg.Connection[Any], owners: list[Owner], databases: Mapping[str, Owner]
+) -> None:
+    """The roles of a topology whose databases are gone."""
+    topology = owners[0].topology
+    nodes = [each.node for each in owners]
+    mine = [name for name, owner in databases.items() if owner.topology == topology]
+    roles = {names.role(kind, topology) for kind in ("app", "coordinator", "logreader", "agent")}
+    roles |= {names.role("owner", database) for database in mine}
+    roles |= {names.role("link", database, node) for database in mine for node in nodes}
+    found = connection.execute(
+        "select rolname from pg_roles where rolname = any (%s) order by 1", (sorted(roles),)
+    ).fetchall()
+    for (role,) in found:
+        name = sql.Identifier(role)
+        connection.execute(sql.SQL("drop owned by {} cascade").format(name))
+        connection.execute(sql.SQL("drop role {}").format(name))

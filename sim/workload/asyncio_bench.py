@@ -1,0 +1,103 @@
+"""A load on a scenario's stage, in tasks of the running event loop: servers, or whatever else a stage stands for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+import psycopg
+
+from sim.scenario.faults import Fault
+from sim.scenario.stage import Stage, SyncError
+from sim.workload.words import Client
+from twopc.drivers.runtime import Asyncio
+from twopc.errors import DeliveryError
+
+
+class _Gate:
+    """See `sim.workload.words.Gate`."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def open(self) -> None:
+        self._event.set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
+class AsyncioBench:
+    """See `sim.workload.words.Bench`."""
+
+    def __init__(self, stage: Stage, faults: Sequence[Fault]) -> None:
+        self._stage = stage
+        self._faults = {fault.id: fault for fault in faults}
+        self._agents = stage.agents()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._clock = Asyncio()
+        self._quiet = asyncio.Event()
+        self._failure: BaseException | None = None
+
+    def time(self) -> float:
+        """The loop's."""
+        return self._clock.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let other tasks go on."""
+        await self._clock.sleep(seconds)
+
+    def gate(self) -> _Gate:
+        """A new one, shut."""
+        return _Gate()
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """As a task."""
+        self._quiet.clear()
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            self._failure = self._failure or task.exception()
+        if not self._tasks or self._failure is not None:
+            self._quiet.set()
+
+    async def all_over(self, limit_s: float) -> list[str]:
+        """Wait for every task; a failure of one, which is a fault of ours, ends the others and is raised."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._quiet.wait(), limit_s)
+        left = [*self._tasks]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        if self._failure is not None:
+            raise self._failure
+        return sorted(task.get_name() for task in left)
+
+    async def client(self, name: str, node: str) -> Client:
+        """A session of the stage."""
+        return await self._stage.open(name, node)
+
+    async def sync(self, subscribers: Sequence[str]) -> None:
+        """By a session of nobody's; a node that has gone away is no fault of ours."""
+        try:
+            await self._agents.sync(subscribers)
+        except (SyncError, psycopg.Error) as error:
+            raise DeliveryError(str(error)) from error
+
+    async def outage(self, node: str, *, on: bool) -> None:
+        """As the stage does it."""
+        await self._stage.outage(node, on=on)
+
+    async def pause_agent(self, subscriber: str, *, on: bool) -> None:
+        """As the stage does it."""
+        await self._stage.pause_agent(subscriber, on=on)
+
+    async def arm(self, fault: str) -> None:
+        """As the stage does it."""
+        await self._stage.arm(self._faults[fault])

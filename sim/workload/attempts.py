@@ -1,0 +1,52 @@
+"""One transaction of a load, attempted once: what its client was told."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Coroutine
+from typing import Any
+
+import psycopg
+
+from sim.workload.words import COMMITTED, ERROR, IN_DOUBT, REJECTED, Client, Deed, Ended
+from twopc.errors import ConflictError, InDoubtError, TransactionError
+
+
+async def attempt(client: Client, deed: Deed, level: str) -> Ended:
+    """Begin, carry out, commit; whatever goes wrong, the client has no transaction afterwards."""
+    gid = ""
+    try:
+        await client.begin(level)
+        gid = client.gid
+        for text, params in deed.statements:
+            await client.execute(text, params)
+        await client.commit()
+    except InDoubtError as error:
+        return Ended(kind=IN_DOUBT, why=error.sqlstate, fields=_told(error, gid))
+    except TransactionError as error:
+        told = _told(error, gid)
+        await leave(client.rollback())
+        if "conflict" in told:
+            return Ended(kind=REJECTED, why=told["conflict"]["kind"], fields=told)
+        return Ended(kind=ERROR, why=error.sqlstate, fields=told)
+    return Ended(kind=COMMITTED, fields={"gid": gid})
+
+
+async def leave(work: Coroutine[Any, Any, None]) -> None:
+    """Roll back, or close: a server that is gone has done so, and says no more."""
+    with contextlib.suppress(TransactionError, psycopg.OperationalError):
+        await work
+
+
+def _told(error: TransactionError, gid: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "gid": error.gid or gid,
+        "sqlstate": error.sqlstate,
+        "number": error.number,
+        "message": str(error).strip(),
+    }
+    kind = getattr(error, "kind", "error")
+    if kind != "error":
+        facts = error.facts if isinstance(error, ConflictError) else {}
+        fields["conflict"] = {**facts, "kind": kind}
+    return fields

@@ -1,0 +1,129 @@
+"""What clients do and when, drawn: which transaction, with which values, at which node, after which pause.
+
+Everything comes from chances that are seeded by the run's seed and a name, so that a load can be played again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from sim.scenario import sqltext
+from sim.scenario.model import Scenario
+from sim.scenario.workload import Timing, Workload
+from sim.workload.keys import Picker, Uniform, picker
+from sim.workload.words import Deed
+
+#: The most that is drawn for ``:amount``.
+AMOUNT_MAX = 100
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+
+def chance(seed: int, name: str) -> random.Random:
+    """The chance of one part of a load: the same for the same seed and name."""
+    return random.Random(f"{seed}/{name}")
+
+
+def seconds(timing: Timing, of: random.Random) -> float:
+    """A duration by its distribution."""
+    first, *rest = timing.values
+    low = _duration_s(first)
+    if timing.distribution == "exponential":
+        return of.expovariate(1 / low) if low else 0.0
+    if timing.distribution == "lognormal":
+        return low * of.lognormvariate(0.0, float(rest[0]))
+    return of.uniform(low, _duration_s(rest[0])) if rest else low
+
+
+def backoff(written: str | None, of: random.Random) -> float:
+    """How long a client waits before it tries again: somewhere in ``5ms..50ms``."""
+    if not written:
+        return 0.0
+    low, _, high = written.partition("..")
+    return of.uniform(_duration_s(low), _duration_s(high))
+
+
+def _duration_s(text: str) -> float:
+    """Seconds of ``0.5ms``, ``5s`` or ``2m``."""
+    unit = text.lstrip("0123456789. ")
+    return float(text.removesuffix(unit)) * _UNITS_S[unit]
+
+
+def nodes(scenario: Scenario, workload: Workload) -> dict[str, int]:
+    """The nodes at which clients work, with their weights."""
+    topology = scenario.topology
+    return dict(workload.nodes) or dict.fromkeys(topology.subscribers or (topology.publisher,), 1)
+
+
+def places(weights: Mapping[str, int], clients: int) -> list[str]:
+    """At which node each client works: as near to the weights as whole clients come, and taking turns."""
+    given = dict.fromkeys(weights, 0)
+    found = []
+    for _ in range(clients):
+        node = min(given, key=lambda each: (given[each] + 1) / weights[each])
+        given[node] += 1
+        found.append(node)
+    return found
+
+
+class Drawer:
+    """Draws transactions.
+
+    Args:
+        scenario: whose workload it is.
+    """
+
+    def __init__(self, scenario: Scenario, workload: Workload) -> None:
+        known = {**scenario.transactions, **workload.transactions}
+        self._mix = dict(workload.mix) or dict.fromkeys(known, 1)
+        self._names = list(self._mix)
+        self._weights = list(accumulate(self._mix.values()))
+        self._statements = {name: _statements(known[name]) for name in self._names}
+        keys = workload.keys_of
+        self.count = keys.count if keys is not None else 1
+        self.picker: Picker = picker(keys.pick, keys.count) if keys is not None else Uniform(1)
+
+    def deed(self, number: int, of: random.Random) -> Deed:
+        """The transaction of this number."""
+        (name,) = of.choices(self._names, cum_weights=self._weights)
+        key = self.picker.pick(of)
+        drawn = {
+            "key": key,
+            "from": key,
+            "to": self._other(key, of),
+            "amount": of.randrange(AMOUNT_MAX) + 1,
+            "new": self.count + number,
+        }
+        makes = any("new" in used for _, _, used in self._statements[name])
+        return Deed(
+            number=number,
+            name=name,
+            statements=tuple(
+                (text, {**{each: drawn[each] for each in used if each in drawn}, **given})
+                for text, given, used in self._statements[name]
+            ),
+            new=drawn["new"] if makes else None,
+        )
+
+    def _other(self, key: int, of: random.Random) -> int:
+        """Another key, by the same distribution; if only one is ever drawn, its neighbour."""
+        for _ in range(8):
+            found = self.picker.pick(of)
+            if found != key:
+                return found
+        return key % self.count + 1
+
+
+def _statements(steps: Sequence[Any]) -> list[tuple[str, Mapping[str, Any], tuple[str, ...]]]:
+    """Each statement with the values that the file gives, and the names of all that it uses, in its order."""
+    return [
+        (text, _given(step.values, used := tuple(dict.fromkeys(sqltext.parameters(text)))), used)
+        for step in steps
+        for text in step.statements
+    ]
+
+
+def _given(values: Mapping[str, Any], used: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name in used}

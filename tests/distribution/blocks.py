@@ -1,0 +1,44 @@
+"""Blocks of transactions, written into a distribution database as the log reader writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from publisher.log_reader import rows
+from publisher.log_reader.rows import Commands, Transaction
+
+#: type, article, hashkey, text
+Made = tuple[int, int, int, str]
+
+
+async def write_blocks(
+    connection: AsyncConnection[Any],
+    publisher: int,
+    transactions: Sequence[tuple[Transaction, Sequence[Made]]],
+) -> None:
+    """Transactions with their commands; counts and lengths are worked out here."""
+    commands, whole = Commands(), []
+    for transaction, made in transactions:
+        length = 0
+        for kind, article, hashkey, text in made:
+            raw = text.encode()
+            length += len(raw)
+            commands.codes.append(article * 100 + kind)
+            commands.hashkeys.append(hashkey)
+            commands.texts += (rows.text_length(len(raw)), raw)
+        whole.append(transaction._replace(commands=len(made), length=length))
+    async with (
+        connection.cursor() as cursor,
+        cursor.copy(f"copy {rows.BLOCKS} from stdin (format binary)".encode()) as copy,
+    ):
+        await copy.write(
+            b"".join((rows.HEADER, *rows.blocks(publisher, whole, commands), rows.TRAILER))
+        )
+
+
+def moment_us(seconds: float) -> int:
+    """A Unix time in PostgreSQL's microseconds since 2000."""
+    return round((seconds - 946_684_800) * 1_000_000)

@@ -1,0 +1,147 @@
+"""Commands out of stored blocks: cut out of their arrays or taken out one by one, they are the same."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from publisher.log_reader import rows
+from publisher.log_reader.rows import Transaction
+from subscriber.distribution_agent import queries
+from subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s, numbers, texts
+from subscriber.distribution_agent.loads import split_rows
+from subscriber.distribution_agent.planner import Batch
+from subscriber.distribution_agent.profile import Profile
+from subscriber.distribution_agent.source import Source, checked
+from tests.distribution.blocks import Made, write_blocks
+from tests.distribution_agent.ends import PUBLISHER, SUBSCRIBER, Ends
+
+_OWN, _OTHER = 5, 6
+
+
+async def source(ends: Ends, **profile: Any) -> Source:
+    """The agent's side of the distribution database."""
+    return await Source.open(
+        ends.distribution.dsn,
+        publisher=PUBLISHER,
+        subscriber=SUBSCRIBER,
+        profile=Profile(**profile),
+        news=asyncio.Event(),
+    )
+
+
+def drawn(chance: random.Random, count: int, articles: Sequence[int], *, own: bool) -> list[
+    tuple[Transaction, list[Made]]
+]:  # fmt: skip
+    """Transactions of up to five commands; some of them the Subscriber's own, some posted."""
+    made: list[tuple[Transaction, list[Made]]] = []
+    for place in range(1, count + 1):
+        who = chance.choice([0, 0, _OWN, _OTHER]) if own else chance.choice([0, _OTHER])
+        commands: list[Made] = [
+            (chance.randint(1, 3) if own else 2, chance.choice(articles), chance.randint(0, 63), f"{place}.{n}")
+            for n in range(chance.randint(1, 5))
+        ]  # fmt: skip
+        if own and chance.random() < 0.05:
+            who, commands = 0, [(20, 0, 0, '{"id": 1}')]
+        made.append((Transaction(place * 10, place, 0, who, 0, 0, 0), commands))
+    return made
+
+
+def batches(bounds: Sequence[int]) -> list[Batch]:
+    """Those between the positions."""
+    return [
+        Batch(after=after, upto=upto, seqnos=(), articles=(7, 8), commands=0)
+        for after, upto in pairwise(bounds)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("limit", [3, 7, 2000])
+@pytest.mark.parametrize(
+    ("articles", "own"),
+    [((7,), False), ((7, 8), False), ((7, 8, 9), False), ((7, 8), True)],
+    ids=["one article", "two", "one that is not wanted", "own changes among them"],
+)
+@pytest.mark.parametrize("apart", [(), (8,)], ids=["together", "apart"])
+async def test_cut_out_or_taken_out(
+    ends: Ends,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: int,
+    articles: tuple[int, ...],
+    own: bool,
+    apart: tuple[int, ...],
+) -> None:
+    """Wherever blocks and batches begin and end."""
+    monkeypatch.setattr(rows, "BLOCK_COMMANDS", limit)
+    chance = random.Random(limit)
+    transactions = drawn(chance, 60, articles, own=own)
+    cut = chance.randint(1, 59)
+    for some in (transactions[:cut], transactions[cut:]):  # stored by and by
+        await write_blocks(ends.admin, ends.publisher_id, some)
+    at = await source(ends)
+    try:
+        rows_of = {queries.BATCHES: 0, queries.CUT_OUT: 0}
+        for _ in range(12):
+            bounds = sorted(chance.sample(range(0, 610, 5), 4))
+            wanted = batches(bounds)
+            params = (
+                int4(ends.publisher_id), int4s((7, 8)), int4(_OWN), int4s(()), int4(1), int4s(apart),
+                lsn8s([each.after + 1 for each in wanted[1:]]), lsn8(bounds[0]), lsn8(bounds[-1]),
+            )  # fmt: skip
+            found = []
+            for query in (queries.BATCHES, queries.CUT_OUT):
+                result = checked(await at.pipe.run((query, params))).results[0]
+                loads = split_rows(wanted, result)
+                rows_of[query] += result.ntuples
+                found.append(
+                    [
+                        (
+                            [
+                                pair
+                                for part in load.parts
+                                for pair in zip(numbers(part.codes, "i"), texts(part.calls), strict=True)
+                            ],
+                            load.posted,
+                            all(
+                                (part.low, part.high)
+                                == (min(numbers(part.codes, "i")), max(numbers(part.codes, "i")))
+                                for part in load.parts
+                            ),
+                        )
+                        for load in loads
+                    ]
+                )  # fmt: skip
+            assert found[0] == found[1]
+            assert all(fits for _, _, fits in found[0])
+        if limit < 2000 and articles == (7,):  # they were cut out: a row for each block
+            assert rows_of[queries.CUT_OUT] > rows_of[queries.BATCHES]
+    finally:
+        await at.close()
+
+
+async def test_a_window_from_anywhere(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has every transaction after a position, parts of large ones or not."""
+    monkeypatch.setattr(rows, "BLOCK_COMMANDS", 4)
+    chance = random.Random(1)
+    transactions = drawn(chance, 40, (7,), own=True)
+    large: list[Made] = [(1, 7, 0, f"{n}") for n in range(11)]
+    transactions.append((Transaction(1000, 41, 0, 0, 0, 0, 0), large))
+    await write_blocks(ends.admin, ends.publisher_id, transactions)
+    at = await source(ends)
+    try:
+        for position in range(0, 1010, 5):
+            _, window = await at.window(position)
+            rest = [each for each in transactions if each[0].seqno > position]
+            assert list(window.seqnos) == [each.seqno for each, _ in rest]
+            assert list(window.xids) == [each.xid for each, _ in rest]
+            assert list(window.originators) == [each.originator for each, _ in rest]
+            assert list(window.commands) == [len(commands) for _, commands in rest]
+            assert list(window.bytes) == [
+                sum(len(text) for *_, text in commands) for _, commands in rest
+            ]
+    finally:
+        await at.close()

@@ -1,0 +1,60 @@
+"""The lost update of the catalogue, with nothing of its file but topology, tables and sessions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sim.model.explore.programs import Script
+from sim.model.explore.search import exhaust
+from sim.model.explore.words import Budget
+from sim.model.plants.protections import wiring_for
+from sim.model.wiring import Wiring
+from sim.scenario.check import load
+from sim.scenario.searching import script_of
+
+FILE = Path(__file__).parents[2] / "scenarios" / "immediate" / "lost_update.twopc.yaml"
+
+
+@pytest.fixture(scope="module")
+def script() -> Script:
+    """The scenario as a program."""
+    return script_of(load(FILE))
+
+
+def test_every_order(script: Script) -> None:
+    """Either wins, and the other has waited or not."""
+    found = exhaust(script, Wiring(), Budget(faults=0))
+    assert found.exhausted
+    assert found.broken is None
+    assert found.endings == (
+        "alice committed, bob refused after a wait; account ((1, 90),)",
+        "alice committed, bob refused; account ((1, 90),)",
+        "alice refused after a wait, bob committed; account ((1, 80),)",
+        "alice refused, bob committed; account ((1, 80),)",
+    )
+
+
+def test_one_session_and_every_crash(script: Script) -> None:
+    """Of the coordinator, of both its nodes and of the decision log: told is what is so."""
+    alone = replace(script, clients={"alice": script.clients["alice"]})
+    kinds = ("coordinator", "publisher", "subscriber", "log")
+    found = exhaust(alone, Wiring(), Budget(faults=1, of=kinds))
+    assert found.exhausted
+    assert found.broken is None
+    assert found.crash_points > 100
+    assert found.endings == (
+        "alice committed; account ((1, 90),)",
+        "alice in doubt; account ((1, 100),)",
+        "alice in doubt; account ((1, 90),)",
+        "alice refused; account ((1, 100),)",
+    )
+
+
+def test_without_versions(script: Script) -> None:
+    """Both change the same copy, in some order."""
+    found = exhaust(script, wiring_for(["version_check"]), Budget(faults=0)).broken
+    assert found is not None
+    assert "converged" in found.invariants

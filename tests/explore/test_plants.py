@@ -1,0 +1,48 @@
+"""Every planted bug is found by an invariant that it breaks, and the system without it passes the same search."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.model.explore.search import by_bounds
+from sim.model.explore.small import PROGRAMS
+from sim.model.explore.words import Budget
+from sim.model.plants import PLANTS
+from sim.model.plants.protections import SUPPORTED, wiring_for
+from sim.model.wiring import Wiring
+from tests.explore.plants import find, wrong
+
+SEARCHES = list(dict.fromkeys((one.program, one.budget) for one in PLANTS.values()))
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_found(name: str) -> None:
+    """By a trace of a dozen events at most."""
+    found, _ = find(PLANTS[name])
+    assert wrong(PLANTS[name], found) == ""
+
+
+@pytest.mark.parametrize(
+    ("program", "budget"), SEARCHES, ids=[f"{name}, {'+'.join(b.of)}" for name, b in SEARCHES]
+)
+def test_the_product_is_not(program: str, budget: Budget) -> None:
+    """Nothing is broken where nothing is planted."""
+    found = by_bounds(PROGRAMS[program], Wiring(), budget)
+    assert found.broken is None
+    assert found.runs > 0
+
+
+@pytest.mark.parametrize("name", sorted(SUPPORTED))
+def test_protections_are_plants(name: str) -> None:
+    """What a twin switches off is a planted bug of that name, and is found when it is put in as twins do it."""
+    plant = PLANTS[name]
+    wiring = wiring_for([name])
+    assert wiring.names == (name,)
+    found = by_bounds(PROGRAMS[plant.program], wiring, plant.budget)
+    assert found.broken is not None
+    assert set(found.broken.invariants) & set(plant.breaks)
+
+
+def test_they_are_told_apart() -> None:
+    assert len({(one.why, one.source) for one in PLANTS.values()}) == len(PLANTS)
+    assert len({one.plant for one in PLANTS.values()}) == len(PLANTS)

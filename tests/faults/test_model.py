@@ -1,0 +1,41 @@
+"""The same files on the model: in virtual time, with the same outcomes."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.report.history import History
+from sim.scenario.check import load
+from sim.scenario.run import run
+from sim.scenario.theatres import TheatreOptions, played, theatre
+from tests.faults.conftest import DATA
+
+FILES = sorted(path.name.removesuffix(".twopc.yaml") for path in DATA.glob("*.twopc.yaml"))
+
+
+def play(name: str) -> tuple[list[str], list[str], list[str]]:
+    """What is wrong, which faults have happened, and the whole history."""
+    history = History()
+
+    async def all_of_it() -> list[str]:
+        async with theatre("model", TheatreOptions()) as model:
+            verdict = await run(load(DATA / f"{name}.twopc.yaml"), model, history)
+        return [each.message for order in verdict.orders for each in order.failures] + (
+            [verdict.kind] if verdict.kind else []
+        )
+
+    failures = played("model", all_of_it())
+    faults = [record.message for record in history.records if record.kind == "fault"]
+    return failures, faults, [record.line() for record in history.records]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_model_agrees_with_what_is_expected_of_servers(name: str) -> None:
+    failures, faults, _ = play(name)
+    assert failures == []
+    armed = [fault for order in load(DATA / f"{name}.twopc.yaml").scenario.orders for fault in order.faults]  # fmt: skip
+    assert len(faults) >= len(armed), "each fault has happened"
+
+
+def test_faults_happen_alike_each_time() -> None:
+    assert play("coordinator")[2] == play("coordinator")[2]

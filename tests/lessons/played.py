@@ -1,0 +1,166 @@
+"""A page whose console blocks are what its commands print: plays it, and gives it back with the output.
+
+A page is Markdown. ``<!-- file: NAME -->`` before a block saves the block under that name,
+``<!-- change: NAME -->`` before a ``diff`` block changes the lines that begin with ``-`` into those that
+begin with ``+``. In a ``console`` block each line that begins with ``$`` is a command, and what follows is
+its output. All is done in order, in an empty folder that has the project's scenarios in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from difflib import unified_diff
+from itertools import zip_longest
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LESSONS = ROOT / "docs" / "lessons"
+WIDTH = 100
+_BLOCK = re.compile(
+    r"(?P<before>(?:<!-- (?P<what>file|change): (?P<name>\S+) -->\n)?)"
+    r"```(?P<kind>\w*)\n(?P<text>.*?)```\n",
+    re.DOTALL,
+)
+_MARK = "\x1e"
+
+
+class WrongPageError(Exception):
+    """A page says what cannot be done; the message tells where."""
+
+
+def lessons() -> list[Path]:
+    """The lessons, in their order."""
+    return sorted(LESSONS.glob("[0-9]*.md"))
+
+
+def played(page: str, folder: Path) -> str:
+    """The page as it is when its commands have been run, in `folder`, which is empty."""
+    (folder / "scenarios").symlink_to(ROOT / "scenarios")
+    environment = _environment(folder)
+
+    def done(block: re.Match[str]) -> str:
+        text = block["text"]
+        if block["what"] == "file":
+            (folder / block["name"]).write_text(text, encoding="utf-8")
+        elif block["what"] == "change":
+            _change(folder / block["name"], text)
+        elif block["kind"] == "console":
+            text = "".join(_run(_commands(text), folder, environment))
+        return f"{block['before']}```{block['kind']}\n{text}```\n"
+
+    return _BLOCK.sub(done, page)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """As a terminal of fixed width without colours, in which `twopc` is a command."""
+    commands = folder.parent / f"{folder.name}-bin"
+    commands.mkdir()
+    twopc = commands / "twopc"
+    twopc.write_text(f'#!/bin/sh\nexec {sys.executable} -m sim "$@"\n')
+    twopc.chmod(0o755)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("TWOPC_")}
+    kept.pop("CI", None)  # there expectations are not accepted
+    return {
+        **kept,
+        "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": str(WIDTH),
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+        "LC_ALL": "C.UTF-8",
+    }
+
+
+def _commands(block: str) -> list[str]:
+    return [line[2:] for line in block.splitlines() if line.startswith("$ ")]
+
+
+def _run(commands: list[str], folder: Path, environment: dict[str, str]) -> Iterator[str]:
+    """Each command and what it printed; `$?` is the exit code of the one before."""
+    script = "last=0\n" + "".join(
+        f"(exit $last)\n{command}\nlast=$?\nprintf '{_MARK}'\n" for command in commands
+    )
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    printed = done.stdout.split(_MARK)
+    if len(printed) != len(commands) + 1:
+        raise WrongPageError(f"{commands}: {done.stdout}")
+    for command, output in zip(commands, printed[:-1], strict=True):
+        if "Traceback (most recent call last)" in output:
+            raise WrongPageError(f"{command}: {output}")
+        yield f"$ {command}\n{steady(output)}"
+
+
+def _change(path: Path, diff: str) -> None:
+    """Replace the lines of a diff that begin with `-` by those behind them that begin with `+`."""
+    text = path.read_text(encoding="utf-8")
+    for old, new in re.findall(r"((?:^-.*\n)+)((?:^\+.*\n)*)", diff, re.MULTILINE):
+        before, after = (re.sub(r"^[-+]", "", each, flags=re.MULTILINE) for each in (old, new))
+        if text.count(before) != 1:
+            raise WrongPageError(f"{path.name} has {text.count(before)} times: {before}")
+        text = text.replace(before, after)
+    path.write_text(text, encoding="utf-8")
+
+
+# -- what differs from run to run --------------------------------------------------------------------
+
+
+def _same_width(unit: str) -> Callable[[re.Match[str]], str]:
+    return lambda found: f"…{unit}".rjust(len(found[0]))
+
+
+_STEADY: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"(?m)^… \d+ s, .*\n", ""),  # said while a run takes long
+    (r"(?m)^.*⧗ waits for \w+ \(\w+\),\n\s+prepared at \w+\n", ""),  # seen if a commit takes long
+    (r"(?m)^ *\d+\.\d(?=   )", _same_width("")),
+    (
+        r"(?m)^ *… +(?:commit|rollback)\n(?! *✗)",
+        "",
+    ),  # a row of its own if something is seen meanwhile
+    (r" +\d+(?:\.\d+)? ms\b", _same_width(" ms")),
+    (r"\b\d+(?:\.\d+)? (s|seconds)\b(?= ·|$)", r"… \1"),
+    (r"\bin \d+(?:\.\d+)? s\b", "in … s"),
+    (r"\b\d{8}T\d{6}-\d+\b", "…"),
+    (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "…"),
+    (r"\btwopc:[\w.-]+:\d+:\d+(?::[\w.-]+)?", "…"),
+    (r"\bpid \d+\b", "pid …"),
+    (r"\b0/[0-9A-F]{6,8}\b", "…"),
+    (r"(?m)[ \t]+$", ""),
+)
+
+
+def difference(shown: str, happened: str) -> str:
+    """What two pages say differently, as a diff; what happens at the same time may stand in any order."""
+    ones, others = _parts(shown), _parts(happened)
+    told = [
+        line
+        for mine, theirs in zip_longest(ones, others, fillvalue="")
+        if Counter(mine.splitlines()) != Counter(theirs.splitlines())
+        for line in unified_diff(mine.splitlines(), theirs.splitlines(), lineterm="", n=1)
+    ]
+    return "\n".join(told)
+
+
+def _parts(page: str) -> list[str]:
+    """What stands between blocks, and the blocks."""
+    return re.split(r"(?m)^```\w*$", page)
+
+
+def steady(output: str) -> str:
+    """Output without what is different each time: times, names of runs and of transactions."""
+    for pattern, instead in _STEADY:
+        output = re.sub(pattern, instead, output)
+    return output

@@ -1,0 +1,71 @@
+"""Every output that a lesson shows is what its command prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.lessons.played import WrongPageError, difference, lessons, played, steady
+
+
+@pytest.mark.parametrize("path", lessons(), ids=lambda path: path.stem)
+def test_it_shows_what_happens(path: Path, tmp_path: Path) -> None:
+    """`python -m tests.lessons` writes it anew."""
+    page = path.read_text(encoding="utf-8")
+    folder = tmp_path / "lesson"
+    folder.mkdir()
+
+    after = played(page, folder)
+    assert difference(page, after) == ""
+
+
+def test_there_are_five() -> None:
+    assert len(lessons()) == 5
+
+
+def test_it_is_read_in_ten_minutes() -> None:
+    for path in lessons():
+        prose = path.read_text(encoding="utf-8").split("```")[::2]
+        assert sum(len(each.split()) for each in prose) < 1200, path.name
+
+
+def test_files_are_saved_and_changed(tmp_path: Path) -> None:
+    page = (
+        "<!-- file: a.txt -->\n```text\none\ntwo\n```\n"
+        "<!-- change: a.txt -->\n```diff\n-two\n+three\n+four\n```\n"
+        "```console\n$ cat a.txt\n$ false\n$ echo $?\n```\n"
+    )
+    folder = tmp_path / "lesson"
+    folder.mkdir()
+
+    assert played(page, folder).endswith(
+        "```console\n$ cat a.txt\none\nthree\nfour\n$ false\n$ echo $?\n1\n```\n"
+    )
+
+
+def test_a_change_of_nothing_is_refused(tmp_path: Path) -> None:
+    page = "<!-- file: a.txt -->\n```text\none\n```\n<!-- change: a.txt -->\n```diff\n-two\n+one\n```\n"
+    folder = tmp_path / "lesson"
+    folder.mkdir()
+
+    with pytest.raises(WrongPageError, match=r"a\.txt has 0 times: two"):
+        played(page, folder)
+
+
+@pytest.mark.parametrize(
+    ("printed", "shown"),
+    [
+        ("  ✓ alice first      41 ms", "  ✓ alice first       … ms"),
+        ("  41.5   begin", "     …   begin"),
+        (
+            "2 orders passed in 0.31 s · invariants: atomic",
+            "2 orders passed in … s · invariants: atomic",
+        ),
+        ("files: .twopc/runs/lost-update/20260115T101500-7/", "files: .twopc/runs/lost-update/…/"),
+        ("twopc:shop:12:3:pub is prepared", "… is prepared"),
+        ("nothing to see ", "nothing to see"),
+    ],
+)
+def test_what_differs_each_time_is_left_out(printed: str, shown: str) -> None:
+    assert steady(printed) == shown

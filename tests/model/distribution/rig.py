@@ -1,0 +1,169 @@
+"""A Publisher and Subscribers in virtual time with distribution, and the least of immediate updating: a change is
+made at both ends by one transaction each, and marked at the Publisher."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sim.model.distribution.distributing import Distribution
+from sim.model.kernel import Kernel
+from sim.model.network import Network
+from sim.model.node import ModelNode
+from sim.model.node.session import NodeSession
+from sim.model.wiring import Wiring
+from sim.model.words import ModelSpec, SqlError, Steps, SubscriberSpec, TableSpec, Timing
+from twopc.drivers.points import Points
+from twopc.protocol import Participant
+from twopc.protocol.variants import VARIANTS, Settings
+
+ACCOUNT = TableSpec(
+    name="account", columns={"id": "int", "owner": "text", "balance": "int"}, key=("id",)
+)
+#: Version of rows that nobody has changed yet.
+FIRST = "00000000-0000-0000-0000-000000000000"
+_MARK = """
+insert into msrepl.branch_marker (gid, xid, participants, originator)
+values (:gid, pg_current_xact_id(), :sites, :originator)
+"""
+
+
+def role_of(subscriber: str) -> str:
+    """As link roles are called here."""
+    return f"link_{subscriber}"
+
+
+class Rig:
+    """The system.
+
+    Args:
+        rows: of the first table, at every node.
+    """
+
+    def __init__(
+        self, *subscribers: SubscriberSpec, tables: Sequence[TableSpec] = (ACCOUNT,),
+        rows: Sequence[tuple[Any, ...]] = ((1, "ada", 100), (2, "bob", 100)), seed: int = 0,
+        wiring: Wiring | None = None, poll_s: float = 0.0, timing: Timing | None = None,
+        sql: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:  # fmt: skip
+        self.kernel = Kernel(seed)
+        specs = subscribers or (SubscriberSpec(name="sub1"), SubscriberSpec(name="sub2"))
+        self.spec = ModelSpec(
+            publisher="pub", subscribers=specs, tables=tuple(tables), agent_poll_s=poll_s,
+            timing=timing or Timing(), seed=seed,
+        )  # fmt: skip
+        self.network = Network(self.kernel, self.spec.timing, answer_timeout_s=2.0)
+        self.nodes = {name: self._node(name) for name in ("pub", *(one.name for one in specs))}
+        for name, node in self.nodes.items():
+            for table in tables:
+                columns = ", ".join(f"{column} {kind}" for column, kind in table.columns.items())
+                node.define(
+                    f"create table {table.name} ({columns}, msrepl_tran_version uuid not null"
+                    f" default gen_random_uuid(), primary key ({', '.join(table.key)}))"
+                )
+                for text in table.sql:
+                    node.define(text)
+            for row in rows:
+                literals = ", ".join("null" if v is None else f"'{v}'" for v in row)
+                node.define(f"insert into {tables[0].name} values ({literals}, '{FIRST}')")
+            for text in (sql or {}).get(name, ()):
+                node.define(text)
+        self.points = Points()
+        self.distribution = Distribution(
+            self.spec, wiring or Wiring(), self.network, self.nodes, role_of=role_of,
+            points=self.points,
+        )  # fmt: skip
+        self._count = 0
+
+    def _node(self, name: str) -> ModelNode:
+        settings = Settings(
+            variant=VARIANTS["presumed_abort"].on_postgres(), inquiry_s=float("inf")
+        )
+        return ModelNode(
+            name, self.kernel, timing=self.spec.timing, clock=lambda: 1e9 + self.kernel.now,
+            lock_timeout_s=5.0, prepared_max=20, participant=Participant, settings=settings,
+        )  # fmt: skip
+
+    # -- running -------------------------------------------------------------------------------------
+
+    def run(self, work: Steps[Any]) -> Any:
+        """Let it happen, to its end."""
+        return self.kernel.run(self.kernel.spawn(work, "test"))
+
+    def until(self, seconds: float) -> None:
+        """Let time pass."""
+        self.kernel.run(self.kernel.now + seconds)
+
+    def transaction(
+        self, node: str, *texts: str, origin: str = "", end: str = "commit"
+    ) -> Steps[bool]:
+        """Statements in one transaction of a node, marked as a Subscriber's if it has an origin; whether it
+        committed."""
+        session = self.nodes[node].connect("app", "app")
+        try:
+            yield from session.execute("begin")
+            if origin:
+                yield from self.mark(session, origin)
+            for text in texts:
+                yield from session.execute(text)
+            yield from session.execute(end)
+        except SqlError:
+            yield from session.execute("rollback")
+            return False
+        finally:
+            session.close()
+        return True
+
+    def mark(self, session: NodeSession, origin: str) -> Steps[None]:
+        """A transaction of the Publisher's is a Subscriber's."""
+        self._count += 1
+        said = {
+            "gid": f"twopc:c:1:{self._count}:pub",
+            "sites": [origin],
+            "originator": role_of(origin),
+        }
+        yield from session.execute(_MARK, said)
+
+    def at(self, node: str, *texts: str, origin: str = "") -> None:
+        """A transaction, to its end."""
+        assert self.run(self.transaction(node, *texts, origin=origin))
+
+    def own(self, subscriber: str, *texts: str) -> None:
+        """A Subscriber's own transaction, at both ends."""
+        self.at("pub", *texts, origin=subscriber)
+        self.at(subscriber, *texts)
+
+    def sync(self, *subscribers: str) -> Any:
+        """Deliver."""
+        return self.run(self.distribution.sync(subscribers))
+
+    def rows(self, node: str, table: str = "account") -> list[dict[str, str | None]]:
+        """What is there, by key; without row versions."""
+        columns = [
+            name for name in self.nodes[node].table(table).at if name != "msrepl_tran_version"
+        ]
+        return self.nodes[node].rows(table, columns)
+
+    def balances(self, node: str) -> dict[str | None, str | None]:
+        """Of accounts, by id."""
+        return {row["id"]: row["balance"] for row in self.rows(node)}
+
+    def converged(self) -> bool:
+        """All hold the same, row versions included."""
+        found = [
+            [node.rows(table.name, [*node.table(table.name).at]) for table in self.spec.tables]
+            for node in self.nodes.values()
+        ]
+        return all(one == found[0] for one in found)
+
+    def history(self, subscriber: str, event: str) -> list[Any]:
+        """What an agent has told."""
+        return [
+            one for one in self.distribution.seats[subscriber].record.history if one.event == event
+        ]
+
+    def crash_node(self, name: str, kept_lsn: int | None = None) -> None:
+        """A node goes down, and comes back by itself."""
+        self.nodes[name].crash(kept_lsn)
+        self.network.node_lost(name)
+        self.kernel.spawn(self.nodes[name].restart(), f"restart of {name}")

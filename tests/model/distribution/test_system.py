@@ -1,0 +1,51 @@
+"""Distribution in a whole model: coordinated sessions, the log reader, agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.model.kernel import Kernel
+from sim.model.system import build
+from sim.model.words import ModelSpec, Steps, SubscriberSpec, TableSpec
+
+STOCK = TableSpec(
+    name="stock", columns={"item": "text", "pieces": "int not null"}, key=("item",),
+    rows=({"item": "nut", "pieces": 10}, {"item": "bolt", "pieces": 10}),
+)  # fmt: skip
+SPEC = ModelSpec(
+    publisher="pub", subscribers=(SubscriberSpec(name="sub1"), SubscriberSpec(name="sub2")), tables=(STOCK,),
+)  # fmt: skip
+
+
+class Silent:
+    """A recorder that keeps nothing."""
+
+    def write(self, kind: str, **fields: Any) -> None:
+        """Nobody reads it."""
+
+    def drew(self, name: str, value: Any) -> None:
+        """Nobody reads it."""
+
+
+def test_a_publishers_change_reaches_everybody() -> None:
+    kernel = Kernel()
+    system = build(SPEC, kernel=kernel, recorder=Silent())
+
+    def office() -> Steps[Any]:
+        session = system.session("office", "pub")
+        yield from session.begin()
+        yield from session.execute("update stock set pieces = 4 where item = 'nut'", {})
+        yield from session.commit()
+        return (yield from system.sync())
+
+    done = kernel.run(kernel.spawn(office(), "office"))
+    assert {name: each.transactions for name, each in done.items()} == {"sub1": 1, "sub2": 1}
+    for node in system.nodes.values():
+        assert node.rows("stock", ["pieces"]) == [{"pieces": "10"}, {"pieces": "4"}]
+    told = system.take_deliveries()
+    assert [(one.node, one.origin, one.commands) for one in told] == [
+        ("sub1", "pub", ("update stock item=nut",)),
+        ("sub2", "pub", ("update stock item=nut",)),
+    ]
+    assert system.take_deliveries() == []
+    assert system.quiet()

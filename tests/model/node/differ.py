@@ -1,0 +1,335 @@
+"""The same schedule on a model node and on a real server, told alike, so that the two can be compared.
+
+A schedule is a list of steps ``(session, statement)``. Steps are launched as PostgreSQL's isolationtester does:
+the next one once this one has ended or is seen to wait for a lock; a step of a session that still waits only when
+that has ended. After each step it is told who waits for whom, and what has ended since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from sim.model.node.session import NodeSession
+from sim.model.sql.types import as_text
+from sim.model.words import Delay, SqlError, StatementResult, Steps, Timing, UnsupportedError
+from tests.model.node.playing import World, world
+
+#: After how long whoever waits looks for a deadlock, on both.
+DEADLOCK_S = 1.0
+#: For how long something may wait.
+PATIENCE_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """Steps of several sessions in one order."""
+
+    name: str
+    setup: str
+    steps: tuple[tuple[str, str], ...]
+
+    @property
+    def sessions(self) -> tuple[str, ...]:
+        """In the order of their first steps."""
+        return tuple(dict.fromkeys(session for session, _ in self.steps))
+
+
+@dataclass(slots=True)
+class Played:
+    """What has happened, as lines that can be compared."""
+
+    lines: list[str] = field(default_factory=list)
+    tables: dict[str, list[str]] = field(default_factory=dict)
+    prepared: list[str] = field(default_factory=list)
+
+
+def read(path: Path) -> list[Schedule]:
+    """The schedules of a file: what stands before the first ``== name`` is every schedule's setup.
+
+    Lines are ``session: statement``; those that begin with ``+`` are setup of this schedule only; an indented
+    line goes on with the one before.
+    """
+    common, *parts = path.read_text(encoding="utf-8").split("\n== ")
+    found = []
+    for part in parts:
+        name, *lines = part.split("\n")
+        setup = [line for line in common.split("\n") if not line.startswith("#")]
+        steps: list[list[str]] = []
+        for line in lines:
+            if line.startswith("+"):
+                setup.append(line[1:])
+            elif line.startswith(" "):
+                steps[-1][1] += "\n" + line.strip()
+            elif line.strip() and not line.startswith("#"):
+                session, _, text = line.partition(":")
+                steps.append([session.strip(), text.strip()])
+        found.append(
+            Schedule(
+                name=f"{path.stem}/{name.strip()}",
+                setup="\n".join(setup).strip(),
+                steps=tuple((session, text) for session, text in steps),
+            )
+        )
+    return found
+
+
+#: A busy machine makes the rarer order likely for a while.
+_AGAIN_MAX = 15
+
+
+def play_both(schedule: Schedule, dsn: str) -> tuple[Played, Played]:
+    """On the model and on PostgreSQL.
+
+    Behind an update that commits, PostgreSQL lets those who wait for the row race for its new version: nearly always
+    the first comes first, and sometimes another. What the model does must be something that PostgreSQL does: where
+    they differ, it is played again, some times at most.
+    """
+    model = play_model(schedule)
+    postgres = play_postgres(schedule, dsn)
+    for _ in range(_AGAIN_MAX):
+        if postgres == model:
+            break
+        postgres = play_postgres(schedule, dsn)
+    return model, postgres
+
+
+def _outcome(tag: str, text: str, rows: Iterable[Sequence[Any]] | None) -> str:
+    if rows is None:
+        return tag
+    shown = [
+        "(" + ", ".join("null" if value is None else as_text(_plain(value)) for value in row) + ")"
+        for row in rows
+    ]
+    if "order by" not in text.lower():
+        shown.sort()
+    return f"{tag} {' '.join(shown)}"
+
+
+def _plain(value: Any) -> Any:
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+# -- the model -----------------------------------------------------------------------------------------
+
+
+class ModelRun:
+    """A schedule on a model node, step by step."""
+
+    def __init__(self, schedule: Schedule, played: Played) -> None:
+        self.schedule = schedule
+        self.played = played
+        timing = Timing(deadlock_timeout=Delay(a=DEADLOCK_S))
+        self.world: World = world(schedule.setup, timing=timing)
+        self.sessions: dict[str, NodeSession] = {
+            name: self.world.node.connect("postgres", name) for name in schedule.sessions
+        }
+        self.busy: dict[str, str] = {}
+        self.ended: dict[str, str] = {}
+
+    def run(self) -> None:
+        """All of it, and what is left."""
+        for number, (session, text) in enumerate(self.schedule.steps, 1):
+            self.step(number, session, text)
+        while self.busy:
+            self._await(next(iter(self.busy)))
+        node = self.world.node
+        for name, table in sorted(node.tables.items()):
+            if not name.startswith("msrepl."):
+                rows = table.committed()
+                self.played.tables[name] = sorted(_outcome("", "", [row]) for row in rows)
+        self.played.prepared = sorted(node.prepared())
+
+    def step(self, number: int, session: str, text: str) -> None:
+        """Launch a step and see what comes of it."""
+        if session not in self.sessions:
+            self.sessions[session] = self.world.node.connect("postgres", session)
+        if session in self.busy:
+            self._await(session)
+        step = f"{number} {session}"
+        self.busy[session] = step
+        self.world.kernel.spawn(self._step(session, step, text), session)
+        self.world.run(0.01)
+        self._tell(step)
+
+    def _step(self, session: str, step: str, text: str) -> Steps[None]:
+        try:
+            result: StatementResult = yield from self.sessions[session].execute(text)
+            told = _outcome(result.tag, text, result.rows)
+        except SqlError as error:
+            told = error.sqlstate
+        except UnsupportedError as error:
+            told = str(error)
+        del self.busy[session]
+        self.ended[step] = told
+
+    def _await(self, session: str) -> None:
+        step = self.busy[session]
+        until = self.world.kernel.now + PATIENCE_S
+        while self.busy.get(session) == step and self.world.kernel.now < until:
+            self.world.run(0.01)
+        if self.busy.get(session) == step:
+            self.sessions[session].cancel()
+            self.world.run(0.01)
+            self.played.lines.append(f"{step} waits for ever")
+        self._tell("")
+
+    def _tell(self, step: str) -> None:
+        names = {one.pid: name for name, one in self.sessions.items()}
+        waits: dict[str, set[str]] = {}
+        for wait in self.world.node.waits():
+            waits.setdefault(names[wait.pid], set()).add(names.get(wait.holder_pid, "prepared"))
+        _note(self.played, self.ended, self.busy, waits, step)
+
+
+def play_model(schedule: Schedule) -> Played:
+    """On a model node."""
+    played = Played()
+    ModelRun(schedule, played).run()
+    return played
+
+
+def _note(
+    played: Played,
+    ended: dict[str, str],
+    busy: dict[str, str],
+    waits: dict[str, set[str]],
+    step: str,
+) -> None:
+    if step in ended:
+        played.lines.append(f"{step}: {ended.pop(step)}")
+    else:
+        played.lines += [
+            f"{waiting} waits for {', '.join(sorted(waits.get(session, ())))}"
+            for session, waiting in busy.items()
+            if waiting == step
+        ]
+    played.lines += [f"  then {other}: {ended.pop(other)}" for other in sorted(ended)]
+    played.lines += [
+        f"  still {waiting} waits for {', '.join(sorted(waits.get(session, ())))}"
+        for session, waiting in sorted(busy.items())
+        if waiting != step
+    ]
+
+
+# -- PostgreSQL ----------------------------------------------------------------------------------------
+
+
+class _PostgresRun:
+    def __init__(self, schedule: Schedule, played: Played, dsn: str) -> None:
+        self.schedule = schedule
+        self.played = played
+        self.dsn = dsn
+        self.sessions: dict[str, psycopg.AsyncConnection[Any]] = {}
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.busy: dict[str, str] = {}
+        self.ended: dict[str, str] = {}
+
+    async def run(self) -> None:
+        self.control = await psycopg.AsyncConnection.connect(self.dsn, autocommit=True)
+        try:
+            await _clean(self.control)
+            await self.control.execute(self.schedule.setup.encode())
+            for name in self.schedule.sessions:
+                one = await psycopg.AsyncConnection.connect(self.dsn, autocommit=True)
+                one.prepare_threshold = None
+                await one.execute(f"set deadlock_timeout = '{round(DEADLOCK_S * 1000)}ms'".encode())
+                self.sessions[name] = one
+            await self._play()
+        finally:
+            for task in self.tasks.values():
+                task.cancel()
+            for one in self.sessions.values():
+                await one.close()
+            await _clean(self.control)
+            await self.control.close()
+
+    async def _play(self) -> None:
+        for number, (session, text) in enumerate(self.schedule.steps, 1):
+            if session in self.busy:
+                await self._await(session)
+            step = f"{number} {session}"
+            self.busy[session] = step
+            self.tasks[session] = asyncio.create_task(self._step(session, step, text))
+            await self._tell(step)
+        while self.busy:
+            await self._await(next(iter(self.busy)))
+        names = await self.control.execute(
+            "select c.relname from pg_class c where c.relnamespace = 'public'::regnamespace "
+            "and c.relkind = 'r' order by 1"
+        )
+        for (name,) in await names.fetchall():
+            rows = await (await self.control.execute(f'select * from "{name}"'.encode())).fetchall()
+            self.played.tables[name] = sorted(_outcome("", "", [row]) for row in rows)
+        self.played.prepared = await _prepared(self.control)
+
+    async def _step(self, session: str, step: str, text: str) -> None:
+        try:
+            cursor = await self.sessions[session].execute(text.encode())
+            rows = await cursor.fetchall() if cursor.description is not None else None
+            told = _outcome(str(cursor.statusmessage or ""), text, rows)
+        except psycopg.Error as error:
+            told = str(error.sqlstate)
+        del self.busy[session]
+        self.ended[step] = told
+
+    async def _waits(self) -> dict[str, set[str]]:
+        names = {one.info.backend_pid: name for name, one in self.sessions.items()}
+        cursor = await self.control.execute(
+            "select pid, pg_blocking_pids(pid) from unnest(%s::int[]) as p (pid)", (list(names),)
+        )
+        return {
+            names[pid]: {names.get(holder, "prepared") for holder in holders}
+            for pid, holders in await cursor.fetchall()
+            if holders
+        }
+
+    async def _settled(self) -> dict[str, set[str]]:
+        """Everybody has ended or waits: the same at two looks."""
+        before: tuple[Any, Any] | None = None
+        while True:
+            if self.busy:
+                await asyncio.wait([self.tasks[name] for name in self.busy], timeout=0.01)
+            waits = await self._waits()
+            seen = ({k: sorted(v) for k, v in waits.items()}, dict(self.busy))
+            if set(self.busy) <= set(waits) and (seen == before or not self.busy):
+                return waits
+            before = seen
+
+    async def _await(self, session: str) -> None:
+        step = self.busy[session]
+        done, _ = await asyncio.wait([self.tasks[session]], timeout=PATIENCE_S)
+        if not done:
+            self.sessions[session].cancel()
+            await asyncio.wait([self.tasks[session]])
+            self.played.lines.append(f"{step} waits for ever")
+        await self._tell("")
+
+    async def _tell(self, step: str) -> None:
+        waits = await self._settled()
+        _note(self.played, self.ended, self.busy, waits, step)
+
+
+async def _prepared(control: psycopg.AsyncConnection[Any]) -> list[str]:
+    cursor = await control.execute(
+        "select gid from pg_prepared_xacts where database = current_database() order by 1"
+    )
+    return [gid for (gid,) in await cursor.fetchall()]
+
+
+async def _clean(control: psycopg.AsyncConnection[Any]) -> None:
+    for gid in await _prepared(control):
+        await control.execute(f"rollback prepared '{gid}'".encode())
+    await control.execute("drop schema public cascade; create schema public")
+
+
+def play_postgres(schedule: Schedule, dsn: str) -> Played:
+    """On a real server, in a database that is emptied before and after."""
+    played = Played()
+    asyncio.run(_PostgresRun(schedule, played, dsn).run())
+    return played

@@ -1,0 +1,109 @@
+"""A node in virtual time, and sessions that play statements on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.model.kernel import Kernel
+from sim.model.node import ModelNode
+from sim.model.node.session import NodeSession
+from sim.model.words import LostError, SqlError, StatementResult, Steps, Timing
+from twopc.protocol import Participant
+from twopc.protocol.variants import PRESUMED_ABORT, Settings
+
+SETTINGS = Settings(variant=PRESUMED_ABORT.on_postgres(), inquiry_s=float("inf"))
+
+
+def make_node(kernel: Kernel, setup: str = "", **options: Any) -> ModelNode:
+    """An empty node, set up by these statements."""
+    given: dict[str, Any] = {
+        "timing": Timing(),
+        "clock": lambda: 1.7e9 + kernel.now,
+        "lock_timeout_s": 0.0,
+        "prepared_max": 8,
+        "participant": Participant,
+        "settings": SETTINGS,
+        **options,
+    }
+    node = ModelNode(given.pop("name", "pub"), kernel, **given)
+    if setup:
+        node.define(setup)
+    return node
+
+
+@dataclass
+class Player:
+    """One session, playing one statement after another."""
+
+    kernel: Kernel
+    session: NodeSession
+    results: list[StatementResult | SqlError | LostError] = field(default_factory=list)
+
+    def play(self, *texts: str, params: dict[str, Any] | None = None) -> None:
+        """From now on, in virtual time; goes on after errors."""
+        self.kernel.spawn(self._steps(texts, params), self.session.application_name)
+
+    def _steps(self, texts: Sequence[str], params: dict[str, Any] | None) -> Steps[None]:
+        for text in texts:
+            try:
+                self.results.append((yield from self.session.execute(text, params)))
+            except (SqlError, LostError) as error:
+                self.results.append(error)
+
+    @property
+    def told(self) -> list[str]:
+        """Tags and SQLSTATEs."""
+        return [
+            one.tag if isinstance(one, StatementResult) else getattr(one, "sqlstate", "lost")
+            for one in self.results
+        ]
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Of the last statement."""
+        last = self.results[-1]
+        assert isinstance(last, StatementResult), last
+        return list(last.rows or ())
+
+
+@dataclass
+class World:
+    """A kernel and one node."""
+
+    kernel: Kernel
+    node: ModelNode
+
+    def player(self, name: str, role: str = "app") -> Player:
+        """A session of its own."""
+        return Player(self.kernel, self.node.connect(role, name))
+
+    def run(self, seconds: float | None = None) -> None:
+        """Until nothing is left to do, or for a while."""
+        self.kernel.env.run(until=None if seconds is None else self.kernel.now + seconds)
+
+    def do(self, *texts: str) -> list[str]:
+        """One session from beginning to end."""
+        player = self.player("alone", "postgres")
+        player.play(*texts)
+        self.run()
+        player.session.close()
+        return player.told
+
+    def query(self, text: str) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        player = self.player("asks", "postgres")
+        player.play(text)
+        self.run()
+        player.session.close()
+        return player.rows
+
+
+def world(setup: str = "", **options: Any) -> World:
+    """A node that begins at time 0."""
+    kernel = Kernel()
+    return World(kernel, make_node(kernel, setup, **options))
+
+
+MakeWorld = Callable[..., World]

@@ -1,0 +1,41 @@
+"""Schedules of two and three sessions: a model node does what PostgreSQL does, step by step.
+
+Outcomes, SQLSTATEs, rows, who waits for whom after each step, and what is left at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.model.node.differ import Schedule, play_both, read
+from twopc.server import Server
+
+FILES = sorted((Path(__file__).parent / "schedules").glob("*.txt"))
+SCHEDULES = [schedule for path in FILES for schedule in read(path)]
+
+
+@pytest.fixture(scope="module")
+def dsn(server: Server) -> Iterator[str]:
+    """A database for all schedules, one after another."""
+    server.create_database("model_conformance")
+    yield server.superuser_dsn("model_conformance")
+    server.drop_database("model_conformance")
+
+
+def test_there_are_enough() -> None:
+    """And no two of the same name."""
+    assert len(SCHEDULES) >= 120
+    assert len({one.name for one in SCHEDULES}) == len(SCHEDULES)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda one: one.name.replace(" ", "_"))
+def test_same(schedule: Schedule, dsn: str) -> None:
+    """The model beside the server."""
+    model, postgres = play_both(schedule, dsn)
+    assert "\n".join(model.lines) == "\n".join(postgres.lines)
+    assert model.tables == postgres.tables
+    assert model.prepared == postgres.prepared

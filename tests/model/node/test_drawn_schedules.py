@@ -1,0 +1,40 @@
+"""Schedules that nobody has thought of: drawn from a seed, played on the model and on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.model.node.differ import play_both
+from tests.model.node.drawing import Drawer
+from twopc.server import Server
+
+SEEDS = range(25)
+
+
+@pytest.fixture(scope="module")
+def dsn(server: Server) -> Iterator[str]:
+    """A database for all schedules, one after another."""
+    server.create_database("model_drawn")
+    yield server.superuser_dsn("model_drawn")
+    server.drop_database("model_drawn")
+
+
+def test_drawing_is_repeatable() -> None:
+    """The same seed, the same schedule; other seeds, others."""
+    drawn = [Drawer(seed).drawn() for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1]
+    assert drawn[0].steps != drawn[2].steps
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("seed", SEEDS)
+def test_same(seed: int, dsn: str) -> None:
+    """The model beside the server."""
+    schedule = Drawer(seed).drawn()
+    model, postgres = play_both(schedule, dsn)
+    steps = [f"{session}: {text}" for session, text in schedule.steps]
+    assert model.lines == postgres.lines, "\n".join(steps)
+    assert model.tables == postgres.tables, "\n".join(steps)
+    assert model.prepared == postgres.prepared

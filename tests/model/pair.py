@@ -1,0 +1,157 @@
+"""Two nodes, a log and a coordinator in virtual time, with the least of a link between the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sim.model.coordinator import CoordinatorProcess, ModelTransaction, Place
+from sim.model.kernel import Kernel
+from sim.model.network import Network
+from sim.model.node import ModelNode
+from sim.model.node.session import NodeSession
+from sim.model.wiring import Wiring
+from sim.model.words import Cause, Delay, Label, Steps, Timing
+from twopc.drivers.points import Points
+from twopc.errors import TransactionError
+from twopc.names import branch_gid
+from twopc.protocol import Participant
+from twopc.protocol.variants import VARIANTS, Settings
+
+PUBLISHER, SUBSCRIBER = "pub", "sub1"
+TABLE = "create table account (id int primary key, balance int not null check (balance >= 0))"
+
+
+class Link:
+    """What a Subscriber's session has open at the Publisher."""
+
+    def __init__(self, pair: Pair) -> None:
+        self._pair = pair
+        self._sessions: dict[NodeSession, NodeSession] = {}
+
+    def remote(self, tx: Any, text: str) -> Steps[int]:
+        """``select remote('…')``: run it at the Publisher, in the same global transaction."""
+        session: NodeSession = tx.top.session
+        gid = tx.settings["msrepl.gid"]
+        there = self._sessions.get(session)
+        if there is None or there.dead is not None or not there.in_transaction:
+            there = self._sessions[session] = self._pair.nodes[PUBLISHER].connect("link", "link")
+            yield from there.execute("begin")
+            marker = "insert into msrepl.branch_marker (gid, xid, participants) values (:gid, pg_current_xact_id(), :sites)"
+            yield from there.execute(
+                marker, {"gid": branch_gid(gid, PUBLISHER), "sites": [SUBSCRIBER]}
+            )
+            yield from tx.run(marker, {"gid": branch_gid(gid, SUBSCRIBER), "sites": [PUBLISHER]})
+        yield from there.execute(text)
+        return 1
+
+    def prepare(self, tx: Any, gid: str, _: Any) -> Steps[int]:
+        """``call msrepl.prepare_publisher(gid, null)``"""
+        there = self._sessions.pop(tx.top.session, None)
+        if there is None:
+            return 0
+        yield from there.execute(f"prepare transaction '{branch_gid(gid, PUBLISHER)}'")
+        there.close()
+        return 1
+
+
+class Pair:
+    """The system."""
+
+    def __init__(self, seed: int = 0, wiring: Wiring | None = None, **timing: Any) -> None:
+        self.kernel = Kernel(seed)
+        self.timing = Timing(restart=Delay(a=0.5), **timing)
+        self.network = Network(self.kernel, self.timing, answer_timeout_s=2.0)
+        settings = Settings(
+            variant=VARIANTS["presumed_abort"].on_postgres(), inquiry_s=float("inf")
+        )
+        self.nodes = {
+            name: ModelNode(
+                name, self.kernel, timing=self.timing, clock=lambda: 1e9 + self.kernel.now,
+                lock_timeout_s=5.0, prepared_max=10, participant=Participant, settings=settings,
+            )
+            for name in (PUBLISHER, SUBSCRIBER)
+        }  # fmt: skip
+        link = Link(self)
+        for node in self.nodes.values():
+            node.define(TABLE)
+            node.define("insert into account values (1, 100), (2, 100)")
+            node.add_function("remote", link.remote)
+            node.add_function("msrepl.prepare_publisher", link.prepare)
+        publisher = self.nodes[PUBLISHER]
+        chosen = wiring or Wiring()
+        self.ledger = chosen.ledger(
+            self.kernel, lambda: publisher.started if publisher.up else None, self.timing.flush
+        )
+        self.place = Place(
+            self.network, self.nodes, self.ledger, publisher=PUBLISHER, log_at=PUBLISHER,
+            wiring=chosen,
+        )  # fmt: skip
+        self.points = Points()
+        self.seen: list[Any] = []
+        """Effects and events of drivers."""
+        self.first = self.process(1, self.points)
+
+    def process(self, number: int, points: Points | None = None) -> CoordinatorProcess:
+        """A process of the coordinator; it recovers while it lives."""
+        made = CoordinatorProcess(
+            self.place, "c", number, points=points, in_doubt_after_s=1.0, recovery_interval_s=0.5,
+            observe=lambda _, what: self.seen.append(what),
+        )  # fmt: skip
+        made.spawn(made.keep_recovering(), "recovery")
+        return made
+
+    def transfer(
+        self,
+        variant: str = "presumed_abort",
+        amount: int = 10,
+        process: CoordinatorProcess | None = None,
+    ) -> Steps[tuple[str, str]]:
+        """Take from an account at both nodes: what the application was told, and the gid."""
+        one: ModelTransaction = (process or self.first).transaction(SUBSCRIBER, variant=variant)
+        text = f"update account set balance = balance - {amount} where id = 1"
+        try:
+            yield from one.begin()
+            yield from one.execute(text)
+            yield from one.execute("select remote(:text)", {"text": text})
+            yield from one.commit()
+        except TransactionError as error:
+            yield from one.rollback()
+            return type(error).__name__, one.gid
+        return "committed", one.gid
+
+    def run(self, work: Steps[Any]) -> Any:
+        """Let it happen, as the first process."""
+        return self.kernel.run(self.first.spawn(work, "test"))
+
+    def until(self, seconds: float) -> None:
+        """Let time pass."""
+        self.kernel.run(self.kernel.now + seconds)
+
+    def balances(self) -> tuple[str | None, str | None]:
+        """Of account 1, at both nodes."""
+        there, here = (
+            node.rows("account", ["id", "balance"])[0]["balance"] for node in self.nodes.values()
+        )
+        return there, here
+
+    def prepared(self) -> list[str]:
+        """Gids of what is prepared anywhere."""
+        return [gid for node in self.nodes.values() for gid in node.prepared()]
+
+    def crash_node(self, name: str) -> None:
+        """A node goes down, and comes back by itself."""
+        self.nodes[name].crash()
+        if name == PUBLISHER:
+            self.ledger.crash()
+        self.network.node_lost(name)
+        self.kernel.spawn(self.nodes[name].restart(), f"restart of {name}")
+
+    def at(self, seconds: float, action: Callable[[], None]) -> None:
+        """Something happens at a moment."""
+
+        def act() -> Steps[None]:
+            yield self.kernel.delay(seconds, Label(actor="fault", cause=Cause.FAULT, what="fault"))
+            action()
+
+        self.kernel.spawn(act(), "fault")

@@ -1,0 +1,21 @@
+"""A recorder that keeps what it is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Kept:
+    """Implements `sim.model.ports.Recorder`."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[str, dict[str, Any]]] = []
+        self.drawn: dict[str, Any] = {}
+
+    def write(self, kind: str, **fields: Any) -> None:
+        """Keep it."""
+        self.records.append((kind, fields))
+
+    def drew(self, name: str, value: Any) -> None:
+        """Keep it."""
+        self.drawn[name] = value

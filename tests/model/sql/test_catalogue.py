@@ -1,0 +1,74 @@
+"""Every statement of the scenarios that are shipped is known to the model, or said not to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from sim.model.kernel import Kernel
+from sim.model.node import ModelNode
+from sim.model.sql import parse
+from sim.model.words import SqlError
+from tests.model.node.playing import make_node
+
+SCENARIOS = sorted((Path(__file__).parents[3] / "scenarios").rglob("*.twopc.yaml"))
+
+
+def _steps(scenario: dict[str, Any]) -> list[str]:
+    """The texts of ``sql`` and ``check`` steps."""
+    found = []
+    for session in scenario.get("sessions", {}).values():
+        for step in session.get("steps", ()):
+            for what in step.values() if isinstance(step, dict) else ():
+                if isinstance(what, dict):
+                    found += [what[key] for key in ("sql", "check") if key in what]
+    return found
+
+
+def _setup(scenario: dict[str, Any]) -> list[str]:
+    """Tables as the Subscribers have them."""
+    texts = []
+    for name, table in scenario.get("tables", {}).items():
+        columns = [f"{column} {type_}" for column, type_ in table["columns"].items()]
+        if isinstance(table.get("key"), list):
+            columns.append(f"primary key ({', '.join(table['key'])})")
+        version = "msrepl_tran_version uuid not null default gen_random_uuid()"
+        texts.append(f"create table {name} ({', '.join([*columns, version])})")
+        texts += table.get("sql", [])
+        texts += table.get("procedures", [])
+    return texts
+
+
+def _nodes(scenario: dict[str, Any]) -> list[list[str]]:
+    """What is defined at each Subscriber of which something is said."""
+    own = scenario.get("subscribers", {}).values()
+    return [(one or {}).get("sql", []) for one in own if isinstance(one, dict)] or [[]]
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.name.partition(".")[0])
+def test_statements_are_known(path: Path) -> None:
+    """They parse and are planned, on a node with the scenario's tables."""
+    scenario = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    for own in _nodes(scenario):
+        node = make_node(Kernel())
+        for text in [*_setup(scenario), *own]:
+            node.define(text)
+        for text in _steps(scenario):
+            for one in parse.statements(text):
+                _plan(node, one)
+
+
+def _plan(node: ModelNode, text: str) -> None:
+    try:
+        node.plans.get(text)
+    except SqlError as error:
+        if error.sqlstate != "42P01":  # a table of another Subscriber's
+            raise
+
+
+def test_there_are_scenarios() -> None:
+    """The test above is about something."""
+    assert len(SCENARIOS) >= 27

@@ -1,0 +1,56 @@
+"""Scenarios for tests of the model's stage: small, and without a server."""
+
+from __future__ import annotations
+
+from sim.report.history import History
+from sim.scenario.check import Loaded, parse
+from sim.scenario.model_stage import ModelTheatre
+from sim.scenario.run import RunVerdict, run
+from sim.scenario.theatres import played
+from sim.scenario.words import Selection
+
+#: Two writers of a row; %s stands for the orders, and what else belongs to the file.
+TWO_WRITERS = """
+twopc: 1
+name: two-writers
+topology: {publisher: pub, subscribers: [sub1], distribution: none}
+tables:
+  account:
+    columns: {id: int primary key, balance: int not null}
+    rows: [{id: 1, balance: 100}]
+sessions:
+  a:
+    node: pub
+    steps:
+      - a_begin: begin
+      - a_write: {sql: "update account set balance = balance + 1 where id = 1"}
+      - a_end: commit
+  b: {node: pub, steps: [b_write: {sql: "update account set balance = balance * 2 where id = 1 returning balance"}]}
+"""
+ONE_ORDER = """
+orders:
+  - name: b waits
+    steps: [a_begin, a_write, b_write, a_end]
+    expect:
+      steps: {b_write: {blocked_by: a_write}}
+      tables: {account: {pub: [{id: 1, balance: 202}]}}
+      converged: false
+"""
+
+
+def loaded(text: str = TWO_WRITERS + ONE_ORDER) -> Loaded:
+    """A file that was read."""
+    return parse(text, "toy.twopc.yaml")
+
+
+def play(
+    file: Loaded, *, seed: int | None = None, selection: Selection | None = None
+) -> tuple[RunVerdict, History]:
+    """Play a file on the model."""
+    history = History()
+
+    async def go() -> RunVerdict:
+        async with ModelTheatre(seed=seed) as theatre:
+            return await run(file, theatre, history, selection=selection or Selection())
+
+    return played("model", go()), history

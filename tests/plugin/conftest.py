@@ -1,0 +1,61 @@
+"""Fixtures for the plugin's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sim.testing.bench import Bench, Wanted
+from sim.testing.blocking import TestTopology
+from tests.plugin.running import Project
+from twopc.server import Server
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A user's project with an account table."""
+    return Project(pytester, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def bench(server: Server) -> Iterator[Bench]:
+    """What the plugin shares among tests, on the worker's server, without the plugin."""
+    made = Bench(lambda: server, worker="inner", timeout_s=20)
+    yield made
+    made.close()
+
+
+BANK = Wanted(
+    load=(
+        "create table account (id int primary key, balance int not null)",
+        "insert into account select g, 100 from generate_series(1, 3) as g",
+    )
+)
+
+
+@pytest.fixture
+def bank(bench: Bench, request: pytest.FixtureRequest) -> Iterator[TestTopology]:
+    """A topology with an account table, as tests get it."""
+    bed = bench.open(BANK, request.node.name)
+    yield TestTopology(bench, bed)
+    assert bench.close_bed(bed, BANK, "truncate") == []
+
+
+@pytest.fixture
+def make_bank(
+    bench: Bench, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., TestTopology]]:
+    """The same with options of `Wanted`; dropped afterwards."""
+    made: list[tuple[Any, Wanted]] = []
+
+    def make(**options: Any) -> TestTopology:
+        wanted = Wanted(**{"load": BANK.load, **options})
+        bed = bench.open(wanted, request.node.name)
+        made.append((bed, wanted))
+        return TestTopology(bench, bed)
+
+    yield make
+    for bed, wanted in made:
+        bench.close_bed(bed, wanted, "clone")

@@ -1,0 +1,56 @@
+"""Running pytest with the plugin in a process of its own, as a user's project would."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+#: An account table for every test.
+BANK = """
+    import pytest
+
+    @pytest.fixture(scope="session")
+    def twopc_template():
+        return [
+            "create table account (id int primary key, balance int not null)",
+            "insert into account select g, 100 from generate_series(1, 3) as g",
+        ]
+"""
+#: Warnings are errors, and nobody says how event loops are handled but we.
+INI = """
+    [pytest]
+    filterwarnings = error
+    asyncio_default_fixture_loop_scope = function
+"""
+
+
+def arguments() -> list[str]:
+    """What loads the plugin where it is not installed."""
+    installed = entry_points(group="pytest11", name="twopc")
+    return [] if installed else ["-p", "sim.pytest_plugin"]
+
+
+class Project:
+    """A user's project in a directory of its own."""
+
+    def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pytester = pytester
+        monkeypatch.setenv("PYTHONPATH", str(ROOT))
+        for name in ("TWOPC_PG_URL", "TWOPC_SEED", "TWOPC_REPEAT", "CI", "PYTEST_XDIST_WORKER"):
+            monkeypatch.delenv(name, raising=False)
+        pytester.makefile(".ini", pytest=INI)
+        pytester.makeconftest(BANK)
+
+    def test(self, text: str, name: str = "test_it") -> None:
+        """Its test module."""
+        self.pytester.makepyfile(**{name: text})
+
+    def run(self, *options: str) -> pytest.RunResult:
+        """Run it; the output of a run that hangs is shown."""
+        return self.pytester.runpytest_subprocess(
+            *arguments(), "-p", "no:cacheprovider", *options, timeout=300
+        )

@@ -1,0 +1,51 @@
+"""The examples of the manual are those that run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.running import ROOT, Project
+
+pytest_plugins = ["pytester"]
+
+EXAMPLES = Path(__file__).parent / "examples"
+MANUAL = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+#: What the manual shows of them; other blocks are about the plugin itself.
+SHOWN = [
+    block
+    for block in re.findall(r"```python\n(.*?)```", MANUAL, re.DOTALL)
+    if re.search(r"crash_at|Till|Purchase|CarefulAccount|def test_a_stale|with_name", block)
+]
+
+
+def test_they_run(project: Project) -> None:
+    """As a project of their own: psycopg and SQLAlchemy, with warnings as errors."""
+    for path in EXAMPLES.iterdir():
+        if path.is_file():
+            shutil.copy(path, project.pytester.path)
+    result = project.run("-q")
+    result.assert_outcomes(passed=9)
+
+
+@pytest.mark.parametrize("block", SHOWN, ids=lambda block: block.split("\n")[0][:40])
+def test_the_manual_shows_what_runs(block: str) -> None:
+    """Letter for letter, but for what is said to linters."""
+    sources = "".join(path.read_text(encoding="utf-8") for path in sorted(EXAMPLES.glob("*.py")))
+    assert block.strip() in re.sub(r"  # noqa.*", "", sources)
+
+
+def test_every_setting_is_in_the_manual() -> None:
+    """With each of its names."""
+    from sim.pytest_plugin.config import OPTIONS
+    from sim.settings import variable
+
+    assert len(SHOWN) == 10
+    for name in OPTIONS:
+        shown = variable("timeout_ms" if name == "timeout" else name)
+        row = next(line for line in MANUAL.splitlines() if line.startswith(f"| `--twopc-{name}"))
+        assert f"`twopc_{name}`" in row
+        assert f"`{shown}`" in row

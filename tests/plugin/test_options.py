@@ -1,0 +1,341 @@
+"""What the plugin is set to, what it says of mistakes, and the servers that it takes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.plugin.running import ROOT, Project
+
+pytest_plugins = ["pytester"]
+
+
+def test_what_is_wrong_is_said_in_one_line(project: Project) -> None:
+    """Without a traceback through the plugin."""
+    project.test(
+        """
+        import pytest
+
+        @pytest.mark.twopc(subscriber=3)
+        def test_option(twopc): pass
+
+        @pytest.mark.twopc(policy="overwrite")
+        def test_policy(twopc): pass
+
+        @pytest.mark.twopc(faults=["crash"])
+        def test_faults(twopc): pass
+
+        @pytest.mark.twopc(3)
+        def test_no_name(twopc): pass
+
+        @pytest.mark.twopc(reset="burn")
+        def test_reset(twopc): pass
+
+        @pytest.mark.twopc(subscribers=0)
+        def test_nobody(twopc): pass
+
+        @pytest.mark.twopc(shipping="by sea")
+        def test_shipping(twopc): twopc.session("sub1").begin()
+        """
+    )
+    result = project.run("-q")
+    result.stdout.fnmatch_lines(
+        [
+            "*@pytest.mark.twopc: no option 'subscriber'; options are subscribers, *",
+            "*@pytest.mark.twopc: policy='overwrite'*",
+            "*faults=?'crash'?: each is written as in scenario files*",
+            "*takes named options only*",
+            "*reset='burn': 'clone', 'truncate' or 'none'*",
+            "*subscribers=0: a topology has at least one Subscriber*",
+            "*shipping*by sea*",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--twopc-seed=x"], "--twopc-seed: it is a number from 0, not 'x'"),
+        (
+            ["--twopc-timeout=5"],
+            "--twopc-timeout: a duration is written as 500ms, 5s or 2m, not '5'",
+        ),
+        (["--twopc-pg=/nowhere"], "/nowhere"),
+        (["--twopc-pg=postgresql://nobody@127.0.0.1:1/x"], "127.0.0.1:1 cannot be reached"),
+    ],
+)
+def test_options_that_are_wrong(project: Project, options: list[str], said: str) -> None:
+    """Said with where they stand."""
+    project.test("def test_it(twopc): pass")
+    result = project.run(*options)
+    assert said in result.stdout.str() + result.stderr.str()
+    assert result.ret != 0
+
+
+def test_which_setting_holds(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mark before option before environment before ini file before pyproject.toml."""
+    project.test(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("fresh", [1])
+        def test_seed(request, fresh):
+            from sim.pytest_plugin.config import settings_of
+            print("seed is", settings_of(request.config).seed)
+        """
+    )
+
+    def seed(*options: str) -> str:
+        shown = project.run("-q", "-s", *options).stdout.str()
+        found = re.search(r"seed is (\w+)", shown)
+        assert found, shown
+        return found[1]
+
+    (project.pytester.path / "pyproject.toml").write_text("[tool.twopc]\nseed = 1\n")
+    assert seed() == "1"
+    assert seed("-o", "twopc_seed=2") == "2"
+    monkeypatch.setenv("TWOPC_SEED", "3")
+    assert seed("-o", "twopc_seed=2") == "3"
+    assert seed("-o", "twopc_seed=2", "--twopc-seed=4") == "4"
+
+
+def test_repeating(project: Project) -> None:
+    """Every test that uses twopc, and no other."""
+    project.test(
+        """
+        def test_uses(twopc): pass
+        def test_uses_not(): pass
+        """
+    )
+    result = project.run("-v", "--twopc-repeat", "3")
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["*test_uses?run3? PASSED*"])
+
+
+def test_a_server_of_ones_own(project: Project) -> None:
+    """Whatever gives a connection string will do."""
+    project.pytester.makeconftest(
+        """
+        import pytest
+        from sim.testing import Server
+        from twopc.server import Server as Embedded
+
+        class Container:
+            def __init__(self, server): self.server = server
+            def get_connection_url(self):
+                from psycopg.conninfo import conninfo_to_dict
+                p = conninfo_to_dict(self.server.dsn("postgres", tcp=True))
+                return f"postgresql+psycopg2://{p['user']}:{p['password']}@{p['host']}:{p['port']}/postgres"
+
+        class Process:
+            def __init__(self, server):
+                from psycopg.conninfo import conninfo_to_dict
+                self.__dict__ |= conninfo_to_dict(server.dsn("postgres", tcp=True))
+
+        @pytest.fixture(scope="session")
+        def running():
+            import psycopg
+            with Embedded.start() as server:
+                yield server
+                with psycopg.connect(server.superuser_dsn("postgres")) as connection:
+                    for query in (
+                        "select datname from pg_database where datname ~ 'twopct'",
+                        "select rolname from pg_roles where rolname ~ 'msrepl'",
+                        "select slot_name from pg_replication_slots",
+                    ):
+                        assert connection.execute(query).fetchall() == []
+
+        @pytest.fixture(scope="session", params=["dsn", "server", "container", "process"])
+        def twopc_server(request, running):
+            return {
+                "dsn": running.superuser_dsn("postgres"),
+                "server": Server(dsn=running.superuser_dsn("postgres")),
+                "container": Container(running),
+                "process": Process(running),
+            }[request.param]
+
+        @pytest.fixture(scope="session")
+        def twopc_template():
+            return ["create table account (id int primary key, balance int)", "insert into account values (1, 1)"]
+        """
+    )
+    project.test(
+        """
+        import pytest
+
+        def test_it(twopc):
+            session = twopc.session("sub1")
+            session.execute("update account set balance = 2")
+            session.commit()
+            twopc.settle()
+            twopc.assert_converged()
+        """
+    )
+    project.run("-q").assert_outcomes(passed=4)
+
+
+def test_servers_that_will_not_do(project: Project) -> None:
+    """Without room, without the log that is read, or none at all: each with what helps."""
+    project.pytester.makeconftest(
+        """
+        import pytest
+        from twopc.server import Server
+
+        @pytest.fixture(scope="session", params=[{"max_prepared_transactions": "1"}, {"wal_level": "replica"}, None])
+        def twopc_server(request):
+            if request.param is None:
+                yield object()
+                return
+            with Server.start(settings=request.param) as server:
+                yield server.superuser_dsn("postgres")
+        """
+    )
+    project.test("def test_it(twopc): pass")
+    result = project.run("-q")
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines(
+        [
+            "*As a superuser: ALTER SYSTEM SET max_prepared_transactions = 90; -- and restart it",
+            "*ALTER SYSTEM SET wal_level = logical;*",
+            "*twopc_server gave object, which is no server: return sim.testing.Server(dsn=...)*",
+        ]
+    )
+
+
+def test_each_worker_has_a_server(project: Project) -> None:
+    """Names, gids and the names of connections say whose they are."""
+    project.test(
+        """
+        import os
+        import pytest
+
+        @pytest.mark.parametrize("n", range(6))
+        def test_it(twopc, n, record_property):
+            worker = os.environ["PYTEST_XDIST_WORKER"]
+            session = twopc.session("sub1")
+            session.execute("update account set balance = 1")
+            assert f"_{worker}x" in session.gid
+            found = twopc.node("sub1").query(
+                "select application_name, datname from pg_stat_activity where query ~ 'update account' and pid <> pg_backend_pid()")
+            assert all(f"_{worker}x" in row["application_name"] + row["datname"] for row in found)
+            record_property("where", f"{worker} {twopc.node('pub').query('show data_directory')[0]['data_directory']}")
+        """
+    )
+    result = project.run("-q", "-n", "2", "--dist=each", "--junit-xml=junit.xml")
+    result.assert_outcomes(passed=12)
+    suite = ElementTree.parse(project.pytester.path / "junit.xml")
+    where = {p.get("value") for p in suite.iter("property") if p.get("name") == "where"}
+    assert len(where) == 2
+
+
+def test_importing_starts_nothing() -> None:
+    """Nor does it load anything heavy, use itself, or touch event loops."""
+    script = (
+        "import sys, sim.pytest_plugin, sim.testing; "
+        "heavy = {'psycopg', 'pydantic', 'anyio', 'rich', 'ruamel', 'hypothesis', 'asyncio'} & set(sys.modules); "
+        "print(sorted(heavy))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.strip() == "[]"
+    sources = "".join(path.read_text() for path in (ROOT / "sim" / "pytest_plugin").glob("*.py"))
+    assert "autouse" not in sources
+    assert "event_loop_policy" not in sources
+
+
+def test_what_help_says(project: Project) -> None:
+    """Options, ini values, marks and fixtures, all of them prefixed."""
+    shown = project.run("--help").stdout.str()
+    for name in ("pg", "seed", "repeat", "orders", "keep", "report", "timeout"):
+        assert f"--twopc-{name}" in shown
+        assert f"twopc_{name}" in shown
+    assert "--twopc-accept" in shown
+    marks = project.run("--markers").stdout.str()
+    assert "@pytest.mark.twopc(" in marks
+    assert "@pytest.mark.twopc_scenario(" in marks
+    fixtures = project.run("--fixtures", "-q").stdout.str()
+    for name in ("twopc", "twopc_async", "twopc_factory", "twopc_server", "twopc_template"):
+        assert re.search(rf"^{name}( |$)", fixtures, re.MULTILINE)
+    project.test(
+        """
+        def test_it(request):
+            used = [name for name in request.fixturenames if name.startswith("twopc")]
+            assert used == []
+        """
+    )
+    project.run("-q").assert_outcomes(passed=1)
+
+
+KEEPING = """
+    import pytest
+    from twopc.server import Server
+
+    @pytest.fixture(scope="session")
+    def twopc_server():
+        with Server.start() as server:
+            yield server.dsn("postgres", tcp=True)
+            import psycopg
+            with psycopg.connect(server.superuser_dsn("postgres")) as connection:
+                found = connection.execute("select datname from pg_database where datname ~ 'twopct'")
+                print("left:", len(found.fetchall()))
+                from sim.testing.servers import server_of, sweep
+                assert sweep(server_of(server.superuser_dsn("postgres"))) == []
+"""
+
+
+def test_keeping_and_reporting(project: Project) -> None:
+    """Databases of failed tests stay on a server that stays; the history goes where it is wanted."""
+    project.test(
+        """
+        def test_fails(twopc):
+            twopc.session("sub1").execute("select 1")
+            assert False
+        def test_passes(twopc): pass
+        """
+    )
+    refused = project.run("-q", "--twopc-keep", "failed", "--twopc-report", "reports")
+    refused.assert_outcomes(failed=1, errors=1, passed=1)
+    refused.stdout.fnmatch_lines(["*--twopc-keep needs a server that stays*--twopc-pg URL*"])
+    written = project.pytester.path / "reports" / "test_it.py_test_fails"
+    assert "select 1" in (written / "history.jsonl").read_text()
+    assert "<html" in (written / "report.html").read_text()
+    project.pytester.makeconftest(KEEPING)
+    result = project.run("-q", "-s", "--twopc-keep", "failed")
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(
+        ["*left: 4", "kept of test_fails: pub is at 127.0.0.1:*/twopct_*_pub"]
+    )
+
+
+def test_an_extra_for_pages(project: Project) -> None:
+    """Where pytest-html is there, or whatever calls itself so."""
+    project.pytester.makeconftest(
+        """
+        import pytest
+
+        def pytest_configure(config):
+            config.pluginmanager.register(object(), "html")
+
+        @pytest.hookimpl(wrapper=True, tryfirst=True)
+        def pytest_runtest_makereport(item):
+            report = yield
+            for extra in getattr(report, "extras", ()):
+                print(sorted(extra), extra["content"])
+            return report
+        """
+    )
+    project.test(
+        """
+        def test_fails(twopc):
+            twopc.session("sub1").execute("select 1")
+            assert False
+        """
+    )
+    result = project.run("-q", "-s")
+    result.stdout.fnmatch_lines(["*['content', 'extension', 'format_type', 'mime_type', 'name']*"])
+    result.stdout.fnmatch_lines(["*sub1.1: select 1*"])

@@ -1,0 +1,278 @@
+"""Functions of an application in every order, and Hypothesis' ways to choose one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis.stateful import rule
+from hypothesis.strategies import integers
+
+from sim.testing.blocking import TestTopology
+from sim.testing.machine import TopologyMachine
+from sim.testing.orders import OrderRun
+from sim.testing.strategies import isolation, orders
+from sim.topology.checkpoint import RewindError
+from twopc.errors import ConfigurationError
+
+
+class Till:
+    """An ordinary application: reads, thinks, writes what it thought."""
+
+    def __init__(self, dsn: str, name: str, *, careful: bool = False) -> None:
+        self.dsn, self.name = dsn, name
+        self.lock = " for update" if careful else ""
+        self.steps: Sequence[Callable[[], Any]] = (self.read, self.write)
+        self.connection: psycopg.Connection[Any]
+        self.balance = 0
+
+    def read(self) -> int:
+        """The balance, as it is."""
+        self.connection = psycopg.connect(self.dsn, application_name=self.name)
+        row = self.connection.execute(
+            f"select balance from account where id = 1{self.lock}"
+        ).fetchone()
+        assert row is not None
+        self.balance = row[0]
+        return self.balance
+
+    def write(self) -> None:
+        """Ten less than it was."""
+        with self.connection as connection:
+            connection.execute("update account set balance = %s where id = 1", (self.balance - 10,))
+
+
+def tills(bank: TestTopology, **options: Any) -> dict[str, Sequence[Callable[[], Any]]]:
+    """Two of them."""
+    return {name: Till(bank.dsn("pub"), name, **options).steps for name in ("a", "b")}
+
+
+def balance(bank: TestTopology) -> int:
+    """Of the first account."""
+    return int(bank.node("pub").rows("account")[0]["balance"])
+
+
+def test_every_order_is_played_from_the_same_rows(bank: TestTopology) -> None:
+    """Six of them; what is lost is lost in those in between."""
+    found: dict[str, int] = {}
+
+    def check(run: OrderRun) -> None:
+        found[run.text] = balance(bank)
+        assert set(run.results) == {"a0", "a1", "b0", "b1"}
+
+    played = bank.run_orders(tills(bank), check=check)
+    assert found == {
+        "a0 a1 b0 b1": 80,
+        "a0 b0 a1 b1": 90,
+        "a0 b0 b1 a1": 90,
+        "b0 a0 a1 b1": 90,
+        "b0 a0 b1 a1": 90,
+        "b0 b1 a0 a1": 80,
+    }
+    assert (len(played), played.total, played.infeasible) == (6, 6, 0)
+    assert played[0].results["a0"] == 100
+    assert [each.text for each in played[:2]] == ["a0 a1 b0 b1", "a0 b0 a1 b1"]
+
+
+def test_a_function_that_waits_lets_others_go_on(bank: TestTopology) -> None:
+    """With a lock nothing is lost; orders in which a blocked one would have to act cannot happen."""
+    waited = set()
+
+    def check(run: OrderRun) -> None:
+        assert balance(bank) == 80
+        waited.update(run.waits)
+
+    played = bank.run_orders(tills(bank, careful=True), check=check)
+    assert waited == {"a0", "b0"}
+    assert (len(played), played.infeasible) == (4, 2)
+    assert repr(played) == "<4 of 6 orders played, 2 cannot happen>"
+
+
+def test_constraints_and_limit(bank: TestTopology) -> None:
+    """As in a scenario."""
+    texts = []
+    played = bank.run_orders(
+        tills(bank),
+        before=["a0 < b0", "b0 < a1"],
+        limit=1,
+        check=lambda run: texts.append(run.text),
+    )
+    assert texts == ["a0 b0 a1 b1"]
+    assert played.total == 2
+    with pytest.raises(ConfigurationError, match="write it as 'a0 < b1'"):
+        bank.run_orders(tills(bank), before=["a0 b0"])
+    with pytest.raises(ConfigurationError, match="no step 'c0'; steps are a0, a1, b0, b1"):
+        bank.run_orders(tills(bank), before=["c0 < b0"])
+
+
+def test_the_failing_order_is_named(bank: TestTopology) -> None:
+    """In the error itself, and for the command that plays it again."""
+
+    def check(_: OrderRun) -> None:
+        assert balance(bank) == 80
+
+    with pytest.raises(AssertionError) as caught:
+        bank.run_orders(tills(bank), check=check)
+    assert caught.value.__notes__ == ["in the order: a0 b0 a1 b1"]
+    assert bank.bed.order == "a0 b0 a1 b1"
+
+
+def test_one_order_or_a_sample(bank: TestTopology) -> None:
+    """As the option says."""
+    bank.orders = "b0 a0 b1 a1"
+    assert [run.text for run in bank.run_orders(tills(bank))] == ["b0 a0 b1 a1"]
+    bank.orders, bank.seed = "sample:2", 7
+    sampled = [run.text for run in bank.run_orders(tills(bank))]
+    assert len(sampled) == 2
+    assert sampled == [run.text for run in bank.run_orders(tills(bank))]
+    bank.orders = "all"
+    assert len(bank.run_orders(tills(bank), limit=1)) == 6
+    bank.orders = "x0 y0"
+    with pytest.raises(ConfigurationError, match="names other steps than there are: a0 a1 b0 b1"):
+        bank.run_orders(tills(bank))
+
+
+def test_what_a_function_raises(bank: TestTopology) -> None:
+    """It ends its sequence: `check` may look at it; without one it fails the test."""
+
+    def fails() -> None:
+        raise ValueError("no money")
+
+    never: list[str] = []
+    sequences = {"a": [fails, lambda: never.append("called")], "b": [lambda: "fine"]}
+    with pytest.raises(ValueError, match="no money"):
+        bank.run_orders(sequences)
+    seen: list[OrderRun] = []
+    bank.run_orders(sequences, check=seen.append)
+    assert [list(run.errors) for run in seen] == [["a0"]] * 3
+    assert all(run.results == {"b0": "fine"} for run in seen)
+    assert never == []
+
+    def wrong() -> None:
+        raise AssertionError("says the function")
+
+    with pytest.raises(AssertionError, match="says the function"):
+        bank.run_orders({"a": [wrong]}, check=seen.append)
+
+
+def test_functions_may_use_sessions(bank: TestTopology) -> None:
+    """Those that take an argument get the topology; sessions end with the order."""
+    refused = []
+
+    def write(node: str) -> Callable[[TestTopology], None]:
+        def step(twopc: TestTopology) -> None:
+            session = twopc.session(node)
+            session.execute("update account set balance = balance + 1 where id = 1")
+            session.commit()
+
+        return step
+
+    def check(run: OrderRun) -> None:
+        refused.append([type(error).__name__ for error in run.errors.values()])
+
+    bank.run_orders({"a": [write("sub1")], "b": [write("sub2")]}, check=check)
+    assert refused == [["ConflictError"]] * 2
+    bank.settle()
+    bank.assert_converged()
+
+
+def test_a_transaction_that_never_ends(make_bank: Callable[..., TestTopology]) -> None:
+    """Whoever waits for it would wait for ever: the test is told, and does not hang."""
+    bank = make_bank(lock_timeout_ms=60_000)
+    left = psycopg.connect(bank.dsn("pub", application_name="till"))
+    bank.bed.surroundings.timeout_s = 5
+
+    def takes() -> None:
+        left.execute("update account set balance = 1 where id = 1")
+
+    def wants() -> None:
+        with psycopg.connect(bank.dsn("pub")) as connection:
+            connection.execute("update account set balance = 2 where id = 1")
+
+    with pytest.raises(
+        AssertionError, match=r"b0 has not ended .* waits at pub for till \(a row of"
+    ):
+        bank.run_orders({"a": [takes], "b": [wants]})
+    left.close()
+
+
+def test_a_transaction_that_is_left_open(bank: TestTopology) -> None:
+    """Nothing can be put back then: the session is named, and the order in which it happened."""
+    with psycopg.connect(bank.dsn("pub", application_name="till")) as left:
+        with pytest.raises(
+            RewindError, match=r"session \d+ \(till\) is in a transaction at pub"
+        ) as caught:
+            bank.run_orders({"a": [lambda: left.execute("select 1")], "b": [int]})
+        assert caught.value.__notes__ == ["after the order: a0 b0"]
+
+
+def test_names_that_clash(bank: TestTopology) -> None:
+    """The eleventh of 'a' would be the first of 'a1'."""
+    nothing: list[Callable[[], None]] = [lambda: None]
+    with pytest.raises(ConfigurationError, match="clash"):
+        bank.run_orders({"a": nothing * 11, "a1": nothing})
+
+
+@given(orders({"a": 2, "b": ["x", "y"]}, before=["a0 < b1"]))
+def test_orders_for_hypothesis(order: tuple[str, ...]) -> None:
+    """Each keeps its own, and what is asked for."""
+    assert sorted(order) == ["a0", "a1", "b0", "b1"]
+    for first, second in (("a0", "a1"), ("b0", "b1"), ("a0", "b1")):
+        assert order.index(first) < order.index(second)
+
+
+def test_all_orders_are_found_and_the_simplest_first() -> None:
+    """Nothing is left out; what cannot be is refused."""
+    from hypothesis import find
+
+    assert find(orders({"a": 2, "b": 2}), lambda _: True) == ("a0", "a1", "b0", "b1")
+    for wanted in set(itertools.permutations(("a0", "b0", "c0"))):
+        assert find(orders({"a": 1, "b": 1, "c": 1}), lambda order: order == wanted) == wanted  # noqa: B023 -- used at once
+    with pytest.raises(ValueError, match="no order fulfils"):
+        orders({"a": 2}, before=["a1 < a0"])
+
+
+@settings(
+    max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(level=isolation())
+def test_levels_for_hypothesis(bank: TestTopology, level: str) -> None:
+    """A topology may be used in an example as it is."""
+    bank.session("sub1", name=f"{level} {len(bank.bed.surroundings.sessions)}", isolation=level)
+    assert level.split()
+
+
+class Bank(TopologyMachine):
+    """Two Subscribers give and take."""
+
+    @rule(amount=integers(1, 5))
+    def give(self, amount: int) -> None:
+        """At the first Subscriber."""
+        self.attempt("sub1", "update account set balance = balance + %s where id = 1", (amount,))
+
+    @rule(amount=integers(1, 5))
+    def take(self, amount: int) -> None:
+        """At the second."""
+        self.attempt("sub2", "update account set balance = balance - %s where id = 1", (amount,))
+
+
+def test_a_machine_of_hypothesis(bank: TestTopology) -> None:
+    """Whatever they do, in the end all copies are equal."""
+    Bank.play(bank, max_examples=5, stateful_step_count=6)
+
+
+def test_a_machine_that_finds_something(bank: TestTopology) -> None:
+    """A claim that does not hold fails with the way to it."""
+
+    class Wrong(Bank):
+        def teardown(self) -> None:
+            """Nothing may ever change."""
+            super().teardown()
+            assert balance(self.topology) == 100
+
+    with pytest.raises(AssertionError):
+        Wrong.play(bank, max_examples=10, stateful_step_count=4)

@@ -1,0 +1,366 @@
+"""Sessions of a test: what they return, for whom they wait, and what stays of them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from sim.testing.blocking import TestTopology
+from twopc.errors import (
+    ConfigurationError,
+    ConflictError,
+    InDoubtError,
+    LocalProtocolError,
+    LockTimeoutError,
+    RejectedError,
+)
+
+STALE = "update account set balance = 80 where id = 1"
+
+
+def test_a_stale_copy_is_refused(bank: TestTopology) -> None:
+    """The example of the manual."""
+    alice, bob = bank.session("sub1"), bank.session("sub2")
+    alice.execute("update account set balance = 90 where id = 1")
+    step = bob.start(STALE)
+    assert step.blocked_by(alice)
+    assert step.blocked_by("sub1")
+    assert not step.done
+    assert "waits for sub1" in repr(step)
+    alice.commit()
+    with pytest.raises(bank.Conflict) as caught:
+        step.result()
+    assert caught.value.kind == "version_mismatch"
+    bob.rollback()
+    bank.settle()
+    bank.assert_converged()
+    bank.assert_atomic()
+    bank.assert_nothing_in_doubt()
+
+
+def test_what_a_statement_returns(bank: TestTopology) -> None:
+    """Rows as mappings, one row, one value; parameters as psycopg's."""
+    alice = bank.session("sub1", name="alice")
+    found = alice.execute("select id, balance from account where id = %s", (2,))
+    assert found.rows == [{"id": 2, "balance": 100}]
+    assert found.one() == {"id": 2, "balance": 100}
+    assert alice.execute("select count(*) from account").scalar() == 3
+    with pytest.raises(LookupError, match="3 rows where one was expected"):
+        alice.execute("select * from account").one()
+    changed = alice.execute(
+        "update account set balance = %(to)s where id = 1 returning balance", {"to": 5}
+    )
+    assert (changed.rowcount, changed.scalar(), changed.tag) == (1, 5, "UPDATE 1")
+    assert alice.gid.startswith(f"twopc:{bank.name}:")
+    alice.rollback()
+    assert (alice.name, alice.node, repr(alice)) == ("alice", "sub1", "<session alice at sub1>")
+
+
+def test_rows_of_a_node(bank: TestTopology) -> None:
+    """By key, without versions; a query sees what it asks for."""
+    rows = bank.node("sub1").rows("account")
+    assert rows == [{"id": n, "balance": 100} for n in (1, 2, 3)]
+    assert bank.node("pub").rows("public.account") == rows
+    assert rows.where == "account at sub1"
+    assert bank.node("pub").query("select 1 as one") == [{"one": 1}]
+    with pytest.raises(ConfigurationError, match="no node 'sub9'; nodes are pub, sub1, sub2"):
+        bank.node("sub9")
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        bank.node("pub").rows("nothing")
+
+
+def test_not_blocked(bank: TestTopology) -> None:
+    """A statement that ends blocks nobody and is blocked by nobody."""
+    alice, bob = bank.session("sub1"), bank.session("sub2")
+    alice.execute("update account set balance = 1 where id = 1")
+    step = bob.start("update account set balance = 1 where id = 2")
+    assert not step.blocked_by(alice)
+    assert (step.holder, step.done) == ("", True)
+    assert step.result().rowcount == 1
+
+
+def test_blocked_by_somebody_else(bank: TestTopology) -> None:
+    """It says by whom."""
+    alice, bob = bank.session("sub1", name="alice"), bank.session("sub2", name="bob")
+    clerk = bank.session("pub", name="clerk")
+    clerk.execute(STALE)
+    step = bob.start("update account set balance = 1 where id = 1")
+    assert not step.blocked_by(alice)
+    assert step.holder == "clerk"
+    clerk.rollback()
+    assert step.result().rowcount == 1
+
+
+def test_what_a_session_is_asked_next_waits(bank: TestTopology) -> None:
+    """One thing after the other."""
+    alice, bob = bank.session("sub1"), bank.session("sub2")
+    alice.execute("update account set balance = 1 where id = 1")
+    first = bob.start("select 1 from account where id = 2 for update")
+    second = bob.start(STALE)
+    third = bob.start("select 2 as two")
+    assert first.result().rowcount == 1
+    assert second.blocked_by(alice)
+    assert not third.done
+    alice.rollback()
+    assert third.result().scalar() == 2
+
+
+def test_closing_in_the_middle(make_bank: Callable[..., TestTopology]) -> None:
+    """What waits is cancelled, what has not begun is not sent, what is open is rolled back."""
+    bank = make_bank(lock_timeout_ms=60_000)
+    clerk, alice = bank.session("pub"), bank.session("sub1", name="alice")
+    clerk.execute(STALE)
+    waits = alice.start("update account set balance = 1 where id = 1")
+    assert waits.blocked_by(clerk)
+    never = alice.start("update account set balance = 1 where id = 2")
+    bank.call(bank.bed.close_sessions)
+    with pytest.raises(RejectedError, match="canceling statement"):
+        waits.result()
+    with pytest.raises(LocalProtocolError, match="session alice is closed"):
+        never.result()
+    with pytest.raises(LocalProtocolError, match="session alice is closed"):
+        alice.execute("select 1")
+    assert bank.node("pub").rows("account")[0]["balance"] == 100
+
+
+def test_the_levels(bank: TestTopology) -> None:
+    """Another level refuses for another reason; one that there is not is refused at once."""
+    alice = bank.session("sub1", isolation="serializable")
+    clerk = bank.session("pub")
+    alice.execute("select * from account")
+    alice.execute("update account set balance = 2 where id = 2")
+    clerk.execute("update account set balance = 3 where id = 1")
+    clerk.commit()
+    with pytest.raises(RejectedError) as caught:
+        alice.execute(STALE)
+    assert getattr(caught.value, "kind", "") in ("serialization_failure", "version_mismatch")
+    with pytest.raises(ValueError, match="isolation 'chaos'"):
+        bank.session("sub1", isolation="chaos")
+
+
+def test_what_the_node_refuses_is_psycopgs(bank: TestTopology) -> None:
+    """Only refusals of replication are ours; a failed transaction is not committed."""
+    for node in ("sub1", "pub"):
+        session = bank.session(node)
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            session.execute("select * from nothing")
+        with pytest.raises(RejectedError):
+            session.commit()
+
+
+def test_a_lock_that_is_not_given(make_bank: Callable[..., TestTopology]) -> None:
+    """After the topology's own limit; the same at both ends."""
+    bank = make_bank(lock_timeout_ms=50)
+    clerk = bank.session("pub")
+    clerk.execute(STALE)
+    for node in ("sub1", "pub"):
+        with pytest.raises(LockTimeoutError):
+            bank.session(node, name=f"late at {node}").execute(STALE)
+    clerk.rollback()
+
+
+def test_a_wait_that_nobody_ends(make_bank: Callable[..., TestTopology]) -> None:
+    """The test is told for whom it waits, and by what."""
+    bank = make_bank(lock_timeout_ms=60_000)
+    clerk = bank.session("pub", name="clerk")
+    clerk.execute(STALE)
+    alice = bank.session("sub1", name="alice")
+    alice.execute("select 1")
+    bank.bed.surroundings.timeout_s = 5
+    with pytest.raises(AssertionError, match=r"waits at pub for clerk \(a row of account\)"):
+        alice.execute(STALE)
+
+
+def test_names(bank: TestTopology) -> None:
+    """Sessions of one node are told apart; a name is taken once."""
+    assert [bank.session("sub1").name for _ in range(3)] == ["sub1", "sub1#2", "sub1#3"]
+    bank.session("pub", name="clerk")
+    with pytest.raises(ConfigurationError, match="a session 'clerk' already"):
+        bank.session("sub1", name="clerk")
+
+
+def test_begin(bank: TestTopology) -> None:
+    """Where the moment matters; twice is a mistake."""
+    alice = bank.session("sub1", isolation="repeatable read")
+    alice.begin()
+    with pytest.raises(LocalProtocolError, match="open already"):
+        alice.begin()
+    alice.commit()
+    alice.rollback()  # nothing is open: harmless
+
+
+def test_an_application_of_its_own(bank: TestTopology) -> None:
+    """Known by its application_name, whatever thread or process it works in."""
+    alice = bank.session("pub", name="alice")
+    alice.execute(STALE)
+    with (
+        psycopg.connect(bank.url("pub", "", application_name="web"), autocommit=True) as connection,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        work = pool.submit(connection.execute, "update account set balance = 7 where id = 1")
+        web = bank.watch("pub", application_name="web", work=work)
+        assert web.blocked_by(alice)
+        assert web.holder == "alice"
+        alice.commit()
+        assert work.result().rowcount == 1
+        assert not web.blocked_by(alice)
+        assert repr(web) == "<application 'web' at pub>"
+
+
+def test_a_session_waits_for_an_application(bank: TestTopology) -> None:
+    """By its name, without having been announced."""
+    with psycopg.connect(bank.dsn("pub", application_name="web")) as connection:
+        connection.execute(STALE)
+        step = bank.session("sub1").start("update account set balance = 1 where id = 1")
+        assert step.blocked_by("web")
+        connection.rollback()
+        assert step.result().rowcount == 1
+
+
+def test_watching_a_thread(bank: TestTopology) -> None:
+    """Once it is over nothing can be blocked any more."""
+    thread = threading.Thread(target=lambda: None)
+    thread.start()
+    web = bank.watch("pub", application_name="nobody", work=thread)
+    assert not web.blocked_by("alice")
+
+
+def test_savepoints_of_a_rollback_fixture_are_refused(bank: TestTopology) -> None:
+    """What SQLAlchemy and Django do in tests: the outer transaction never ends."""
+    with psycopg.connect(bank.dsn("pub", application_name="django")) as connection:
+        connection.execute("savepoint s1")
+        connection.execute(STALE)
+        connection.execute("release savepoint s1")
+        for ask in (bank.settle, bank.sync, bank.assert_converged):
+            with pytest.raises(
+                ConfigurationError, match=r"2PC commits for real.*\(django\) at pub"
+            ):
+                ask()
+        connection.rollback()
+    bank.settle()
+
+
+def test_urls(bank: TestTopology) -> None:
+    """As a driver's name wants it, over TCP; with and without one both connect."""
+    assert re.fullmatch(
+        r"postgresql\+asyncpg://\w+:\S+@127.0.0.1:\d+/\w+_sub1", bank.url("sub1", "asyncpg")
+    )
+    assert bank.url("pub").startswith("postgresql+psycopg://")
+    with psycopg.connect(bank.url("sub1", "", application_name="a b&c")) as connection:
+        row = connection.execute(
+            "select current_setting('application_name'), current_database()"
+        ).fetchone()
+        assert row == ("a b&c", f"{bank.name}_sub1")
+    with psycopg.connect(bank.dsn("sub1")) as connection:
+        assert connection.execute("show application_name").fetchone() == ("twopc test",)
+    with pytest.raises(ConfigurationError, match="no node"):
+        bank.url("sub9")
+
+
+def test_what_must_hold_and_does_not(bank: TestTopology) -> None:
+    """Each says what it has found."""
+    bank.node("sub1").query(
+        "begin; set local session_replication_role = replica; "
+        "update account set balance = 0 where id = 3; commit"
+    )
+    with pytest.raises(AssertionError, match="account id=3 at sub1 differs from pub"):
+        bank.assert_converged()
+    gid = f"twopc:{bank.name}:9:9:pub"
+    bank.node("pub").query(f"begin; select 1; prepare transaction '{gid}'")
+    with pytest.raises(AssertionError, match=rf"{gid} is prepared at pub"):
+        bank.assert_nothing_in_doubt()
+    assert bank.left_prepared() == [f"{gid} at pub"]
+    assert bank.left_prepared() == []
+    bank.node("pub").query(
+        "insert into msrepl.branch_marker (gid, xid, participants) "
+        f"values ('{gid}', pg_current_xact_id(), '{{pub,sub1}}')"
+    )
+    with pytest.raises(AssertionError, match="took effect at pub and not at sub1"):
+        bank.assert_atomic()
+
+
+def test_what_it_tells(bank: TestTopology) -> None:
+    """A history for every report, and a story."""
+    alice, bob = bank.session("sub1", name="alice"), bank.session("sub2", name="bob")
+    alice.execute("update account set balance = 90 where id = 1")
+    step = bob.start(STALE)
+    assert step.blocked_by(alice)
+    alice.commit()
+    with pytest.raises(ConflictError):
+        step.result()
+    bob.rollback()
+    bank.sync()
+    kinds = [record.kind for record in bank.history]
+    assert kinds[:2] == ["header", "order"]
+    assert {"invoke", "ok", "blocked", "rejected", "outcome", "deliver", "suppress"} <= set(kinds)
+    assert [record.seq for record in bank.history] == list(range(len(kinds)))
+    told = bank.explain()
+    assert "bob" in told
+    assert "refused (version mismatch)" in told
+    assert "alice committed and bob was rolled back" in told
+
+
+def test_a_coordinator_dies(make_bank: Callable[..., TestTopology]) -> None:
+    """Nobody is told how it ended; another process finds out, and both sites are alike."""
+    bank = make_bank()
+    bank.crash_at("coordinator.decision_logged", session="alice")
+    alice, bob = bank.session("sub1", name="alice"), bank.session("sub2", name="bob")
+    bob.execute("update account set balance = 70 where id = 2")
+    bob.commit()
+    alice.execute("update account set balance = %s where id = %s", (90, 1))
+    with pytest.raises(bank.InDoubt):
+        alice.commit()
+    with pytest.raises(AssertionError, match="prepared"):
+        bank.assert_nothing_in_doubt()
+    bank.settle()
+    bank.assert_nothing_in_doubt()
+    assert bank.node("pub").rows("account")[0]["balance"] == 90
+    bank.assert_converged()
+    bank.assert_atomic()
+    (fault,) = [record for record in bank.history if record.kind == "fault"]
+    assert fault.message == "coordinator.decision_logged"
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        alice.execute("select * from nowhere")
+    alice.rollback()
+
+
+@pytest.mark.parametrize(
+    ("at", "do", "match"),
+    [
+        ("coordinator.nowhere", "crash coordinator", "no protocol point"),
+        ("coordinator.before_commit(sub9)", "crash coordinator", "no protocol point"),
+        ("coordinator.decision_logged", "explode", "nothing that a fault does"),
+        ("coordinator.decision_logged", "restart node pub", "other tests"),
+        ("trigger.enter", "crash coordinator", "scenario files"),
+        ("coordinator.begin(sub1)", "lose reply", "not performed there"),
+        ("coordinator.decision_logged", "skew clock pub +1s", "time of its machine"),
+    ],
+)
+def test_faults_that_cannot_happen(bank: TestTopology, at: str, do: str, match: str) -> None:
+    with pytest.raises(ConfigurationError, match=match):
+        bank.fault(at=at, do=do)
+    assert bank.InDoubt is InDoubtError
+
+
+def test_creating_more(make_bank: Callable[..., TestTopology]) -> None:
+    """In a test itself: published and subscribed at once, and the application may use it."""
+    bank = make_bank(load=())
+    bank.create("create table first (id int primary key, n int)", "insert into first values (1, 1)")
+    bank.create(
+        "create table second (id int primary key); create table apart (id int primary key)",
+        publish=["second"],
+    )
+    assert bank.node("sub2").rows("first") == [{"id": 1, "n": 1}]
+    assert bank.node("sub2").rows("second") == []
+    assert bank.node("sub2").query("select to_regclass('apart') as apart") == [{"apart": None}]
+    session = bank.session("sub1")
+    session.execute("insert into second values (1)")
+    session.commit()
+    bank.session("pub").execute("insert into apart values (1)")
+    bank.settle()
+    assert bank.node("sub2").rows("second") == [{"id": 1}]

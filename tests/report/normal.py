@@ -1,0 +1,60 @@
+"""Texts of real runs without what differs from run to run: times, gids, row versions, log positions.
+
+Used wherever a text that comes from a live run is compared with one that was kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sim.report.behaviour import stable
+from sim.report.groups import groups
+from sim.report.history import Record
+from sim.report.story import story
+
+_FRESH = (
+    (re.compile(r"\b[0-9A-F]{1,8}/[0-9A-F]{1,8}\b"), "<position>"),
+    (re.compile(r"\b\d+(?:\.\d+)? (ms|s)\b"), r"… \1"),
+    (re.compile(r"\bprocess \d+\b"), "process …"),
+    (re.compile(r"\bpid \d+\b"), "pid …"),
+)
+
+
+#: The commands of one transaction: rows of one statement come in whatever order they were found, and of
+#: many only some are told.
+_COMMANDS = re.compile(r"(?<=transaction )\(([^()]*; [^()]*)\)")
+
+
+_PASSING = re.compile(r"waits at \S+ for (process|branch) |^An agent waits ")
+
+
+def normal(text: str) -> str:
+    """`text` as it is in every run of the same."""
+    text = _COMMANDS.sub(lambda found: f"({_sorted(found[1].split('; '))})", stable(text))
+    for pattern, word in _FRESH:
+        text = pattern.sub(word, text)
+    return text
+
+
+def _sorted(commands: list[str]) -> str:
+    if any(re.fullmatch(r"\d+ more", each) for each in commands):
+        return f"{len(commands) - 1} commands and {commands[-1]}"
+    if any(
+        "…" in each for each in commands
+    ):  # which of them is told in full depends on their order
+        return f"{len(commands)} long commands"
+    return "; ".join(sorted(commands))
+
+
+def stories(records: Sequence[Record]) -> str:
+    """The stories of a run, one of each behaviour, to be compared with those that were kept.
+
+    Without waits for somebody whom the scenario does not know: an agent that is just at work there.
+    """
+    lines: list[str] = []
+    for group in groups(records):
+        for order in group.drawn:
+            told = [normal(sentence) for sentence in story(order.records)]
+            lines += [order.name, *(f"  {each}" for each in told if not _PASSING.search(each)), ""]
+    return "\n".join(lines)

@@ -1,0 +1,127 @@
+"""Stories: those of recorded runs as a whole, and the sentences that they have not."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from sim.report.diagram import diagram, text
+from sim.report.history import Record, by_order
+from sim.report.played import played
+from sim.report.story import story
+from sim.report.timeline import timeline
+from tests.fix_golden import Golden
+from tests.report.normal import normal, stories
+from tests.report.recorded import NAMES, ended, made, records, sent
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_golden(name: str, golden: Golden) -> None:
+    golden(f"report/story_{name}.txt", stories(records(name)))
+
+
+def test_the_cause_is_told_before_what_it_caused() -> None:
+    """Whether a refusal or the commit behind it is seen first is chance; the story is the same."""
+    (_, order), *_ = by_order(records("lost_update"))
+    refused = next(at for at, each in enumerate(order) if each.kind == "rejected")
+    commit = next(at for at, each in enumerate(order) if each.tag == "COMMIT")
+    moved = [*order[:commit], order[refused], *order[commit:refused], *order[refused + 1 :]]
+    swapped = [
+        dataclasses.replace(each, seq=at, t_us=0) for at, each in enumerate(moved, order[0].seq)
+    ]
+    told = [each for each in story(swapped) if "refused (" in each or "commits" in each]
+    assert told == [each for each in story(order) if "refused (" in each or "commits" in each]
+
+
+def happened(kind: str, **fields: object) -> Record:
+    """Something that is no step."""
+    return Record(seq=0, t_us=0, kind=kind, **fields)  # type: ignore[arg-type] # each kind has its own
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        (happened("outage", node="pub", data={"on": True}), "pub refuses everybody from now on."),
+        (happened("outage", node="pub", data={"on": False}), "pub can be reached again."),
+        (happened("paused", node="sub1", data={"on": True}), "The agent of sub1 rests."),
+        (happened("paused", node="sub1", data={"on": False}), "The agent of sub1 works again."),
+        (happened("notice", session="alice", data={"count": 2}), "alice is told: 2 notices."),
+        (
+            happened("fault", message="agent.before_apply(sub1)", data={"id": "f", "at": "agent.x"}),
+            "Now comes fault f at agent.x.",
+        ),
+        (happened("infeasible", session="alice", message="b_end is blocked"), "Here it ends: b_end is blocked."),
+        (
+            happened("queued", session="alice", step="a_end", message="s is not over"),
+            "alice's a_end must be queued: s is not over.",
+        ),
+        (
+            ended("in_doubt", message="No reply came"),
+            "alice's s is in doubt: it may have happened and may not. No reply came.",
+        ),
+        (
+            happened("prepared", node="pub", data={"gids": ["twopc:c:1:1:pub"]}),
+            "Branch twopc:c:1:1:pub is still prepared at pub.",
+        ),
+        (
+            happened("blocked", node="sub1", step="last sync", wait={"session": "alice", "node": "sub1"}),
+            "An agent waits at sub1 for alice, who holds what it needs.",
+        ),
+    ],
+)  # fmt: skip
+def test_sentences(record: Record, told: str) -> None:
+    assert told in story(made(record))
+
+
+def test_a_twin_and_a_cell_say_so_first() -> None:
+    twin = {"protections": ["version_check"], "must_fail": "no_lost_update"}
+    order = made(sent("select 1"), ended(rows=(), rowcount=0))
+    order[1] = dataclasses.replace(
+        order[1],
+        data={**(order[1].data or {}), "twin": twin, "cell": {"isolation.pub": "serializable"}},
+    )
+    assert story(order)[:2] == [
+        "Here version_check is switched off, and no_lost_update must fail.",
+        "Played with isolation.pub = serializable.",
+    ]
+
+
+def test_what_is_not_told() -> None:
+    assert story([]) == []
+    assert story(made(happened("info", message="stage"))) == []
+
+
+def test_normal() -> None:
+    assert normal("twopc:t_1:2:3 waits for process 17 since 12.5 ms at 0/19D7708") == (
+        "<gid> waits for process … since … ms at <position>"
+    )
+    assert normal("alice's transaction (b; a)") == "alice's transaction (a; b)"
+    assert (
+        normal("alice's transaction (b; a; 6 more)")
+        == "alice's transaction (2 commands and 6 more)"
+    )
+
+
+def test_a_transaction_that_comes_back() -> None:
+    """An echo is told as one, by who made it and not by what the agent says of it."""
+    gid = "twopc:c:1:1"
+    brought = {"seqno": "0/1", "origin": "pub", "commands": ["update t id=1"]}
+    order = made(
+        ended(tag="COMMIT", step="a_end", gid=gid, data={"committed": True}),
+        happened("deliver", node="sub1", gid=gid, data=brought),
+        happened("deliver", node="sub2", gid=gid, data=brought),
+    )
+    told = "To sub1 alice's transaction (update t id=1) comes back, though it came from there: an echo."
+    assert told in story(order)
+    assert "The agents bring alice's transaction (update t id=1) to sub2." in story(order)
+    assert "✗ → sub1: update t id=1" in [entry.text for entry in timeline(order).entries]
+    assert "brings back: update t id=1" in text(diagram(next(played(order)), 200))
+
+
+def test_two_transactions_that_do_the_same() -> None:
+    brought = [
+        happened("deliver", node="sub1", data={"seqno": at, "origin": "pub", "commands": ["x"]})
+        for at in ("0/1", "0/2")
+    ]
+    assert story(made(*brought)) == ["The agents bring a transaction of pub (x) to sub1."] * 2

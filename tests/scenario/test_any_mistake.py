@@ -1,0 +1,122 @@
+"""Whatever is left out, misspelt or misplaced in a scenario, it is told as a mistake of the scenario."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.scenario.check import Loaded, from_document
+from sim.scenario.text import Document, Map, Sequence, parse, read
+from twopc.errors import ScenarioError
+
+PATH = Path(__file__).parent / "fragments/whole_language.yaml"
+READ = read(PATH)
+SHAPES = (
+    "[{}, [], {nonsense: 1}, [nonsense, 2], [{nonsense: 1}], -7, 1.5, true, null, '', everywhere]"
+)
+WRONG = parse(f"all: {SHAPES}", "wrong").root["all"]
+
+
+def fresh() -> Document:
+    """The file as it was read, to be changed."""
+    return dataclasses.replace(READ, root=copy.deepcopy(READ.root), problems=[], sources={})
+
+
+def places(value, path=()):
+    """Every value below, by its path."""
+    inner = (
+        value.items()
+        if isinstance(value, Map)
+        else enumerate(value)
+        if isinstance(value, Sequence)
+        else ()
+    )
+    for part, each in inner:
+        yield (*path, part)
+        yield from places(each, (*path, part))
+
+
+#: Mappings whose keys are names that nobody else says.
+FREE = ("settings", "args")
+PLACES = list(places(READ.root))
+
+
+def parent_of(document, path):
+    here = document.root
+    for part in path[:-1]:
+        here = here[part]
+    return here
+
+
+def told(document) -> Loaded | str:
+    """The scenario, or what is wrong with it."""
+    try:
+        return from_document(document)
+    except ScenarioError as error:
+        return str(error)
+
+
+def test_the_whole_language_is_right():
+    loaded = told(fresh())
+    assert isinstance(loaded, Loaded), loaded
+    assert loaded.document.problems == []
+
+
+@pytest.mark.parametrize("path", PLACES, ids=lambda path: ".".join(map(str, path)))
+def test_left_out_or_misspelt(path):
+    document = fresh()
+    _without(parent_of(document, path), path[-1])
+    told(document)
+    if isinstance(path[-1], str):
+        document = fresh()
+        _misspelt(parent_of(document, path), path[-1])
+        is_free = (path[-2:-1] and path[-2] in FREE) or path[-3:-1] == ("rows", 0)
+        assert isinstance(told(document), str) or is_free
+
+
+def _without(parent, part):
+    if isinstance(parent, Map):
+        del parent[part], parent.keys_at[part], parent.values_at[part]
+    else:
+        del parent[part], parent.items_at[part], parent.spans[part]
+
+
+def _misspelt(parent, part):
+    for table in (parent, parent.keys_at, parent.values_at):
+        table[f"{part}x"] = table.pop(part)
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=150)
+def test_something_else_in_several_places(data):
+    document = fresh()
+    for path in data.draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=4)):
+        try:
+            parent = parent_of(document, path)
+            _ = parent[path[-1]]  # it is still there
+            parent[path[-1]] = copy.deepcopy(data.draw(st.sampled_from(WRONG)))
+        except (KeyError, IndexError, TypeError):
+            continue  # it went with something above it
+    told(document)
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=60)
+def test_lines_that_are_gone_or_pushed_in(data):
+    """Whatever becomes of the text, what is said has a place in it."""
+    lines = PATH.read_text(encoding="utf-8").splitlines()
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        if data.draw(st.booleans()):
+            del lines[at]
+        else:
+            lines[at] = data.draw(st.sampled_from(["  ", "    ", "- ", "- - "])) + lines[at]
+    document = parse("\n".join(lines), str(PATH))
+    told(document)
+    for problem in document.problems:
+        assert problem.mark.path or 1 <= problem.mark.line <= len(lines) + 1

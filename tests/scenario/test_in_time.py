@@ -1,0 +1,84 @@
+"""What is seen in time: waits, cycles across servers, and that nothing is left of a run that was killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sim.report.history import History, Record
+from sim.scenario.check import load
+from sim.scenario.postgres_stage import PostgresTheatre
+from sim.scenario.run import run
+from sim.scenario.words import Selection
+from tests.scenario.waiting import LATE_US, percentile, told_after_us
+
+ROOT = Path(__file__).parents[2]
+SCENARIOS = ROOT / "scenarios"
+
+
+async def history_of(server, name, **selection):
+    history = History()
+    async with PostgresTheatre(server=server) as theatre:
+        chosen = Selection(twins=False, **selection)
+        await run(load(SCENARIOS / name), theatre, history, selection=chosen)
+    return history.records
+
+
+async def test_a_cycle_is_named_within_a_second(server):
+    records = await history_of(server, "immediate/cross_node_deadlock.twopc.yaml", order="a ring")
+    (named,) = [record for record in records if record.kind == "deadlock"]
+    (closed,) = [r for r in records if r.kind == "invoke" and r.step == "a_two"]
+    assert named.t_us - closed.t_us <= 1_000_000
+    assert len(named.data["cycle"]) == 3
+
+
+async def test_each_wait_tells_how_old_it_was(server):
+    """Waits at the Publisher, through a link, and for a prepared branch."""
+    records = await history_of(server, "immediate/lost_update.twopc.yaml", order="alice first")
+    first = next(record for record in records if record.kind == "blocked")
+    assert first.data["seen_after_us"] > 0
+
+
+def test_percentiles():
+    blocked = [
+        Record(seq=at, t_us=0, kind="blocked", data={"seen_after_us": 21 - at}) for at in range(20)
+    ]
+    values = told_after_us([*blocked, Record(seq=20, t_us=0, kind="blocked")])
+    assert values == list(range(2, 22))
+    assert (percentile(values, 50), percentile(values, 95), percentile(values, 100)) == (11, 20, 21)
+
+
+@pytest.mark.catalogue
+async def test_waits_of_the_catalogue_are_told_in_time(server, whole_catalogue):
+    """On a machine that has nothing else to do."""
+    waits = []
+    for path in whole_catalogue:
+        waits += told_after_us(await history_of(server, path))
+    assert percentile(sorted(waits), 95) <= LATE_US
+
+
+def test_a_run_that_is_killed_leaves_no_server(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sim", "--log-level=debug", "run", SCENARIOS / "immediate"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        lines = iter(process.stderr.readline, "")
+        pid = next(
+            int(found[1]) for line in lines if (found := re.search(r"started.*\bpid=(\d+)", line))
+        )
+        postmaster = psutil.Process(pid)
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+    postmaster.wait(timeout=30)

@@ -1,0 +1,108 @@
+"""The JSON Schema says of every file what the models say, as far as a schema can."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from sim.scenario import schema, text
+from sim.scenario.model import Scenario
+from sim.scenario.text import Map, Number, Sequence
+from tests.json_schema import problems
+
+ROOT = Path(__file__).parents[2]
+BAD = Path(__file__).parent / "bad"
+SHIPPED = [
+    *sorted((ROOT / "scenarios").rglob("*.twopc.yaml")),
+    Path(__file__).parent / "fragments/whole_language.yaml",
+]
+SCHEMA = schema.schema()
+
+
+def pieces():
+    page = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
+    return re.findall(r"```(?:yaml)?\n(.*?)```", page, re.DOTALL)
+
+
+def plain(value):
+    """As JSON would have it."""
+    if isinstance(value, Map):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, Sequence):
+        return [plain(inner) for inner in value]
+    if isinstance(value, Number):
+        try:
+            return int(value)
+        except ValueError:
+            return float(value)
+    return value
+
+
+def root_of(path):
+    document = text.read(path)
+    return None if document.errors else document
+
+
+def has_wrong_shapes(document):
+    try:
+        Scenario.model_validate(document.root, context=document)
+    except ValidationError:
+        return True
+    return bool(document.errors)
+
+
+def test_it_is_kept_as_it_would_be_written():
+    assert schema.FILE.read_text(encoding="utf-8") == schema.as_text()
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_shipped_scenarios_fit(path):
+    assert list(problems(plain(text.read(path).root), SCHEMA)) == []
+
+
+@pytest.mark.parametrize("piece", pieces(), ids=lambda piece: piece[:20].strip())
+def test_the_page_fits(piece):
+    """Each piece of it stands in a definition of its own, so its keys are asked for one by one."""
+    shown = plain(text.parse(piece if piece[0] != " " else f"orders:\n{piece}", "piece").root)
+    whole = SCHEMA["$defs"]["Scenario"]["properties"]
+    for key, value in (shown or {}).items():
+        assert list(problems(value, whole[key], root=SCHEMA)) == []
+
+
+def wrong():
+    """Files whose own shapes are wrong; one that extends another has only what differs."""
+    documents = {path.name: root_of(path) for path in sorted(BAD.glob("*.twopc.yaml"))}
+    return [
+        name
+        for name, document in documents.items()
+        if document and "extends" not in document.root and has_wrong_shapes(document)
+    ]
+
+
+@pytest.mark.parametrize("name", wrong())
+def test_wrong_shapes_do_not_fit(name):
+    assert list(problems(plain(text.read(BAD / name).root), SCHEMA))
+
+
+def test_every_property_is_described():
+    """An editor shows it beside the key; a part of its own describes itself."""
+    bare = [
+        f"{part}.{key}"
+        for part, definition in SCHEMA["$defs"].items()
+        for form in definition.get("anyOf", [definition])
+        for key, inner in form.get("properties", {}).items()
+        if inner is not True and "description" not in inner and "$ref" not in inner
+    ]
+    assert bare == []
+
+
+def test_every_definition_is_used_and_every_reference_defined():
+    said = json.dumps(SCHEMA)
+    for name in SCHEMA["$defs"]:
+        assert f'#/$defs/{name}"' in said
+    used = {part.split('"')[0] for part in said.split("#/$defs/")[1:]}
+    assert used == set(SCHEMA["$defs"])

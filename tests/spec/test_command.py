@@ -1,0 +1,97 @@
+"""``twopc import spec`` and ``twopc export spec`` as somebody types them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SPECS = Path(__file__).parent / "specs"
+
+
+@pytest.fixture
+def twopc(tmp_path):
+    """The command line, in a folder of its own."""
+
+    def call(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "sim", *map(str, arguments)],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(ROOT), "PATH": "", "COLUMNS": "100", "NO_COLOR": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return call
+
+
+def test_a_spec_becomes_a_file_that_is_right(twopc, tmp_path) -> None:
+    done = twopc("import", "spec", SPECS / "blocking.spec", "-o", "blocking.twopc.yaml")
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "blocking.twopc.yaml: written\n"
+    text = (tmp_path / "blocking.twopc.yaml").read_text()
+    assert text.startswith("# imported from blocking.spec\ntwopc: 1\nname: blocking\n")
+    checked = twopc("check", "--strict", "blocking.twopc.yaml")
+    assert checked.stdout == "blocking.twopc.yaml: ok\n"
+
+
+def test_it_is_printed_where_no_file_is_named(twopc) -> None:
+    done = twopc("import", "spec", SPECS / "star.spec")
+
+    assert done.returncode == 0
+    assert "    steps: [s1w, s2w, s1c, s2look]\n" in done.stdout
+
+
+def test_a_file_that_is_there_is_not_lost(twopc, tmp_path) -> None:
+    (tmp_path / "mine.yaml").write_text("mine")
+    arguments = ("import", "spec", SPECS / "star.spec", "-o", "mine.yaml")
+
+    done = twopc(*arguments)
+    assert done.returncode == 2
+    assert "mine.yaml is there already; --force writes over it" in done.stderr
+    assert (tmp_path / "mine.yaml").read_text() == "mine"
+
+    assert twopc(*arguments, "--force").returncode == 0
+    assert (tmp_path / "mine.yaml").read_text() != "mine"
+
+
+def test_mistakes_are_all_told_and_nothing_is_written(twopc, tmp_path) -> None:
+    (tmp_path / "bad.spec").write_text("sesion s\nsession t\nstep a SELECT 1\n")
+
+    done = twopc("import", "spec", "bad.spec", "-o", "out.yaml")
+
+    assert done.returncode == 2
+    assert "bad.spec:1:1: error: expected setup, teardown, session or permutation" in done.stderr
+    assert "bad.spec:3:8: error: expected the SQL of step 'a' in braces" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out.yaml").exists()
+
+
+def test_a_file_that_is_not_there(twopc) -> None:
+    done = twopc("import", "spec", "nowhere.spec")
+
+    assert done.returncode == 2
+    assert "nowhere.spec: cannot read it: No such file or directory" in done.stderr
+
+
+def test_there_and_back(twopc, tmp_path) -> None:
+    twopc("import", "spec", SPECS / "blocking.spec", "-o", "blocking.twopc.yaml")
+
+    done = twopc("export", "spec", "blocking.twopc.yaml", "-o", "again.spec")
+
+    assert done.returncode == 0, done.stderr
+    again = twopc("import", "spec", "again.spec")
+    before = (tmp_path / "blocking.twopc.yaml").read_text()
+    assert again.stdout.partition("sessions:")[2] == before.partition("sessions:")[2]
+
+
+def test_what_has_a_subscriber_is_not_exported(twopc) -> None:
+    done = twopc("export", "spec", ROOT / "scenarios/immediate/aba.twopc.yaml")
+
+    assert done.returncode == 2
+    assert "is at a Subscriber; a spec knows one database" in done.stderr

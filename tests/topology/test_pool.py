@@ -1,0 +1,128 @@
+"""A pool of topologies: as new, quickly, and nothing left."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import psycopg
+import pytest
+
+from sim.topology import Topology
+from sim.topology.pool import TopologyPool
+from twopc.errors import ArticleError
+from twopc.server import Server
+
+MakePool = Callable[..., TopologyPool]
+
+
+@pytest.fixture
+async def make_pool(server: Server) -> AsyncIterator[MakePool]:
+    """Makes pools on the worker's server, closed after the test, when nothing of them may be left."""
+    async with AsyncExitStack() as stack:
+
+        def make(**options: Any) -> TopologyPool:
+            pool = TopologyPool(server, prefix="pool", **options)
+            stack.push_async_callback(pool.close)
+            return pool
+
+        yield make
+    assert databases(server) == []
+
+
+def databases(server: Server) -> list[str]:
+    """The pool's databases that are there."""
+    with psycopg.connect(server.superuser_dsn("postgres")) as connection:
+        found = connection.execute(
+            "select datname from pg_database where datname like 'pool\\_%' order by 1"
+        )
+        return [name for (name,) in found]
+
+
+async def bank(topology: Topology) -> None:
+    """An account table everywhere."""
+    await topology.execute("pub", "create table account (id int primary key, balance int)")
+    await topology.execute("pub", "insert into account values (1, 100)")
+    await topology.publish("account")
+    for subscriber in topology.subscribers:
+        await topology.subscribe(subscriber)
+
+
+BALANCE = "select balance from account"
+
+
+async def test_the_same_one_comes_back_as_new(make_pool: MakePool) -> None:
+    """As long as only rows have changed."""
+    pool = make_pool(prepare=bank)
+    names = set()
+    for _ in range(3):
+        topology = await pool.take()
+        names.add(topology.name)
+        for node in ("pub", "sub1", "sub2"):
+            assert await topology.execute(node, BALANCE) == [(100,)]
+        await topology.run("sub1", "update account set balance = 1")
+        await pool.give_back(topology, how="rewind")
+    assert len(names) == 1
+
+
+async def test_another_one_where_more_than_rows_has_changed(make_pool: MakePool) -> None:
+    """It is dropped, and another is made ahead from then on."""
+    pool = make_pool(prepare=bank, size=1)
+    first = await pool.take()
+    await first.execute("pub", "create table more (id int primary key)")
+    await pool.give_back(first, how="rewind")
+    second = await pool.take()
+    assert second.name != first.name
+    assert await second.execute("pub", "select to_regclass('more') is null") == [(True,)]
+    await pool.give_back(second, how="rewind")
+
+
+async def test_what_is_under_way_is_dropped_with_it(make_pool: MakePool) -> None:
+    """A prepared transaction of ours keeps nobody."""
+    pool = make_pool(prepare=bank)
+    topology = await pool.take()
+    gid = f"twopc:{topology.name}:1:1:pub"
+    await topology.execute(
+        "pub", f"begin; update account set balance = 2; prepare transaction '{gid}'"
+    )
+    await pool.give_back(topology, how="rewind")
+    again = await pool.take()
+    assert await again.execute("pub", BALANCE) == [(100,)]
+    await pool.give_back(again, how="drop")
+
+
+async def test_several_at_a_time(make_pool: MakePool, server: Server) -> None:
+    """Nobody gets what another has; dropped ones go behind the back."""
+    pool = make_pool(size=2)
+    taken = [await pool.take() for _ in range(3)]
+    assert len({each.name for each in taken}) == 3
+    for each in taken:
+        await pool.give_back(each, how="drop")
+    await pool.close()
+    assert databases(server) == []
+
+
+async def test_databases_that_nobody_has_used(make_pool: MakePool, server: Server) -> None:
+    """One is made ahead from the start."""
+    pool = make_pool(rewinds=False, size=1, subscribers=("sub1",))
+    first = await pool.take()
+    await pool.until_ready()
+    assert len(databases(server)) == 6
+    await pool.give_back(first, how="drop")
+    second = await pool.take()
+    assert second.name != first.name
+    await pool.give_back(second, how="drop")
+
+
+async def test_whoever_takes_it_hears_why_it_cannot_be_made(make_pool: MakePool) -> None:
+    """And nothing of it stays."""
+
+    async def fails(topology: Topology) -> None:
+        await topology.execute("pub", "create table keyless (id int)")
+        await topology.publish("keyless")
+
+    pool = make_pool(prepare=fails)
+    for _ in range(2):
+        with pytest.raises(ArticleError, match="keyless"):
+            await pool.take()

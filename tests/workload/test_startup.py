@@ -1,0 +1,26 @@
+"""Whoever plays no load does not wait for what loads need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_LOOK = """
+import sys
+import sim.cli.playing, sim.scenario.run, sim.scenario.postgres_stage
+from sim.scenario.cases import groups
+from sim.scenario.check import load
+groups(load(sys.argv[1]))
+print(*(name for name in sys.modules if name.split(".")[0] in ("hdrh", "matplotlib") or
+        name.startswith(("sim.workload", "sim.report.load", "sim.report.html"))))
+"""
+
+
+def test_nothing_of_it_is_loaded():
+    path = ROOT / "scenarios" / "immediate" / "lost_update.twopc.yaml"
+    ran = subprocess.run(
+        [sys.executable, "-c", _LOOK, path], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == ""

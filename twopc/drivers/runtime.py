@@ -1,0 +1,46 @@
+"""What a driver needs of the world that it runs in: its time, and to come to an end once it has begun.
+
+There are two: an asyncio event loop, and virtual time (`twopc.drivers.virtual`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeVar
+
+from twopc.drivers.lean import unbroken
+
+T = TypeVar("T")
+
+
+class Runtime(Protocol):
+    """A world."""
+
+    def time(self) -> float:
+        """Seconds of a clock that only goes forward."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+    async def unbroken(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work` to its end, even if whoever waits is told to stop meanwhile."""
+        ...
+
+
+class Asyncio:
+    """The running event loop."""
+
+    def time(self) -> float:
+        """The loop's."""
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let other tasks go on."""
+        await asyncio.sleep(seconds)
+
+    async def unbroken(self, work: Coroutine[Any, Any, T]) -> T:
+        """See `twopc.drivers.lean.unbroken`."""
+        return await unbroken(work)

@@ -1,0 +1,189 @@
+"""The drivers in virtual time: `Driver` and `Recovery` as they are, awaited under simpy.
+
+A coroutine that awaits nothing but simpy's events needs no event loop, only somebody who waits for those events
+for it: `steps`. So what is tested in virtual time is the very code that runs against servers.
+
+It must not know what a node is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import simpy
+from psycopg import pq
+
+T = TypeVar("T")
+#: Work under simpy: yields events to wait for, returns a value. Composed with ``yield from``.
+Steps = Generator[simpy.Event, Any, T]
+
+
+class Awaited(Generic[T]):
+    """Steps, to be awaited by a coroutine that runs as `steps`."""
+
+    __slots__ = ("_work",)
+
+    def __init__(self, work: Steps[T]) -> None:
+        self._work = work
+
+    def __await__(self) -> Steps[T]:
+        return self._work
+
+
+def wait(event: simpy.Event) -> Steps[Any]:
+    """Until an event has come; its value."""
+    return (yield event)
+
+
+def steps(work: Coroutine[Any, Any, T]) -> Steps[T]:
+    """A coroutine as a simpy process' steps: what it awaits may be `Awaited` only."""
+    return (yield from work.__await__())
+
+
+class VirtualTime:
+    """The `twopc.drivers.runtime.Runtime` of a simpy environment.
+
+    Args:
+        now: seconds.
+        delay: an event that comes after so many seconds.
+    """
+
+    def __init__(self, now: Callable[[], float], delay: Callable[[float], simpy.Event]) -> None:
+        self.time = now
+        self._delay = delay
+
+    async def sleep(self, seconds: float) -> None:
+        """Let other processes go on."""
+        await Awaited(wait(self._delay(seconds)))
+
+    async def unbroken(self, work: Coroutine[Any, Any, T]) -> T:
+        """There is nobody who could stop it, but a crash, which stops everything."""
+        return await work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """An error as a server reports it."""
+
+    sqlstate: str
+    message: str
+    detail: str = ""
+    hint: str = ""
+    context: str = ""
+
+
+class VirtualResult:
+    """One result of a message: what the readers of votes use of a `psycopg.pq.PGresult`."""
+
+    __slots__ = ("_refusal", "_rows", "command_status", "status")
+
+    def __init__(
+        self,
+        tag: str = "",
+        rows: Sequence[Sequence[bytes | None]] | None = None,
+        refusal: Refusal | None = None,
+    ) -> None:
+        self._rows = rows
+        self._refusal = refusal
+        self.command_status = tag.encode() if refusal is None else None
+        """The command's tag; None for an error."""
+        self.status = (
+            pq.ExecStatus.FATAL_ERROR
+            if refusal is not None
+            else pq.ExecStatus.COMMAND_OK
+            if rows is None
+            else pq.ExecStatus.TUPLES_OK
+        )
+
+    @property
+    def ntuples(self) -> int:
+        """How many rows it has."""
+        return len(self._rows or ())
+
+    def get_value(self, row: int, column: int) -> bytes | None:
+        """A value as text; None is NULL, or not there."""
+        rows = self._rows or ()
+        return rows[row][column] if row < len(rows) else None
+
+    def error_field(self, field: pq.DiagnosticField) -> bytes | None:
+        """A field of the error; None if it is none."""
+        name = _FIELDS.get(field)
+        if name is None or self._refusal is None:
+            return None
+        value: str = getattr(self._refusal, name)
+        return value.encode() or None
+
+    def get_error_message(self, encoding: str = "utf-8") -> str:
+        """The error in a line; empty if it is none."""
+        return "" if self._refusal is None else f"ERROR:  {self._refusal.message}"
+
+
+_FIELDS = {
+    pq.DiagnosticField.SQLSTATE: "sqlstate",
+    pq.DiagnosticField.MESSAGE_PRIMARY: "message",
+    pq.DiagnosticField.MESSAGE_DETAIL: "detail",
+    pq.DiagnosticField.MESSAGE_HINT: "hint",
+    pq.DiagnosticField.CONTEXT: "context",
+}
+
+
+class VirtualLean:
+    """A connection on which messages are sent: the `twopc.drivers.lean.Lean` of virtual time.
+
+    Args:
+        perform: a message of statements, there and back: their results, up to the first that is an error;
+            raises `GoneError` when nobody answers.
+        spawn: runs steps beside everything else.
+        end: closes the connection.
+    """
+
+    def __init__(
+        self,
+        perform: Callable[[Sequence[str]], Steps[list[VirtualResult]]],
+        spawn: Callable[[Steps[Any]], simpy.Event],
+        end: Callable[[], None],
+    ) -> None:
+        self._perform = perform
+        self._spawn = spawn
+        self._end = end
+        self._under_way: simpy.Event | None = None
+        self.lost = ""
+        self.unsynced = False
+
+    def run(self, command: bytes) -> Awaitable[list[Any]]:
+        """Send commands; their results, up to the first that is an error."""
+        return Awaited(self._run(command))
+
+    def send(self, command: bytes) -> None:
+        """Send commands; `answer` waits for the results."""
+        assert self._under_way is None, "one message at a time"
+        self._under_way = self._spawn(self._run(command))
+
+    def answer(self) -> Awaitable[list[Any]]:
+        """The results of what was sent."""
+        assert self._under_way is not None
+        event, self._under_way = self._under_way, None
+        return Awaited(wait(event))
+
+    def abort(self, reason: str) -> None:
+        """Close it at once."""
+        if not self.lost:
+            self.lost = reason
+            self._end()
+
+    def _run(self, command: bytes) -> Steps[list[VirtualResult]]:
+        if self.lost:
+            return []
+        statements = [one for each in command.decode().split(";") if (one := each.strip())]
+        try:
+            return (yield from self._perform(statements))
+        except GoneError as error:
+            if not self.lost:  # somebody may have closed it meanwhile
+                self.lost = str(error)
+            return []
+
+
+class GoneError(Exception):
+    """Nobody answers any more; what was asked may have been done."""
