@@ -6,6 +6,7 @@ from twopc.errors import (
     ConflictError,
     InDoubtError,
     RejectedError,
+    ResultLostError,
     TransactionError,
     TwopcError,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "GlobalId",
     "InDoubtError",
     "RejectedError",
+    "ResultLostError",
     "TransactionError",
     "TwopcError",
 ]

@@ -19,10 +19,12 @@
         │   ├── LockTimeoutError      waited for a lock at one end for too long
         │   ├── DeadlockError         victim of a deadlock, possibly across servers
         │   └── VoteError             a participant could not prepare
-        └── InDoubtError              may have happened, may not: ask later
-            └── HeuristicError        somebody finished a branch by hand: the sites differ
+        ├── InDoubtError              may have happened, may not: ask later
+        │   └── HeuristicError        somebody finished a branch by hand: the sites differ
+        └── ResultLostError           happened at every site; what it returned is lost
 
 An application needs two of them: `RejectedError` surely did not happen; `InDoubtError` may have.
+Whoever uses transactions of one statement (`PostgresCoordinator.run`) needs the third.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class TwopcError(Exception):
     """Base of every exception here."""
 
     definite: ClassVar[bool] = True
-    """True: what the exception reports surely did not take effect."""
+    """True: the outcome is known. Nothing took effect, but for `ResultLostError`, where all of it did."""
 
 
 class ConfigurationError(TwopcError):
@@ -218,6 +220,11 @@ class InDoubtError(TransactionError):
 class HeuristicError(InDoubtError):
     """A branch was finished by hand against the decision: it happened at one site and not at
     another. It is recorded; recovery cannot mend it."""
+
+
+class ResultLostError(TransactionError):
+    """Committed at every site, and never to be repeated; the connection that broke held what the
+    statement returned."""
 
 
 def conflict_facts(detail: str | None) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from typing import Final
 import psycopg
 
 from twopc.drivers import ParticipantAddress, Points, PostgresCoordinator
-from twopc.errors import InDoubtError, RejectedError, TwopcError
+from twopc.errors import InDoubtError, RejectedError, ResultLostError, TwopcError
 from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
 from twopc.together import together
@@ -254,6 +254,8 @@ async def _work(coordinator: PostgresCoordinator, task: Task, wire: Connection) 
                 wire.send(Done(row, "committed"))
                 async with coordinator.transaction(task.subscriber.name, commit=task.commit) as tx:
                     await tx.execute(CHANGE.format(row))
+                wire.send(Done(row, "committed"))
+            except ResultLostError:
                 wire.send(Done(row, "committed"))
             except InDoubtError:
                 wire.send(Done(row, "in_doubt"))

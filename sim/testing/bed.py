@@ -71,9 +71,7 @@ class Bed:
         faults = self.surroundings.faults
         if faults is not None:
             await faults.heal()  # who waits for what is broken could not be ended
-        for session in [*self.surroundings.sessions.values()]:
-            await session.close()
-        self.surroundings.sessions.clear()
+        await self._leave()
         if faults is not None:
             await faults.close()
         left = await self.roll_back_left()
@@ -82,11 +80,18 @@ class Bed:
 
     async def close_sessions(self) -> None:
         """End every session: another order begins."""
-        for session in [*self.surroundings.sessions.values()]:
-            await session.close()
-        self.surroundings.sessions.clear()
+        await self._leave()
         self.surroundings.watched.clear()
         await self.at_rest()
+
+    async def _leave(self) -> None:
+        """End every session. Who holds a lock lets it go only when nobody waits for it any more."""
+        sessions = [*self.surroundings.sessions.values()]
+        for session in sessions:
+            await session.stop()
+        for session in sessions:
+            await session.close()
+        self.surroundings.sessions.clear()
 
     def begin_order(self, order: str) -> None:
         """The history begins anew: another order is played; empty: none is."""

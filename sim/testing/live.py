@@ -203,8 +203,10 @@ class LiveSession:
         """Roll back at both sites; harmless if nothing is open."""
         await self._start("rollback", self._rollback).result()
 
-    async def close(self) -> None:
-        """Roll back what is open, and leave. What still runs is cancelled, what has not begun is not sent."""
+    async def stop(self) -> None:
+        """Cancel what still runs, and do nothing that has not begun; what is open stays open."""
+        if self._closing:
+            return
         self._closing = True
         self._inbox.put_nowait(None)
         if self._running is not None:
@@ -213,6 +215,10 @@ class LiveSession:
         if not self._worker.done():
             self._worker.cancel()
             await asyncio.wait({self._worker})
+
+    async def close(self) -> None:
+        """Stop, roll back what is open, and leave."""
+        await self.stop()
         if self._transaction is not None:
             await self._transaction.rollback()
         if self._connection is not None:

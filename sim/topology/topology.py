@@ -231,6 +231,7 @@ class Topology(Clients):
         Raises:
             RejectedError: it was rolled back at both sites.
             InDoubtError: the outcome is not known.
+            ResultLostError: it was committed; what the statement returned is lost.
         """
         coordinator = self._coordinator or await self.coordinator()
         return await coordinator.run(

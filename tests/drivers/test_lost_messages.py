@@ -7,6 +7,7 @@ cuts the connection.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -193,6 +194,21 @@ async def test_a_last_agent_that_does_not_answer_leaves_it_in_doubt(bank: Bank, 
         await coordinator.recover()
         await bank.assert_atomic()
         assert await bank.balances() == (2, 2)
+
+
+async def test_what_was_committed_without_its_result(bank: Bank, wire: Line) -> None:
+    """The statement's result and the last agent's decision are lost together: it is said to be committed."""
+    async with bank.coordinator(through={SUB: through(wire)}) as coordinator:
+        run = functools.partial(coordinator.run, SUB, commit="last_agent")
+        assert (await run(f"{UPDATE} returning balance")).rows == ((1,),)
+        wire.lost_answer = b";commit"
+        with pytest.raises(errors.ResultLostError, match="committed at every site.*do not repeat"):
+            await run(f"{UPDATE} returning balance")
+        assert wire.times_cut == 1
+        await coordinator.recover()
+        await bank.assert_atomic()
+        assert await bank.balances() == (2, 2)
+        assert (await run(f"{UPDATE} returning balance")).rows == ((3,),)
 
 
 async def test_a_commit_is_answered_although_one_site_cannot_be_told(

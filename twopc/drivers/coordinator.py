@@ -247,6 +247,7 @@ class PostgresCoordinator:
         Raises:
             RejectedError: it was rolled back at both sites.
             InDoubtError: the outcome is not known.
+            ResultLostError: it was committed; what the statement returned is lost.
         """
         if _READS.match(statement):
             reading = self.transaction(subscriber, isolation=isolation, role=role)

@@ -75,7 +75,7 @@ class Engine:
         except RejectedError as error:
             oneshot.forget_if_stale(session, sent, driver.good, error.sqlstate)
             raise
-        return oneshot.done(session, transaction.gid, driver.results[sent.results - 1])
+        return oneshot.done(session, transaction.gid, driver.results, sent)
 
     async def begin(self, transaction: Transaction) -> Session:
         """Begin it, for `Transaction`; returns its session."""

@@ -14,6 +14,7 @@ from psycopg.adapt import Transformer
 
 from twopc.drivers.sessions import Session
 from twopc.drivers.transaction import Transaction
+from twopc.errors import ResultLostError
 
 _STALE = frozenset(("0A000", "26000"))
 """A plan's result type changed, or the statement is gone: prepare it anew."""
@@ -74,8 +75,20 @@ def forget_if_stale(session: Session, sent: Message, good: int, sqlstate: str) -
         session.statements.pop(sent.statement, None)
 
 
-def done(session: Session, gid: str, result: pq.abc.PGresult) -> Done:
-    """The statement's result as Python values."""
+def done(session: Session, gid: str, results: Sequence[pq.abc.PGresult], sent: Message) -> Done:
+    """The statement's result as Python values, when it is known to be committed.
+
+    Raises:
+        ResultLostError: the connection broke behind the decision, and recovery found out what it was.
+    """
+    if len(results) < sent.results:
+        raise ResultLostError(
+            f"{gid}: committed at every site, but the connection to {session.subscriber} broke before"
+            " the statement's result arrived; read what you need again, and do not repeat it",
+            gid=gid,
+            node=session.subscriber,
+        )
+    result = results[sent.results - 1]
     rows: list[tuple[Any, ...]] = []
     if result.nfields:
         transformer = Transformer(session.connection)
