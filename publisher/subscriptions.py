@@ -102,6 +102,8 @@ async def drop_subscription(connection: Connection, subscriber: str) -> None:
                 f"subscription of {subscriber!r} still has prepared branches ({gids[0]}): "
                 "run `twopc recover` first"
             )
+        # Recovery must not look for their like at a Subscriber that begins anew.
+        await connection.execute("delete from msrepl.branch_marker where originator = %s", row)
         name = sql.Identifier(row[0])
         await connection.execute(sql.SQL("drop owned by {}").format(name))
         await connection.execute(sql.SQL("drop role {}").format(name))

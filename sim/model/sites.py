@@ -83,6 +83,16 @@ class ModelSite:
 
         return await self._look("read markers", look)
 
+    async def committed(self, prefix: str, after: str, rows_max: int) -> dict[str, list[str]]:
+        """Branches committed here whose gid begins so and comes behind `after`, with the other sites."""
+
+        def look() -> dict[str, list[str]]:
+            rows = sorted((row.gid, row) for row in self._node.markers() if not row.fence)
+            found = [(gid, row) for gid, row in rows if gid.startswith(prefix) and gid > after]
+            return {gid: [*row.participants] for gid, row in found[:rows_max]}
+
+        return await self._look("compare markers", look)
+
     async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
         """Bring a branch to an outcome if it has none, and tell which it has."""
         return await settle(self, gid, outcome, sites)

@@ -13,6 +13,7 @@ import pytest
 
 from sim.topology import Topology
 from tests.drivers.bank import Bank
+from tests.drivers.place import place as place
 from twopc.server import Server
 
 

@@ -178,10 +178,11 @@ class Keeper:
                 _, gid, branches = self._over.popleft()
                 for name in branches:
                     gone.setdefault(node_of(name), []).append(branch_gid(gid, name))
-            for name, gids in gone.items():
-                # Those of a server that is down now are forgotten with the epoch.
-                with suppress(psycopg.Error):
-                    await self._participants[name].forget(gids)
+            # Those of a server that is down now are forgotten with the epoch. The Publisher is the first:
+            # what it alone has a marker of was never committed elsewhere.
+            with suppress(psycopg.Error):
+                for name in sorted(gone, key=lambda name: name != self._publisher):
+                    await self._participants[name].forget(gone[name])
 
     # -- deadlocks ---------------------------------------------------------------------------------
 

@@ -36,6 +36,11 @@ select pg_terminate_backend(pid, 2000)
 from pg_stat_activity
 where pid = %s and backend_start = %s::timestamptz and pid <> pg_backend_pid()
 """
+_COMMITTED = """
+select gid, participants from msrepl.branch_marker
+where starts_with(gid, %s) and gid > %s and not fence
+order by gid limit %s
+"""
 _MARKERS = "select gid, fence from msrepl.branch_marker where gid = any(%s)"
 #: How long to wait before a branch that somebody else is finishing is looked at again.
 _BUSY_S = 0.02
@@ -75,6 +80,16 @@ class Participant:
     async def markers(self, gids: list[str]) -> dict[str, bool]:
         """Those of `gids` that have a marker here; True for a fence."""
         return dict(await self.database.fetch(_MARKERS, (gids,)))
+
+    async def committed(self, prefix: str, after: str, rows_max: int) -> dict[str, list[str]]:
+        """Branches committed here, as far as they are not forgotten: gid to the other sites, by gid.
+
+        Args:
+            prefix: what the gids begin with.
+            after: only those behind this one; empty: from the first.
+            rows_max: at most so many.
+        """
+        return dict(await self.database.fetch(_COMMITTED, (prefix, after, rows_max)))
 
     async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
         """Bring a branch to an outcome if it has none, and tell which it has.

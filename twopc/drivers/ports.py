@@ -52,6 +52,10 @@ class ParticipantPort(Protocol):
         """Those that have a marker; True for a fence."""
         ...
 
+    async def committed(self, prefix: str, after: str, rows_max: int) -> dict[str, list[str]]:
+        """Branches committed here whose gid begins so and comes behind `after`, with the other sites."""
+        ...
+
     async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
         """Bring a branch to an outcome if it has none, and tell which it has."""
         ...

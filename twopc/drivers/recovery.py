@@ -91,6 +91,8 @@ class Recovery:
         self._points = points
         self._retention_s = retention_s
         self._turn = asyncio.Lock()
+        self._compared: set[int] = set()
+        """Dead epochs in which nothing was committed at the Publisher alone, but what is recorded."""
 
     async def run(
         self,
@@ -131,6 +133,7 @@ class Recovery:
             for gid, (node, branch) in seen.prepared.items():
                 if _key(branch) not in seen.decisions:
                     await self._settle_undecided(seen, gid, node, branch)
+            await self._compare(seen)
             self._drop_settled(seen, left, busy)
             await self._reach("recovery.before_forget")
             await self._forget_epochs(seen)
@@ -310,6 +313,51 @@ class Recovery:
     def _gid(self, key: Key, name: str) -> str:
         return f"{PREFIX}:{self._coordinator}:{key[0]}:{key[1]}:{name}"
 
+    def _gid_prefix(self, epoch: int) -> str:
+        return f"{PREFIX}:{self._coordinator}:{epoch}:"
+
+    # -- comparing ---------------------------------------------------------------------------------
+
+    async def _compare(self, seen: _Pass) -> None:
+        """Find what is committed at the Publisher alone, in epochs of dead processes, and record it.
+
+        Somebody committed that branch by hand before the Subscriber's was prepared, or the Subscriber is a
+        restored one: nothing is prepared anywhere, and nobody would ever ask.
+        """
+        if not seen.reached >= set(self._participants):
+            return
+        for epoch in sorted(seen.dead.keys() - self._compared):
+            try:
+                await self._compare_epoch(seen, epoch)
+            except psycopg.Error as error:
+                unreachable("", error)
+                return
+            self._compared.add(epoch)
+
+    async def _compare_epoch(self, seen: _Pass, epoch: int) -> None:
+        open_ = {*seen.decisions, *(_key(branch) for _, branch in seen.prepared.values())}
+        publisher, prefix = self._participants[self._publisher], self._gid_prefix(epoch)
+        after = ""
+        while found := await publisher.committed(prefix, after, _BATCH_ROWS):
+            *_, after = found
+            asked: dict[str, dict[str, str]] = {}
+            for gid, sites in found.items():
+                branch = BranchId.parse(gid)
+                if branch is None or _key(branch) in open_:
+                    continue
+                for site in sites:
+                    if node_of(site) != self._publisher and node_of(site) in self._participants:
+                        there = branch_gid(str(branch.global_id), site)
+                        asked.setdefault(node_of(site), {})[there] = gid
+            for node, gids in asked.items():
+                known = await self._participants[node].markers([*gids])
+                for there, gid in gids.items():
+                    if known.get(there, True):
+                        await self._decisions.damage(
+                            gid=gid, node=self._publisher,
+                            outcome=Outcome.COMMITTED, decided=Outcome.ABORTED,
+                        )  # fmt: skip
+
     # -- forgetting --------------------------------------------------------------------------------
 
     def _drop_settled(self, seen: _Pass, left: set[Key], busy: set[Key]) -> None:
@@ -327,9 +375,12 @@ class Recovery:
         for epoch, fenced_s in seen.dead.items():
             if epoch in open_ or fenced_s < self._retention_s:
                 continue
-            prefix = f"{PREFIX}:{self._coordinator}:{epoch}:"
+            prefix = self._gid_prefix(epoch)
             try:
-                for participant in self._participants.values():
+                # The Publisher is the first: see `Keeper`.
+                for participant in sorted(
+                    self._participants.values(), key=lambda one: one.name != self._publisher
+                ):
                     while await participant.forget_epoch(prefix, _BATCH_ROWS) == _BATCH_ROWS:
                         pass
             except psycopg.Error as error:

@@ -1,0 +1,69 @@
+"""What is committed at the Publisher alone, with nothing prepared anywhere: recorded, though nobody asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.drivers.place import Place
+from twopc.protocol.effects import Outcome
+
+Told = list[tuple[str, str, str, str | None, bool]]
+
+
+async def told(place: Place) -> Told:
+    found = await place.heuristics()
+    return [(one.gid, one.node, one.outcome, one.decided, one.damage) for one in found]
+
+
+@pytest.mark.parametrize("variant", ["presumed_abort", "presumed_nothing", "last_agent"])
+async def test_a_branch_of_the_publishers_alone_is_recorded(place: Place, variant: str) -> None:
+    """Somebody committed it by hand; then the coordinator died, and the Subscriber had prepared nothing."""
+    epoch = place.epoch(variant)
+    both = f"twopc:c:{epoch}:4"
+    place.commit(f"{both}:pub", "sub1")
+    place.commit(f"{both}:sub1", "pub")
+    alone = f"twopc:c:{epoch}:5:pub"
+    place.commit(alone, "sub1")
+    assert await place.recover() == []
+    record = (alone, "pub", Outcome.COMMITTED, Outcome.ABORTED, True)
+    assert await told(place) == [record]
+    await place.recover()
+    assert await told(place) == [record], "once"
+
+
+async def test_a_branch_that_was_fenced_elsewhere_is_recorded(place: Place) -> None:
+    epoch = place.epoch()
+    gid = f"twopc:c:{epoch}:5:pub"
+    place.commit(gid, "sub1")
+    place.fetch("sub1", "select msrepl.fence_branch(%s, %s)", (f"twopc:c:{epoch}:5:sub1", ["pub"]))
+    await place.recover()
+    assert [gid for gid, *_ in await told(place)] == [gid]
+
+
+async def test_what_is_not_settled_yet_is_not_taken_for_it(place: Place) -> None:
+    """Decided, and committed at the Publisher; at the Subscriber it is prepared, or committed and forgotten."""
+    epoch = place.epoch()
+    place.commit(f"twopc:c:{epoch}:5:pub", "sub1")
+    place.prepare(f"twopc:c:{epoch}:5:sub1")
+    place.decide(epoch, 5)
+    place.commit(f"twopc:c:{epoch}:6:sub1", "pub")  # the Publisher's marker is the first to go
+    assert [one.node for one in await place.recover()] == ["sub1"]
+    assert await told(place) == []
+
+
+async def test_a_subscriber_of_another_time_is_not_asked(place: Place) -> None:
+    """It is no participant any more."""
+    epoch = place.epoch()
+    place.commit(f"twopc:c:{epoch}:5:pub", "sub9")
+    assert await place.recover() == []
+    assert await told(place) == []
+
+
+async def test_a_site_that_is_away_is_compared_later(place: Place) -> None:
+    epoch = place.epoch()
+    place.commit(f"twopc:c:{epoch}:5:pub", "sub1")
+    async with place.recovery(sub1="host=127.0.0.1 port=1 dbname=x user=x") as recovery:
+        await recovery.run()
+        assert await told(place) == []
+    await place.recover()
+    assert len(await told(place)) == 1
