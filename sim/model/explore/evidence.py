@@ -66,6 +66,8 @@ class Moment:
     stands: dict[str, str]
     decided: frozenset[tuple[int, int]]
     """Transactions whose commit is in the decision log."""
+    rows: dict[str, tuple[Any, ...]]
+    """Of the first table, by node, without versions of rows; empty unless they are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +86,14 @@ class Rest:
 
 
 class Evidence:
-    """Of one run; the `sim.model.ports.Recorder` of its system."""
+    """Of one run; the `sim.model.ports.Recorder` of its system.
 
-    def __init__(self) -> None:
+    Args:
+        keeps_rows: of every moment, too.
+    """
+
+    def __init__(self, *, keeps_rows: bool = False) -> None:
+        self._keeps_rows = keeps_rows
         self.told: list[Told] = []
         self.trace: list[Traced] = []
         self.records: list[tuple[str, dict[str, Any]]] = []
@@ -199,7 +206,11 @@ class Evidence:
             for key, record in system.ledger.decisions.items()
             if record.kind is RecordKind.COMMIT
         )
-        self.moments.append(Moment(stands=stands, decided=decided))
+        rows: dict[str, tuple[Any, ...]] = {}
+        if self._keeps_rows:
+            name = system.spec.tables[0].name
+            rows = {node: held for node, (held, _) in self._held(name).items()}
+        self.moments.append(Moment(stands=stands, decided=decided, rows=rows))
 
     def ends(self) -> None:
         """What is left now."""
@@ -210,14 +221,9 @@ class Evidence:
         rows: dict[str, dict[str, tuple[Any, ...]]] = {}
         versions: dict[str, dict[str, tuple[Any, ...]]] = {}
         for table in system.spec.tables:
-            for name, node in system.nodes.items():
-                held = node.table(table.name).rows()
-                columns = list(node.table(table.name).columns)
-                own = [place for place, one in enumerate(columns) if one.name in table.columns]
-                rows.setdefault(table.name, {})[name] = tuple(
-                    tuple(row[place] for place in own) for row in held
-                )
-                versions.setdefault(table.name, {})[name] = tuple(tuple(row) for row in held)
+            held = self._held(table.name)
+            rows[table.name] = {name: without for name, (without, _) in held.items()}
+            versions[table.name] = {name: whole for name, (_, whole) in held.items()}
         self.rests.append(
             Rest(
                 prepared={name: tuple(node.prepared()) for name, node in system.nodes.items()},
@@ -231,6 +237,17 @@ class Evidence:
                 versions=versions,
             )
         )
+
+    def _held(self, name: str) -> dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]]:
+        """A table's rows by node: without versions of rows, and whole."""
+        spec = next(one for one in self.system.spec.tables if one.name == name)
+        found = {}
+        for node in self.system.nodes.values():
+            table = node.table(name)
+            own = [at for at, one in enumerate(table.columns) if one.name in spec.columns]
+            whole = tuple(tuple(row) for row in table.rows())
+            found[node.name] = tuple(tuple(row[at] for at in own) for row in whole), whole
+        return found
 
     def rows(self) -> str:
         """What is in the tables at the end, in words."""

@@ -54,6 +54,8 @@ class Script:
     """Invariants of its own: what is broken, in words."""
     checks: tuple[str, ...] = ()
     """Names of further invariants: see `sim.model.explore.invariants`."""
+    keeps_rows: bool = False
+    """What the first table held is kept of every moment, not of the end alone."""
     lingers: int = 0
     """So often timers go off once every client is through, and something may still go wrong."""
 
@@ -71,7 +73,7 @@ class ScriptRun:
         self.script: Script = script
         self.kernel = kernel
         self.budget = budget
-        self.evidence = Evidence()
+        self.evidence = Evidence(keeps_rows=script.keeps_rows)
         self.system = build(script.spec, wiring, kernel=kernel, recorder=self.evidence)
         self.evidence.of(self.system)
         if script.prepare is not None:

@@ -17,6 +17,7 @@ _ACCOUNT = TableSpec(
     rows=({"id": 1, "balance": 100}, {"id": 2, "balance": 100}),
 )
 _TAKE = "update account set balance = balance - 10 where id = 1"
+_END = ("end", "commit")
 
 
 def spec(
@@ -75,7 +76,6 @@ def _deferred(system: System) -> None:
     system.nodes["sub1"].define("insert into held values (0, 1)")
 
 
-_END = ("end", "commit")
 _READ = ("read", "select balance from account where id = 1")
 _READ_AND_TAKE = (
     _READ,
@@ -88,6 +88,17 @@ def _one_wins(evidence: Evidence) -> list[str]:
     """Nothing is delivered meanwhile, so each works on a copy that the other's commit makes old."""
     committed = [one.session for one in evidence.told if one.outcome == "committed"]
     return [f"{' and '.join(committed)} have both changed the same copy"] if committed[1:] else []
+
+
+def _whole_transactions(evidence: Evidence) -> list[str]:
+    """Money goes from one account to the other, so there is the same amount at every moment."""
+    said = [
+        f"{node} has shown {list(held)}"
+        for moment in evidence.moments
+        for node, held in moment.rows.items()
+        if sum(balance for _, balance in held) != 200
+    ]
+    return list(dict.fromkeys(said))
 
 
 def _two(
@@ -138,6 +149,14 @@ _PROGRAMS = (
         prepare=_deferred,
     ),
     Script(
+        name="at its own end only",
+        spec=spec(),
+        clients={
+            "alice": Client(node="sub1", steps=(("write", "insert into held values (1, 2)"), _END))
+        },
+        prepare=_deferred,
+    ),
+    Script(
         name="beside another coordinator",
         spec=spec(),
         clients={"alice": Client(node="sub1", steps=(("write", _TAKE), ("end", "commit")))},
@@ -163,6 +182,24 @@ _PROGRAMS = (
             ("back", "rollback to savepoint a"),
             _END,
         ),
+    ),
+    Script(
+        name="deliver two rows of one transaction",
+        spec=spec(subscribers=2, distributes=True),
+        clients={
+            "alice": Client(
+                node="sub1",
+                steps=(
+                    ("write", _TAKE),
+                    ("give", "update account set balance = balance + 10 where id = 2"),
+                    _END,
+                    ("deliver", "sync"),
+                ),
+            )
+        },
+        checks=("converged", "echoed"),
+        claims={"no_half": _whole_transactions},
+        keeps_rows=True,
     ),
     _two("write and deliver", (("write", _TAKE), _END, ("deliver", "sync"))),
     _two(

@@ -6,11 +6,12 @@ real server plays the same part itself (`twopc.protocol.participant`).
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sim.model.node.transactions import ABORTED, COMMITTED, PREPARED, Top
-from sim.model.words import SqlError, Steps
+from sim.model.words import LostError, SqlError, Steps
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol import states
@@ -19,6 +20,7 @@ from twopc.protocol.effects import Message, Outcome, RecordKind
 if TYPE_CHECKING:
     from sim.model.node.node import ModelNode
     from sim.model.node.session import NodeSession
+    from sim.model.node.wal import WalRecord
 
 _BEGUN, _WROTE, _COMMIT, _ABORT = e.WorkBegun(), e.Wrote(), e.CommitTold(), e.AbortTold()
 _asked = lru_cache(maxsize=1024)(lambda name: e.PrepareAsked(participants=(name,)))
@@ -86,11 +88,23 @@ class Branch:
         record = node.record("commit_prepared" if committed else "rollback_prepared", top)
         if effect.forced:
             yield from node.wal.force(record.end_lsn)
+        elif committed:  # nobody waits for the disk, but nobody sees it before either
+            node.kernel.spawn(self._later(record), f"the end of {self.gid}")
+            return
         node.branches.pop(self.gid, None)
         if committed:
             node.finish(top, record)
         else:
             node.give_up(top)
+
+    def _later(self, record: WalRecord) -> Steps[None]:
+        """Committed once the log's writer has come to it; prepared as before if the node goes down first."""
+        node = self.node
+        node.wal.soon()
+        with suppress(LostError):
+            yield from node.wal.reached(record.end_lsn)
+            node.branches.pop(self.gid, None)
+            node.finish(self.top, record)
 
 
 def prepare(session: NodeSession, gid: str) -> Steps[str]:
@@ -194,7 +208,7 @@ def finish(session: NodeSession, gid: str, *, commit: bool) -> Steps[str]:
     try:
         yield from branch.tell(_COMMIT if commit else _ABORT)
     finally:
-        branch.busy = False
+        branch.busy = branch.top.record is not None
     return verb
 
 

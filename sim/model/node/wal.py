@@ -96,6 +96,7 @@ class Wal:
         """Succeeds when the flush under way has ended."""
         self._timer: simpy.Event | None = None
         self._lazy: simpy.Event | None = None
+        self._waiting: list[simpy.Event] = []
         self._target = 0
         """Up to where it writes."""
         self._cuts = 0
@@ -117,6 +118,16 @@ class Wal:
             self._start()
             assert self._running is not None
             yield self._running
+            if self._cuts != cuts:
+                raise LostError(f"{self._node} went down")
+
+    def reached(self, lsn: int) -> Steps[None]:
+        """As `force`, but the disk is left to others. LostError"""
+        cuts = self._cuts
+        while self.durable < lsn:
+            waiting = self._kernel.event()
+            self._waiting.append(waiting)
+            yield waiting
             if self._cuts != cuts:
                 raise LostError(f"{self._node} went down")
 
@@ -157,6 +168,13 @@ class Wal:
             record.xact = None
             record.undo = []
         self._settled(self.durable)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Those who wait for the disk without asking for it."""
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.succeed()
 
     def cut(self, kept: int | None) -> tuple[list[WalRecord], list[WalRecord]]:
         """The node goes down: what the disk has although nobody was told, and what is lost with it.
@@ -179,6 +197,7 @@ class Wal:
         if running is not None:
             running.fail(LostError(f"{self._node} went down"))
             running.defused = True
+        self._look_again()
         return found, lost
 
     def young(self) -> tuple[int, ...]:

@@ -84,6 +84,18 @@ class TakesLostForReadOnly(Driver):
         return replace(found, failure=None)
 
 
+class TellsWhoHasLeft(Driver):
+    """A participant that had nothing to write has agreed, so it is told the outcome like the others."""
+
+    __slots__ = ()
+
+    def _read(self, results: list[Any]) -> votes.Votes:
+        found = super()._read(results)
+        if isinstance(found.publisher, e.VotedReadOnly):
+            return replace(found, publisher=votes.yes(found.publisher.participant))
+        return found
+
+
 class TakesLostForNo(Driver):
     """The connection is lost, so the server has rolled back."""
 
@@ -251,6 +263,15 @@ PLANTS = (
         program="transfer",
         budget=_LOST,
         breaks=("I1", "I3", "I5"),
+    ),
+    PlantedBug(
+        name="read_only_counts_as_yes_late",
+        why="who has voted read-only has left, and later knows nothing of the transaction",
+        source="C. Mohan, B. Lindsay, R. Obermarck: the read-only optimisation",
+        plant=driven_by(TellsWhoHasLeft),
+        program="at its own end only",
+        budget=Budget(faults=0, deviations=0),
+        breaks=("I1", "I3"),
     ),
     PlantedBug(
         name="definitive_57P01",

@@ -10,7 +10,7 @@ import psycopg
 
 from sim.model.explore.words import Budget, PlantedBug
 from sim.model.sites import ModelSite
-from twopc.drivers.ports import Key
+from twopc.drivers.ports import Key, ParticipantPort
 from twopc.drivers.recovery import Recovery, Settled
 from twopc.names import PREFIX, BranchId
 from twopc.protocol.effects import Outcome
@@ -70,6 +70,18 @@ class LooksOnce(Recovery):
             except psycopg.Error:
                 continue
         return []
+
+
+class ListsWholeServer(Recovery):
+    """pg_prepared_xacts shows every database of a server, and each is asked to finish what it shows."""
+
+    async def _prepared(
+        self, participants: Iterable[ParticipantPort], seen: Any
+    ) -> dict[str, tuple[str, BranchId]]:
+        """The last database that was asked is the one that it is looked for in."""
+        asked = [*participants]
+        found = await super()._prepared(self._participants.values(), seen)
+        return {gid: (asked[-1].name, branch) for gid, (_, branch) in found.items() if asked}
 
 
 class PresumesCommit(Recovery):
@@ -155,6 +167,15 @@ PLANTS = (
         program="transfer",
         budget=Budget(of=("another",), deviations=0),
         breaks=("I1", "I3"),
+    ),
+    PlantedBug(
+        name="wrong_database_gid",
+        why="a prepared transaction can be finished in its own database only",
+        source="Citus #6548",
+        plant=recovered_by(ListsWholeServer),
+        program="transfer",
+        budget=_KILLED,
+        breaks=("I5",),
     ),
     PlantedBug(
         name="missing_is_commit",

@@ -9,7 +9,11 @@ from typing import Any
 from sim.model.distribution.loads import Bring, Commit, Move
 from sim.model.explore.words import Budget, PlantedBug
 from sim.model.plants.protections import wiring_for
+from sim.model.replication.behaviour import Condition
 from sim.model.wiring import Wiring
+from sim.model.words import Values
+from subscriber.distribution_agent.loads import Command
+from subscriber.distribution_agent.planner import Planner
 
 
 def without(protection: str) -> Any:
@@ -36,6 +40,28 @@ def position_last(move: Move, bring: Bring) -> list[Commit]:
     return [[bring], [move]]
 
 
+def in_halves(move: Move, bring: Bring) -> list[Commit]:
+    """As many commands in one commit as a batch has room for, wherever a transaction ends."""
+    return [[Bring(calls=bring.calls[:1])], [Bring(calls=bring.calls[1:]), move]]
+
+
+def of_coordinators(command: Command, planner: Planner) -> bool:
+    """Whoever committed it is a coordinator's session, as ours are."""
+    return bool(command.originator)
+
+
+def first_answer(condition: Condition) -> Condition:
+    """What it said before the wait it says after it."""
+    said: list[bool] = []
+
+    def asked(row: Values) -> bool:
+        if not said:
+            said.append(condition(row))
+        return said[0]
+
+    return asked
+
+
 _NONE = Budget(faults=0, deviations=0)
 _AGENT = Budget(of=("agent",), deviations=0)
 
@@ -45,6 +71,15 @@ PLANTS = (
         why="a change that was made from an old copy overwrites a newer one",
         source="Microsoft, immediate updating subscriptions: the row version",
         plant=without("version_check"),
+        program="lost update",
+        budget=_NONE,
+        breaks=("converged", "no_lost_update"),
+    ),
+    PlantedBug(
+        name="waits_not_rechecked",
+        why="whom one waits for may have changed the row",
+        source="PostgreSQL's documentation of READ COMMITTED",
+        plant=ruled_by(after_wait=first_answer),
         program="lost update",
         budget=_NONE,
         breaks=("converged", "no_lost_update"),
@@ -120,5 +155,23 @@ PLANTS = (
         program="insert and deliver",
         budget=_AGENT,
         breaks=("converged", "delivers"),
+    ),
+    PlantedBug(
+        name="splits_transaction",
+        why="what was committed at once must not be seen in part",
+        source="Microsoft, CommitBatchSize: a transaction is never split",
+        plant=ruled_by(agent_commits=in_halves),
+        program="deliver two rows of one transaction",
+        budget=_NONE,
+        breaks=("no_half",),
+    ),
+    PlantedBug(
+        name="skips_by_session_not_marker",
+        why="a session that finishes branches does so for every Subscriber",
+        source="PostgreSQL's replication origins: that of COMMIT PREPARED's session is the one that counts",
+        plant=ruled_by(agent_own=of_coordinators),
+        program="write and deliver",
+        budget=_NONE,
+        breaks=("converged",),
     ),
 )

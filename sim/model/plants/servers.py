@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from sim.model.explore.words import Budget, PlantedBug
+from sim.model.sites import ModelSite
+from twopc.drivers.ports import PreparedBranch
 from twopc.protocol import Participant
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
-from twopc.protocol.effects import RecordKind
+from twopc.protocol.effects import Outcome, RecordKind
 
 _Effects = tuple[x.Effect, ...]
 
@@ -39,6 +41,32 @@ class VotesEarly(Participant):
         return _unforced(self, super().receive(event, now), now, RecordKind.PREPARED)
 
 
+class AnswersEarly(Participant):
+    """Says that it is committed before that is sure to survive a crash."""
+
+    def receive(self, event: e.Event, now: float) -> _Effects:
+        """As it should be, but early."""
+        return _unforced(self, super().receive(event, now), now, RecordKind.COMMITTED)
+
+
+#: Longer than a commit takes, and than recovery waits between two passes.
+_PATIENCE_S = 2.0
+
+
+class TimesOut(ModelSite):
+    """A server that rolls back what has been prepared for too long."""
+
+    async def prepared(self, prefix: str) -> dict[str, PreparedBranch]:
+        """What is left of it."""
+        found = await super().prepared(prefix)
+        late = self._node.clock() - _PATIENCE_S
+        for gid, one in [*found.items()]:
+            if one.prepared_at < late:
+                await self.finish(gid, one.owner, Outcome.ABORTED)
+                del found[gid]
+        return found
+
+
 _DOWN = Budget(of=("publisher",), deviations=0)
 
 PLANTS = (
@@ -50,5 +78,23 @@ PLANTS = (
         program="transfer",
         budget=_DOWN,
         breaks=("I1", "I3", "I4"),
+    ),
+    PlantedBug(
+        name="unforced_commit",
+        why="who hears that it is committed forgets the decision, and a crash must not ask for it again",
+        source="synchronous_commit = off, if COMMIT PREPARED obeyed it",
+        plant=served_by(AnswersEarly),
+        program="transfer, and later",
+        budget=_DOWN,
+        breaks=("I1", "I8"),
+    ),
+    PlantedBug(
+        name="prepared_timeout_rolls_back",
+        why="a branch may be old because its server was away, and committed everywhere else",
+        source="a patch to PostgreSQL that was proposed in 2026: a timeout for prepared transactions",
+        plant=lambda wiring: replace(wiring, site=TimesOut),
+        program="transfer",
+        budget=Budget(of=("subscriber away",), deviations=0),
+        breaks=("I1", "I3"),
     ),
 )

@@ -13,6 +13,9 @@ from uuid import UUID
 from sim.model.replication.versions import digest
 from sim.model.words import Values
 
+#: Whether a row is meant.
+Condition = Callable[[Values], bool]
+
 
 def same_version(held: UUID, sent: UUID) -> bool:
     """A row is as the Subscriber received it last."""
@@ -32,6 +35,11 @@ def originator(role: str) -> str | None:
 def retreat(sent: int) -> tuple[str, ...]:
     """How a message goes back to where the Subscriber's transaction is: `sent` calls are of it, this one too."""
     return (f"rollback to s{sent - 1}",)
+
+
+def looked_at_again(condition: Condition) -> Condition:
+    """A row that was waited for is judged as it has become."""
+    return condition
 
 
 def always() -> bool:
@@ -64,6 +72,8 @@ class Behaviour:
     """(held, sent), published values without the key → a DELETE may delete the row."""
     all_counted: Callable[[int, int], bool] = int.__eq__
     """(done, sent) → as many rows were changed as were sent."""
+    after_wait: Callable[[Condition], Condition] = looked_at_again
+    """(condition on a row) → the same, as it is asked before a wait for the row's lock and after it."""
     recheck: Callable[[], bool] = always
     """() → a procedure that missed a row locks it by key and tries once more."""
     await_branches: Callable[[], bool] = always

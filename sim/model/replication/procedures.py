@@ -188,7 +188,8 @@ class Procedures:
                 whole[there] = new[here]
             return tx.node.generated(table, tuple(whole))
 
-        return old[:-1], lambda row: check(_uuid(row[place]), version), compute
+        when = self._behaviour.after_wait(lambda row: check(_uuid(row[place]), version))
+        return old[:-1], when, compute
 
     # -- the rest ------------------------------------------------------------------------------------
 
