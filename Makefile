@@ -32,7 +32,7 @@ lessons: $(VENV)/.installed-dev
 
 $(VENV)/.installed: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[spark]"
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed pyproject.toml
