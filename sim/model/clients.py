@@ -7,15 +7,16 @@ its sessions with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import simpy
 
-from sim.model.coordinator import CoordinatorProcess, ModelTransaction
+from sim.model.coordinator import CoordinatorProcess
 from sim.model.network import KILLED, Network, Wire
 from sim.model.node import ModelNode
 from sim.model.node.session import NodeSession
+from sim.model.transaction import ModelTransaction
 from sim.model.words import LostError, SqlError, StatementResult, Steps
 from twopc.errors import InDoubtError, LocalProtocolError, RejectedError, from_sqlstate
 
@@ -31,21 +32,29 @@ class SubscriberClient:
     Args:
         process: the coordinator's process that lives now.
         variant, shipping: of every transaction.
+        also: further Subscribers at which every transaction works; a statement then says where.
     """
 
     def __init__(
         self, name: str, node: str, process: Callable[[], CoordinatorProcess], *, variant: str,
-        shipping: str,
+        shipping: str, also: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self.name = name
         self.node = node
+        self.nodes = (node, *also)
         self._process = process
         self._variant = variant
         self._shipping = shipping
         self._one: ModelTransaction | None = None
         self._by: CoordinatorProcess | None = None
         self.gid = ""
-        self.pid = 0
+        self.pids: dict[str, int] = {}
+        """Of its sessions, by Subscriber, while a transaction is open."""
+
+    @property
+    def pid(self) -> int:
+        """Of its session at its node; 0 while nothing is open."""
+        return self.pids.get(self.node, 0)
 
     @property
     def is_open(self) -> bool:
@@ -57,16 +66,19 @@ class SubscriberClient:
         if self._one is not None:
             raise LocalProtocolError(f"{self.name} has a transaction open already")
         by = self._by = self._process()
-        one = by.transaction(self.node, variant=self._variant, role=role or ROLE)
+        one = by.transaction(*self.nodes, variant=self._variant, role=role or ROLE)
         yield from self._work(lambda: one.begin(level, shipping=self._shipping), "begin")
         self._one = one
         self.gid = one.gid
-        self.pid = one.connection.pid if one.connection is not None else 0
+        self.pids = {name: connection.pid for name, connection in one.connections.items()}
 
-    def execute(self, text: str, params: Mapping[str, Any] | None = None) -> Steps[StatementResult]:
-        """One statement. RejectedError"""
+    def execute(
+        self, text: str, params: Mapping[str, Any] | None = None, *, at: str = ""
+    ) -> Steps[StatementResult]:
+        """One statement, at its node or at another one of its Subscribers. RejectedError"""
         one = self._opened()
-        return (yield from self._work(lambda: one.execute(text, params), "execute"))
+        where = at or self.node
+        return (yield from self._work(lambda: one.execute(text, params, at=where), "execute"))
 
     def commit(self) -> Steps[None]:
         """Commit everywhere or nowhere. RejectedError, InDoubtError, HeuristicError"""
@@ -74,19 +86,18 @@ class SubscriberClient:
         try:
             yield from self._work(one.commit, "commit")
         finally:
-            self._one, self.pid = None, 0
+            self._one, self.pids = None, {}
 
     def rollback(self) -> Steps[None]:
         """Roll back everywhere; harmless if nothing is open."""
-        one, self._one, self.pid = self._one, None, 0
+        one, self._one, self.pids = self._one, None, {}
         if one is not None and self._by is not None and self._by.alive:
             yield from self._work(one.rollback, "rollback")
 
     def cancel(self) -> None:
-        """Cancel what runs at its own node."""
-        one = self._one
-        if one is not None and one.connection is not None:
-            one.connection.session.cancel()
+        """Cancel what runs at its Subscribers."""
+        if self._one is not None:
+            self._one.cancel()
 
     def close(self) -> Steps[None]:
         """Leave; what is open is rolled back."""

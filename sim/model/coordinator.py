@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import count
-from typing import Any, NoReturn
+from typing import Any
 
 import psycopg
 import simpy
@@ -20,25 +20,16 @@ from sim.model.log_client import ModelDecided
 from sim.model.markers import Markers
 from sim.model.network import KILLED, Network
 from sim.model.node import ModelNode
+from sim.model.transaction import ModelTransaction
 from sim.model.wiring import Wiring
-from sim.model.words import Cause, Label, Level, LostError, SqlError, StatementResult, Steps
+from sim.model.words import Cause, Label, LostError, SqlError, Steps
 from twopc.drivers.hub import Hub
-from twopc.drivers.lean import Report
-from twopc.drivers.outcome import refusal_at_commit, rejection
-from twopc.drivers.plan import SETTINGS
 from twopc.drivers.points import Points
 from twopc.drivers.ports import Key
-from twopc.drivers.postgres import Driver
 from twopc.drivers.recovery import Settled
 from twopc.drivers.virtual import VirtualTime, steps
-from twopc.errors import (
-    DeadlockError,
-    HeuristicError,
-    InDoubtError,
-    RejectedError,
-    conflict_facts,
-)
-from twopc.names import node_of, session_name
+from twopc.errors import RejectedError
+from twopc.names import session_name
 from twopc.protocol.effects import Outcome
 
 _TURN_S = 0.001
@@ -63,76 +54,6 @@ class Place:
         self.publisher = publisher
         self.log_at = log_at
         self.wiring = wiring
-
-
-class ModelTransaction:
-    """One global transaction of an application."""
-
-    def __init__(
-        self, process: CoordinatorProcess, subscriber: str, variant: str, role: str
-    ) -> None:
-        self._process = process
-        self.subscriber = subscriber
-        self.variant = variant
-        self.role = role
-        self.gid = ""
-        self.epoch = 0
-        self.sequence = 0
-        self.connection: ModelConnection | None = None
-        self.outcome: Outcome | None = None
-        self.cycle: tuple[str, ...] = ()
-        """The deadlock that it was made the victim of."""
-
-    @property
-    def key(self) -> Key:
-        """Epoch and sequence."""
-        return self.epoch, self.sequence
-
-    def begin(self, level: Level | str = "", *, shipping: str = "eager") -> Steps[None]:
-        """Begin it. RejectedError"""
-        return self._process.begin(self, level, shipping)
-
-    def execute(self, text: str, params: Mapping[str, Any] | None = None) -> Steps[StatementResult]:
-        """One statement. RejectedError: the transaction can only be rolled back."""
-        assert self.connection is not None, "begin it first"
-        try:
-            return (yield from self.connection.execute(text, params))
-        except SqlError as error:
-            self._refuse(error)
-        except LostError as error:
-            raise RejectedError(
-                f"the connection to {self.subscriber} is lost: {error}", gid=self.gid,
-                node=self.subscriber, sqlstate="08006",
-            ) from error  # fmt: skip
-
-    def commit(self) -> Steps[None]:
-        """Commit it everywhere or nowhere. RejectedError, InDoubtError, HeuristicError"""
-        return self._process.commit(self)
-
-    def rollback(self) -> Steps[None]:
-        """Roll it back everywhere; harmless after its end."""
-        yield from self._process.rollback(self)
-
-    def _refuse(self, error: SqlError) -> NoReturn:
-        found = Report(
-            message=error.message, sqlstate=error.sqlstate, detail=error.detail, hint=error.hint,
-            context=error.context,
-        )  # fmt: skip
-        if self.cycle and found.sqlstate == "57014":
-            raise self.deadlock() from error
-        raise rejection(found, gid=self.gid, node=self.node_of(found)) from error
-
-    def deadlock(self) -> DeadlockError:
-        """What the victim of a deadlock gets."""
-        return DeadlockError(
-            f"deadlock across servers; this transaction was chosen: {'; '.join(self.cycle)}",
-            cycle=self.cycle, gid=self.gid, node=self.subscriber, sqlstate="57014",
-        )  # fmt: skip
-
-    def node_of(self, found: Report) -> str:
-        """Who raised an error."""
-        over = found.remote or conflict_facts(found.detail) is not None
-        return self._process.place.publisher if over else self.subscriber
 
 
 class CoordinatorProcess:
@@ -250,17 +171,22 @@ class CoordinatorProcess:
         self.place.network.go_on(self.actor)
 
     def transaction(
-        self, subscriber: str, *, variant: str = "presumed_abort", role: str = "app"
+        self, *subscribers: str, variant: str = "presumed_abort", role: str = "app"
     ) -> ModelTransaction:
-        """A transaction of an application at a Subscriber, not begun."""
-        return ModelTransaction(self, subscriber, variant, role)
+        """A transaction of an application at a Subscriber, or at several, not begun.
+
+        Raises:
+            ConfigurationError: several cannot have what is asked for.
+        """
+        return ModelTransaction(self, subscribers, variant, role)
 
     # -- transactions ------------------------------------------------------------------------------
 
     def begin(self, one: ModelTransaction, level: str, shipping: str) -> Steps[None]:
         """For `ModelTransaction`."""
-        if self.points.armed:
-            yield from steps(self.points.reach(f"coordinator.begin({one.subscriber})"))
+        several = len(one.subscribers) > 1
+        if self.points.armed and not several:
+            yield from steps(self.points.reach(f"coordinator.begin({one.subscribers[0]})"))
         try:
             ids = self.log.current(one.variant) or (yield from self.log.epoch(one.variant))
         except (LostError, SqlError) as error:
@@ -270,33 +196,33 @@ class CoordinatorProcess:
         one.epoch, one.sequence = ids.epoch, next(self._sequence)
         one.gid = ids.text(one.sequence)
         self.active[one.sequence] = one
-        texts = [
-            f"begin isolation level {level}" if level else "begin",
-            f"set local msrepl.gid = '{one.gid}'",
-        ]
-        if shipping == "lazy":
-            texts.append("set local msrepl.shipping = 'lazy'")
-        try:
-            one.connection = self._idle_connection(one) or (yield from self._connect(one))
-            yield from one.connection.say(texts)
-        except (LostError, SqlError) as error:
-            self.active.pop(one.sequence, None)
-            if one.connection is not None:
-                one.connection.close()
-            raise RejectedError(
-                f"{one.subscriber} cannot be reached, nothing was begun: {error}", gid=one.gid,
-                node=one.subscriber,
-            ) from error  # fmt: skip
+        for subscriber in one.subscribers:
+            if self.points.armed and several:
+                yield from steps(self.points.reach(f"coordinator.begin({subscriber})"))
+            connection = self._idle_connection(one, subscriber)
+            try:
+                if connection is None:
+                    connection = yield from self._connect(one, subscriber)
+                one.connections[subscriber] = connection
+                yield from connection.say(one.opening(subscriber, level, shipping))
+            except (LostError, SqlError) as error:
+                self.active.pop(one.sequence, None)
+                for each in one.connections.values():
+                    each.close()
+                raise RejectedError(
+                    f"{subscriber} cannot be reached, nothing was begun: {error}", gid=one.gid,
+                    node=subscriber,
+                ) from error  # fmt: skip
 
-    def _connect(self, one: ModelTransaction) -> Steps[ModelConnection]:
-        node = self.place.nodes[one.subscriber]
+    def _connect(self, one: ModelTransaction, subscriber: str) -> Steps[ModelConnection]:
+        node = self.place.nodes[subscriber]
         return ModelConnection.open(
             self.place.network, node, here=self.actor, actor=f"{self.actor}:{one.sequence}",
             role=one.role, name=session_name(self.name, one.epoch),
         )  # fmt: skip
 
-    def _idle_connection(self, one: ModelTransaction) -> ModelConnection | None:
-        idle = self._idle.get((one.subscriber, one.role, one.epoch))
+    def _idle_connection(self, one: ModelTransaction, subscriber: str) -> ModelConnection | None:
+        idle = self._idle.get((subscriber, one.role, one.epoch))
         while idle:
             found = idle.pop()
             if found.clean:
@@ -307,26 +233,23 @@ class CoordinatorProcess:
 
     def commit(self, one: ModelTransaction) -> Steps[None]:
         """For `ModelTransaction`."""
-        assert one.connection is not None, "begin it first"
-        ids = self.log.epochs[one.variant]
-        driver = self.place.wiring.driver(
-            self.hub, ids, one.sequence, one.connection, SETTINGS[one.variant],
-            (self.place.publisher, one.subscriber),
-        )  # fmt: skip
+        assert one.connections, "begin it first"
+        driver = one.driver()
         try:
             yield from driver.commit().__await__()
         finally:
             one.outcome = driver.answer
             self._end(one, settled=driver.settled)
-        self._tell(one, driver)
+        one.tell(driver)
 
     def rollback(self, one: ModelTransaction) -> Steps[None]:
         """For `ModelTransaction`."""
-        if one.connection is None or one.outcome is not None:
+        if not one.connections or one.outcome is not None:
             return
         one.outcome = Outcome.ABORTED
         try:
-            yield from steps(one.connection.roll_back())
+            for connection in one.connections.values():
+                yield from steps(connection.roll_back())
         finally:
             self._end(one, settled=True)
 
@@ -336,34 +259,13 @@ class CoordinatorProcess:
         if not settled:
             self.unsettled.add(one.key)
         elif one.outcome is Outcome.COMMITTED:
-            self._markers.over(one.gid, (self.place.publisher, one.subscriber))
-        connection = one.connection
-        if connection is None:
-            return
-        if settled and one.outcome is Outcome.COMMITTED and connection.clean and self.alive:
-            # after a rollback its link may have something open
-            self._idle.setdefault((one.subscriber, one.role, one.epoch), []).append(connection)
-        else:
-            connection.close()
-
-    def _tell(self, one: ModelTransaction, driver: Driver) -> None:
-        damage = driver.damage
-        if damage is not None:
-            raise HeuristicError(
-                f"{one.gid}: decided {damage.decided}, but {damage.participant} is {damage.found}: somebody"
-                " finished that branch by hand",
-                gid=one.gid,
-                node=node_of(damage.participant),
-            )
-        if driver.answer is Outcome.COMMITTED:
-            return
-        if driver.answer is not Outcome.ABORTED:
-            raise InDoubtError(f"{one.gid}: {driver.reason}; recovery will settle it", gid=one.gid)
-        failure = driver.failure
-        if one.cycle and failure is not None and failure.sqlstate == "57014":
-            raise one.deadlock()
-        node = one.node_of(failure) if failure is not None else ""
-        raise refusal_at_commit(failure, driver.reason, gid=one.gid, node=node)
+            self._markers.over(one.gid, one.branches)
+        for subscriber, connection in one.connections.items():
+            if settled and one.outcome is Outcome.COMMITTED and connection.clean and self.alive:
+                # after a rollback its link may have something open
+                self._idle.setdefault((subscriber, one.role, one.epoch), []).append(connection)
+            else:
+                connection.close()
 
     # -- recovery ----------------------------------------------------------------------------------
 

@@ -74,11 +74,11 @@ class DeadlockWatch:
         """Where the sessions of its open transactions are."""
         process = self._process
         return {
-            GlobalId(coordinator=process.name, epoch=one.epoch, sequence=one.sequence): (
-                (one.subscriber, one.connection.pid),
+            GlobalId(coordinator=process.name, epoch=one.epoch, sequence=one.sequence): tuple(
+                (subscriber, connection.pid) for subscriber, connection in one.connections.items()
             )
             for one in process.active.values()
-            if one.connection is not None
+            if one.connections
         }
 
     def _break(self, cycle: Cycle, sessions: list[Session]) -> None:
@@ -89,9 +89,7 @@ class DeadlockWatch:
         words = tuple(map(str, cycle))
         self.broken.append(words)
         for one in self._process.active.values():
-            if (
-                one.connection is not None
-                and (one.subscriber, one.connection.pid) == (victim.node, victim.pid)
-            ):  # fmt: skip
+            connection = one.connections.get(victim.node)
+            if connection is not None and connection.pid == victim.pid:
                 one.cycle = words
         found.cancel()

@@ -263,14 +263,21 @@ class System:
 
     # -- ports.Model ---------------------------------------------------------------------------------
 
-    def session(self, name: str, node: str) -> SubscriberClient | PublisherClient:
-        """A client of its own."""
+    def session(
+        self, name: str, node: str, also: Sequence[str] = ()
+    ) -> SubscriberClient | PublisherClient:
+        """A client of its own.
+
+        Args:
+            also: further Subscribers, at which a Subscriber's transactions work too.
+        """
         if node == self.spec.publisher:
             return PublisherClient(name, self.publisher, self.network)
         seat = self._coordinators[self.spec.coordinator]
         return SubscriberClient(
-            name, node, lambda: seat.process, variant=self.spec.commit, shipping=self.spec.shipping
-        )
+            name, node, lambda: seat.process, variant=self.spec.commit, shipping=self.spec.shipping,
+            also=also,
+        )  # fmt: skip
 
     def sync(self, subscribers: Sequence[str] = ()) -> Steps[Any]:
         """Log reader and agents to where the Publisher is now; `Distribution.sync`."""

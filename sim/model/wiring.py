@@ -13,6 +13,7 @@ from sim.model.sites import ModelSite
 from subscriber.distribution_agent.planner import Planner as AgentPlanner
 from twopc.drivers.postgres import Driver
 from twopc.drivers.recovery import Recovery
+from twopc.drivers.several import SeveralDriver
 from twopc.protocol import Participant
 
 #: Replaced behaviour of the model's own parts, by name; see `sim.model.system.PARTS` for names and signatures.
@@ -25,6 +26,8 @@ class Wiring:
 
     driver: type[Driver] = Driver
     """Of a transaction; its class says what decides, and how votes are read."""
+    several: type[SeveralDriver] = SeveralDriver
+    """The same, of a transaction at several Subscribers."""
     recovery: type[Recovery] = Recovery
     participant: type[Participant] = Participant
     """The machine of a branch at a node."""

@@ -32,6 +32,20 @@ def test_the_product_is_not(program: str, budget: Budget) -> None:
     assert found.runs > 0
 
 
+@pytest.mark.parametrize(
+    "of",
+    ["coordinator", "publisher", "subscriber", "log", "connection", "machine", "another", "pause"],
+)
+@pytest.mark.parametrize(
+    "program", ["transfer between Subscribers", "transfer between Subscribers by presumed commit"]
+)
+def test_several_subscribers(program: str, of: str) -> None:
+    """Two branches at the Publisher, two at Subscribers, and something that goes wrong at every moment."""
+    found = by_bounds(PROGRAMS[program], Wiring(), Budget(of=(of,), deviations=0))
+    assert found.broken is None
+    assert found.crash_points > 50
+
+
 @pytest.mark.parametrize("name", sorted(SUPPORTED))
 def test_protections_are_plants(name: str) -> None:
     """What a twin switches off is a planted bug of that name, and is found when it is put in as twins do it."""

@@ -17,11 +17,13 @@ from twopc.drivers.hub import Hub
 from twopc.drivers.lean import Report
 from twopc.drivers.plan import SETTINGS, Plan
 from twopc.drivers.points import Points
+from twopc.drivers.ports import SessionPort
 from twopc.drivers.postgres import Driver
 from twopc.drivers.sessions import Session
 from twopc.drivers.transaction import Transaction
 from twopc.errors import ConfigurationError, LocalProtocolError
-from twopc.names import GlobalId, further_branch
+from twopc.names import EpochIds, GlobalId, further_branch
+from twopc.protocol import Settings
 from twopc.protocol import events as e
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def check(coordinator: str, publisher: str, subscribers: Sequence[str], commit: 
         )
     longest = GlobalId(coordinator=coordinator, epoch=_EPOCH_MAX, sequence=_SEQUENCE_MAX)
     try:
-        for branch in _publisher_branches(publisher, subscribers):
+        for branch in publisher_branches(publisher, subscribers):
             longest.branch(branch)
     except ValueError as error:
         raise ConfigurationError(
@@ -57,7 +59,7 @@ def check(coordinator: str, publisher: str, subscribers: Sequence[str], commit: 
         ) from error
 
 
-def _publisher_branches(publisher: str, subscribers: Sequence[str]) -> tuple[str, ...]:
+def publisher_branches(publisher: str, subscribers: Sequence[str]) -> tuple[str, ...]:
     """The Publisher's branches: the first Subscriber's is named as if it were alone."""
     return (publisher, *(further_branch(publisher, one) for one in subscribers[1:]))
 
@@ -110,7 +112,7 @@ class SeveralTransaction(Transaction):
         self._parts = tuple(Part(engine, plan) for plan in plans)
         self._sessions: list[Session] = []
         self._names = tuple(plan.subscriber for plan in plans)
-        self._at_publisher = _publisher_branches(engine.publisher, self._names)
+        self._at_publisher = publisher_branches(engine.publisher, self._names)
 
     @property
     def branches(self) -> tuple[str, ...]:
@@ -193,7 +195,7 @@ class SeveralTransaction(Transaction):
             for part, own in zip(self._parts, self._at_publisher, strict=True):
                 if points.armed:
                     await points.reach(f"coordinator.begin({part.subscriber})")
-                branches = f"; set local msrepl.participants = '{_array(own, self.branches)}'"
+                branches = f"; {participants(own, self.branches)}"
                 begin = part.plan.begin(self.gid) + branches.encode()
                 sessions.append(await part.plan.pool.take(begin))
         except BaseException:
@@ -205,7 +207,9 @@ class SeveralTransaction(Transaction):
     def driver(self, hub: Hub, sessions: Sequence[Session]) -> Driver:
         """What commits it, for the coordinator."""
         wrote = [part.wrote for part in self._parts]
-        return SeveralDriver(self, hub, sessions, self._at_publisher, wrote)
+        return SeveralDriver(
+            hub, self.ids, self.sequence, sessions, self.plan.settings, self.branches, wrote=wrote
+        )
 
     def _close(self) -> None:
         self._ending = True
@@ -226,6 +230,11 @@ class SeveralTransaction(Transaction):
         )
 
 
+def participants(own: str, branches: Sequence[str]) -> str:
+    """The statement that tells a Subscriber's transaction its branches: `own` is that at the Publisher."""
+    return f"set local msrepl.participants = '{_array(own, branches)}'"
+
+
 def _array(own: str, branches: Sequence[str]) -> str:
     """An array literal; names have no characters that would need more than the quotes."""
     others = [name for name in branches if name != own]
@@ -233,24 +242,31 @@ def _array(own: str, branches: Sequence[str]) -> str:
 
 
 class SeveralDriver(Driver):
-    """Drives the machine of a transaction at several Subscribers."""
+    """Drives the machine of a transaction at several Subscribers.
+
+    Args:
+        sessions: one at each Subscriber.
+        names: the branches: one at the Publisher for each session, in their order, then the Subscribers'.
+        wrote: for each session, whether it has surely changed something.
+    """
 
     __slots__ = ("_at", "_ballots", "_blamed", "_wrote")
 
     def __init__(
         self,
-        transaction: SeveralTransaction,
         hub: Hub,
-        sessions: Sequence[Session],
-        at_publisher: Sequence[str],
+        ids: EpochIds,
+        sequence: int,
+        sessions: Sequence[SessionPort],
+        settings: Settings,
+        names: tuple[str, ...],
+        *,
         wrote: Sequence[bool],
     ) -> None:
-        settings, branches = transaction.plan.settings, transaction.branches
-        super().__init__(
-            hub, transaction.ids, transaction.sequence, sessions[0], settings, branches
-        )
+        super().__init__(hub, ids, sequence, sessions[0], settings, names)
+        at_publisher = names[: len(sessions)]
         self._wrote = dict(zip(at_publisher, wrote, strict=True))
-        self._at = dict(zip(branches, (*sessions, *sessions), strict=True))
+        self._at = dict(zip(names, (*sessions, *sessions), strict=True))
         self._ballots = [
             votes.Ballot(publisher=branch, subscriber=one.subscriber, agent=False, work_results=0)
             for branch, one in zip(at_publisher, sessions, strict=True)
@@ -262,7 +278,7 @@ class SeveralDriver(Driver):
         """The Subscriber whose session met the failure."""
         return self._blamed or super().blamed
 
-    def _session_of(self, name: str) -> Session:
+    def _session_of(self, name: str) -> SessionPort:
         return self._at[name]
 
     async def _collect_votes(self) -> None:

@@ -47,6 +47,8 @@ class Told:
     """At which it was told."""
     node: str = ""
     """Where the session is."""
+    also: tuple[str, ...] = ()
+    """Where else it works."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

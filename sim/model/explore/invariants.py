@@ -196,12 +196,15 @@ def same_rows(evidence: Evidence) -> list[str]:
 
 
 def echoed(evidence: Evidence) -> list[str]:
-    """Nobody is brought a change of its own."""
-    at = {one.gid: one.node for one in evidence.told if one.gid}
+    """Nobody is brought a change of its own.
+
+    Where one transaction changes something at several Subscribers, each is brought what the others have changed.
+    """
+    at = {one.gid: one.node for one in evidence.told if one.gid and not one.also}
     return [
         f"{one.node} was brought {', '.join(one.commands)}, which came from there"
         for one in evidence.deliveries
-        if not one.suppressed and at.get(one.gid) == one.node
+        if not one.suppressed and one.node in (one.origin, at.get(one.gid))
     ]
 
 

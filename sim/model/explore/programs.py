@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sim.model.choosing import ChoiceKernel, Option, Strike
+from sim.model.clients import PublisherClient, SubscriberClient
 from sim.model.explore.evidence import Evidence, Told
 from sim.model.explore.invariants import broken
 from sim.model.explore.strikes import STRIKES
@@ -39,6 +40,15 @@ class Client:
     saves: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By step: parameters for later ones, each with the column it is taken from."""
     level: str = "read committed"
+    also: tuple[str, ...] = ()
+    """Further Subscribers at which its transactions work, too."""
+    at: Mapping[str, str] = field(default_factory=dict)
+    """By step: at which of them, where it is not its node."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Where it works."""
+        return (self.node, *self.also)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +97,7 @@ class ScriptRun:
         """Names of the steps that began, in order; kept where a trace is."""
         self.struck: list[tuple[Strike, str]] = []
         """What went wrong, and the point of the protocol that was reached last, if one was."""
-        self._sessions: dict[str, Any] = {}
+        self._sessions: dict[str, SubscriberClient | PublisherClient] = {}
         self._waited: dict[str, None] = {}
         self._alive = {
             name: kernel.spawn(self._client(name, one), f"client:{name}")
@@ -97,7 +107,7 @@ class ScriptRun:
     # -- clients -----------------------------------------------------------------------------------
 
     def _client(self, name: str, client: Client) -> Steps[None]:
-        session = self.system.session(name, client.node)
+        session = self.system.session(name, client.node, client.also)
         params: dict[str, Any] = {}
         told, refused = self.evidence.told, False
         self._sessions[name] = session
@@ -115,42 +125,24 @@ class ScriptRun:
                     gid = session.gid
                 if text == "commit":
                     yield from session.commit()
-                    told.append(
-                        Told(
-                            session=name, gid=gid, outcome="committed", step=step, node=client.node
-                        )
-                    )
+                    told.append(_told(name, client, step, gid, "committed"))
                 elif text == "rollback":
                     yield from session.rollback()
-                    told.append(
-                        Told(
-                            session=name,
-                            gid=gid,
-                            outcome="rolled back",
-                            step=step,
-                            node=client.node,
-                        )
-                    )
+                    told.append(_told(name, client, step, gid, "rolled back"))
                 elif text == "sync":
                     yield from self.system.sync(self.system.subscribers)
                 elif text != "begin":
                     given = {**params, **client.params.get(step, {})}
-                    found = yield from session.execute(text, given)
+                    found = yield from (
+                        session.execute(text, given, at=client.at.get(step, ""))
+                        if isinstance(session, SubscriberClient)
+                        else session.execute(text, given)
+                    )
                     for column, by in client.saves.get(step, {}).items():
                         row = (found.rows or [()])[0]
                         params[column] = row[found.names.index(by)]
             except TransactionError as error:
-                outcome = _outcome(error)
-                told.append(
-                    Told(
-                        session=name,
-                        gid=gid,
-                        outcome=outcome,
-                        error=error,
-                        step=step,
-                        node=client.node,
-                    )
-                )
+                told.append(_told(name, client, step, gid, _outcome(error), error))
                 yield from session.rollback()
                 refused = True
             except DeliveryError:
@@ -181,7 +173,14 @@ class ScriptRun:
         if waiting:
             for name, client in self.script.clients.items():
                 session = self._sessions.get(name)
-                if session is not None and link_name(client.node, session.pid) in waiting:
+                if session is None:
+                    continue
+                pids = (
+                    session.pids
+                    if isinstance(session, SubscriberClient)
+                    else {client.node: session.pid}
+                )
+                if any(link_name(node, pid) in waiting for node, pid in pids.items()):
                     self._waited[name] = None
 
     def strikes(self) -> Sequence[Strike]:
@@ -299,6 +298,15 @@ class ScriptRun:
             process.go_on()
 
         self.kernel.spawn(wake(), "sleep")
+
+
+def _told(
+    session: str, client: Client, step: str, gid: str, outcome: str, error: Exception | None = None
+) -> Told:
+    return Told(
+        session=session, gid=gid, outcome=outcome, error=error, step=step, node=client.node,
+        also=client.also,
+    )  # fmt: skip
 
 
 def _outcome(error: TransactionError) -> str:

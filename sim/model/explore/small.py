@@ -119,10 +119,33 @@ def _two(
     )
 
 
+def _in_both(name: str, commit: str) -> Script:
+    """One transaction at two Subscribers; each is brought in the end what was changed at the other."""
+    return Script(
+        name=name,
+        spec=spec(commit, subscribers=2, distributes=True),
+        clients={
+            "alice": Client(
+                node="sub1",
+                also=("sub2",),
+                steps=(
+                    ("write", _TAKE),
+                    ("there", "update account set balance = balance + 10 where id = 2"),
+                    _END,
+                ),
+                at={"there": "sub2"},
+            )
+        },
+        checks=("converged", "echoed"),
+    )
+
+
 _PROGRAMS = (
     _transfer("transfer", "presumed_abort"),
     _transfer("transfer, and later", "presumed_abort", lingers=8),
     _transfer("transfer by last agent", "last_agent"),
+    _in_both("transfer between Subscribers", "presumed_abort"),
+    _in_both("transfer between Subscribers by presumed commit", "presumed_commit"),
     Script(
         name="ended by itself",
         spec=spec(),

@@ -95,7 +95,7 @@ def _subscribers(run: ScriptRun) -> list[Strike]:
 
 def _used(run: ScriptRun) -> list[str]:
     """The Subscribers that somebody works at."""
-    used = dict.fromkeys(one.node for one in run.script.clients.values())
+    used = dict.fromkeys(name for one in run.script.clients.values() for name in one.nodes)
     return [name for name in used if name != run.script.spec.publisher]
 
 

@@ -72,9 +72,8 @@ class Shipping:
             sent = int(row[_CALLS])
         else:
             gid = self.gid(tx, call.article)
-            call = dataclasses.replace(
-                call, branch=branch_gid(gid, self._publisher), sites=self._sites
-            )
+            sites = self._participants(tx)
+            call = dataclasses.replace(call, branch=branch_gid(gid, sites[0]), sites=sites)
             sent = 0 if lazy else 1
             yield from self._begin(tx, gid, sent, (call,) if lazy else None)
         if lazy:
@@ -120,9 +119,8 @@ class Shipping:
         at = next(place for place, one in enumerate(calls) if isinstance(one, Call))
         first = calls[at]
         assert isinstance(first, Call)
-        named = dataclasses.replace(
-            first, branch=branch_gid(gid, self._publisher), sites=self._sites
-        )
+        sites = self._participants(tx)
+        named = dataclasses.replace(first, branch=branch_gid(gid, sites[0]), sites=sites)
         yield from self._begin(tx, gid, 0, (*calls[:at], named, *calls[at + 1 :]))
 
     def fetch(self, tx: OpenTx, article: str, size: int) -> Steps[list[Values]]:
@@ -133,6 +131,10 @@ class Shipping:
         message: list[Order] = [*start, Generate(article=article, size=size)]
         results = yield from self._sent(tx, message, first=not sent)
         return list(results[-1].rows or ())
+
+    def _participants(self, tx: OpenTx) -> tuple[str, ...]:
+        """All branches, this Subscriber's at the Publisher first."""
+        return names_in(tx.setting("msrepl.participants") or "") or self._sites
 
     def gid(self, tx: OpenTx, article: str) -> str:
         """The global transaction's. 25000 if there is none."""
@@ -204,7 +206,7 @@ class Shipping:
     ) -> Steps[None]:
         own = branch_gid(gid, self._subscriber)
         row = (
-            own, tx.assign(), list(self._sites), None, calls, None,
+            own, tx.assign(), list(self._participants(tx)), None, calls, None,
             None if pending is None else tuple(pending),
         )  # fmt: skip
         yield from tx.insert(MARKER, row)
@@ -228,9 +230,13 @@ class Shipping:
     # -- the end -------------------------------------------------------------------------------------
 
     def prepare_publisher(
-        self, tx: OpenTx, gid: str | None, _: Any = None, participants: Any = None
+        self, tx: OpenTx, gid: str | None, _: Any = None, participants: str | None = None
     ) -> Steps[int]:
         """``call msrepl.prepare_publisher(gid, null)``: send what waits and prepare the branch there.
+
+        Args:
+            participants: all branches, as an array literal, this Subscriber's at the Publisher first; given
+                where there are several Subscribers.
 
         Returns:
             0 if nothing was sent in this transaction: then there is no branch.
@@ -241,19 +247,28 @@ class Shipping:
             )
         row = self._own(tx)
         own = branch_gid(gid, self._subscriber)
+        several = names_in(participants or "")
+        sites = several or self._sites
         if row is None:
             yield from self._link(tx).reset()
             if tx.xid:
-                yield from self._mark_own(tx, own)
+                yield from self._mark_own(tx, own, several)
             return 0
         if row[_GID] != own:
             raise SqlError(
                 "25000", f"this transaction captured changes as {row[_GID]}, not as {own}",
                 hint="msrepl.gid was changed within the transaction: roll back and try again.",
             )  # fmt: skip
+        marked = tuple(row[_PARTICIPANTS])
+        if marked != sites:
+            raise SqlError(
+                "25000",
+                f"this transaction captured changes for the branches {_braced(marked)}, not for {_braced(sites)}",
+                hint="msrepl.participants was changed within the transaction: roll back and try again.",
+            )
         sent = int(row[_CALLS])
         start = self._start(tx, 0) if sent == 0 else self._behaviour.savepoint_mirror(sent + 1)
-        branch = branch_gid(gid, self._publisher)
+        branch = branch_gid(gid, sites[0])
         message = [*start, *(row[_PENDING] or ()), f"prepare transaction '{branch}'"]
         link = self._link(tx)
         if sent == 0 and not link.is_open:
@@ -264,10 +279,10 @@ class Shipping:
         tx.set(_SETTING, _PREPARED, local=True)
         return max(sent, 1)
 
-    def _mark_own(self, tx: OpenTx, own: str) -> Steps[None]:
+    def _mark_own(self, tx: OpenTx, own: str, several: tuple[str, ...]) -> Steps[None]:
         """Nothing of it concerns the Publisher; the marker says how it ended all the same."""
         try:
-            yield from tx.insert(MARKER, (own, tx.assign(), []))
+            yield from tx.insert(MARKER, (own, tx.assign(), list(several)))
         except SqlError as error:
             if error.sqlstate != "23505":
                 raise
@@ -311,6 +326,15 @@ class Guard:
             )
         return None
         yield  # a trigger may wait
+
+
+def names_in(literal: str) -> tuple[str, ...]:
+    """The names in an array literal; they have no characters that would need more than quotes."""
+    return tuple(name.strip(' "') for name in literal.strip("{}").split(",") if name)
+
+
+def _braced(names: Sequence[str]) -> str:
+    return "{" + ",".join(names) + "}"
 
 
 def _change(tx: OpenTx, key: str, compute: Callable[[Row], Row]) -> Steps[Row | None]:

@@ -10,7 +10,16 @@ from sim.model.system import System, build
 from sim.model.words import Steps
 from tests.model.replication.recording import Kept
 from tests.model.replication.telling import Notes, Played, graph_of, refused, told, waiting
-from tests.model.replication.world import NODES, PUBLISHER, SUBSCRIBERS, TABLES, History, spec
+from tests.model.replication.world import (
+    ALSO,
+    NODES,
+    PUBLISHER,
+    SUBSCRIBERS,
+    TABLES,
+    History,
+    directed,
+    spec,
+)
 from twopc.errors import TransactionError
 from twopc.waits import Party
 
@@ -62,7 +71,10 @@ class ModelRun:
         node = NODES[session[0]]
         client = self.clients.get(session)
         if client is None:
-            client = self.clients[session] = self.system.session(session, node)
+            client = self.clients[session] = self.system.session(
+                session, node, ALSO.get(session[0], ())
+            )
+        at, text = directed(text)
         verb, _, rest = text.partition(" ")
         if verb == "begin":
             yield from client.begin(rest or "read committed")
@@ -76,7 +88,11 @@ class ModelRun:
         if text == "sync":
             yield from self.system.sync(() if node == PUBLISHER else (node,))
             return "synced"
-        result: Any = yield from client.execute(text, {})
+        result: Any = yield from (
+            client.execute(text, {}, at=at)
+            if isinstance(client, SubscriberClient)
+            else client.execute(text, {})
+        )
         return told(result.tag, result.rows)
 
     def _pass(self, seconds: float) -> None:

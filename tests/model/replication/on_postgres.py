@@ -13,6 +13,7 @@ from sim.topology import Topology
 from sim.topology.checkpoint import Checkpoint, checkpoint, rewind
 from tests.model.replication.telling import Notes, Played, graph_of, refused, told, waiting
 from tests.model.replication.world import (
+    ALSO,
     FILTERS,
     LOCK_TIMEOUT_S,
     NODES,
@@ -21,6 +22,7 @@ from tests.model.replication.world import (
     SUBSCRIBERS,
     TABLES,
     History,
+    directed,
 )
 from twopc.errors import TransactionError, from_sqlstate
 from twopc.names import GlobalId
@@ -94,7 +96,7 @@ class PostgresRun:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._contexts: dict[str, Any] = {}
         self._open: dict[str, Any] = {}
-        self._places: dict[str, tuple[str, int]] = {}
+        self._places: dict[str, list[tuple[str, int]]] = {}
         self._gids: dict[str, str] = {}
 
     async def run(self) -> Played:
@@ -133,7 +135,7 @@ class PostgresRun:
             said = refused(
                 from_sqlstate(
                     error.sqlstate or "08006", diag.message_primary or str(error),
-                    detail=diag.message_detail or "", node=NODES[name[0]],
+                    detail=diag.message_detail or "", node=directed(text)[0] or NODES[name[0]],
                 )
             )  # fmt: skip
         del self.notes.busy[name]
@@ -141,6 +143,7 @@ class PostgresRun:
 
     async def _do(self, name: str, text: str) -> str:
         node = NODES[name[0]]
+        at, text = directed(text)
         verb, _, rest = text.partition(" ")
         if verb == "begin":
             await self._begin(name, node, rest or "read committed")
@@ -151,7 +154,10 @@ class PostgresRun:
         if text == "sync":
             await self.topology.sync(*(() if node == PUBLISHER else (node,)))
             return "synced"
-        cursor = await self._open[name].execute(text)
+        one = self._open[name]
+        if name[0] in ALSO:
+            one = one.at(at or node)
+        cursor = await one.execute(text)
         return told(cursor.statusmessage, await cursor.fetchall() if cursor.description else None)
 
     async def _begin(self, name: str, node: str, level: str) -> None:
@@ -162,12 +168,16 @@ class PostgresRun:
             )  # fmt: skip
             await one.execute(f"begin isolation level {level}".encode())
             self._open[name] = one
-            self._places[name] = node, one.info.backend_pid
+            self._places[name] = [(node, one.info.backend_pid)]
             return
-        context = self.topology.transaction(node, isolation=level, shipping=self.history.shipping)
+        subscribers = (node, *ALSO.get(name[0], ()))
+        context = self.topology.transaction(
+            *subscribers, isolation=level, shipping=self.history.shipping,
+            several_subscriptions=len(subscribers) > 1,
+        )  # fmt: skip
         self._contexts[name] = context
         transaction = self._open[name] = await context.__aenter__()
-        self._places[name] = node, transaction.pid
+        self._places[name] = [(one.subscriber, one.pid) for one in transaction.parts]
         self._gids[name] = transaction.gid
 
     async def _end(self, name: str, how: str) -> None:
@@ -221,10 +231,12 @@ class PostgresRun:
         for name, gid in self._gids.items():
             known = GlobalId.parse(gid)
             assert known is not None
-            transactions[known] = (self._places[name],)
+            transactions[known] = tuple(self._places[name])
         graph = graph_of(sessions, transactions)
         at = {one.node: one.server for one in sessions}
-        places = {name: (at.get(node, node), pid) for name, (node, pid) in self._places.items()}
+        places = {
+            name: (at.get(node, node), pid) for name, ((node, pid), *_) in self._places.items()
+        }
         names = {Party(*place): name for name, place in places.items()}
         return {
             name: waiting(graph, *places[name], names) for name in self.notes.busy if name in places

@@ -83,6 +83,48 @@ def test_something_is_lost_at_any_moment(what: str, variant: str) -> None:
                 assert paid == (one == "committed"), (step, one)
 
 
+def move(system: System, told: list[Any], amount: int = 5) -> Steps[None]:
+    """Take from an account at one Subscriber and note it at the other, in one transaction."""
+    alice = system.session("alice", "sub1", ("sub2",))
+    try:
+        yield from alice.begin()
+        yield from alice.execute(f"update account set balance = balance - {amount} where id = 1")
+        yield from alice.execute(
+            f"insert into entry (account, amount) values (1, {amount})", at="sub2"
+        )
+        yield from alice.commit()
+        told.append("committed")
+    except TransactionError as error:
+        told.append(error)
+        yield from alice.rollback()
+
+
+@pytest.mark.parametrize("variant", VARIANTS[:3])
+@pytest.mark.parametrize(
+    "what", ["pub", "sub1", "sub2", "coordinator", "link", "distribution", "halt"]
+)
+def test_something_is_lost_under_several(what: str, variant: str) -> None:
+    """Both branches at the Publisher and both Subscribers agree, and nothing stays prepared."""
+    clean: System = make(ACCOUNT, ENTRY, commit=variant, distributes=False)
+    run(clean, move(clean, []))
+    length = clean.kernel.now
+    for step in range(1, 16):
+        system, told = make(ACCOUNT, ENTRY, commit=variant, distributes=False), []
+        system.kernel.spawn(move(system, told), "application")
+        system.kernel.run(length * step / 16)
+        strike(system, what)
+        system.kernel.run(system.kernel.now + 8.0)
+        assert system.quiet()
+        assert not any(node.prepared() for node in system.nodes.values())
+        paid = rows(system, "pub")[0][3] == "15.00"
+        effects = [len(rows(system, node, "entry")) for node in ("pub", "sub2")]
+        assert effects == [paid, paid], (step, told)
+        assert (rows(system, "sub1")[0][3] == "15.00") == paid, (step, told)
+        for one in told:
+            if one == "committed" or not isinstance(one, InDoubtError):
+                assert paid == (one == "committed"), (step, one)
+
+
 def strike(system: System, what: str) -> None:
     """Something is gone for half a second."""
     kernel, seat = system.kernel, system.coordinators()["model"]

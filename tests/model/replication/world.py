@@ -9,7 +9,11 @@ from sim.model.words import ModelSpec, SubscriberSpec, TableSpec
 
 PUBLISHER, SUBSCRIBERS = "pub", ("sub1", "sub2")
 #: A session's node by the first letter of its name.
-NODES = {"a": "sub1", "c": "sub1", "b": "sub2", "d": "sub2", "p": "pub", "q": "pub"}
+NODES = {
+    "a": "sub1", "c": "sub1", "b": "sub2", "d": "sub2", "p": "pub", "q": "pub", "m": "sub1", "n": "sub2",
+}  # fmt: skip
+#: The other Subscriber at which its transactions work, too.
+ALSO = {"m": ("sub2",), "n": ("sub1",)}
 #: Longer than anything here takes, so that nobody is refused because a machine is slow.
 LOCK_TIMEOUT_S = 20.0
 
@@ -160,11 +164,20 @@ class History:
     steps: tuple[tuple[str, str], ...]
 
 
+def directed(text: str) -> tuple[str, str]:
+    """Where a statement goes, empty if to its session's node, and the statement."""
+    if not text.startswith("@"):
+        return "", text
+    at, _, rest = text[1:].partition(" ")
+    return at, rest
+
+
 def read(path: Path) -> list[History]:
     """The histories of a file.
 
     ``== name`` begins one, ``== name (lazy)`` one with lazy shipping; lines are ``session: statement``, where a
-    statement may be ``begin``, ``begin serializable``, ``commit``, ``rollback`` or ``sync``.
+    statement may be ``begin``, ``begin serializable``, ``commit``, ``rollback`` or ``sync``. ``@sub2 statement`` is
+    one at another Subscriber of the same transaction.
     """
     _, *parts = path.read_text(encoding="utf-8").split("\n== ")
     found = []

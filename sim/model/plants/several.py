@@ -1,0 +1,58 @@
+"""Bugs of transactions at several Subscribers: each has a vote and a mark of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sim.model.explore.words import Budget, PlantedBug
+from sim.model.replication.articles import link_role
+from sim.model.wiring import Wiring
+from twopc.drivers.several import SeveralDriver
+from twopc.protocol import events as e
+
+
+class AsksOne(SeveralDriver):
+    """One Subscriber has prepared, so the others have, too."""
+
+    __slots__ = ()
+
+    async def _collect_votes(self) -> None:
+        await super()._collect_votes()
+        first = self._ballots[0]
+        if all(isinstance(self._votes[one], e.VotedYes) for one in (first.publisher, first.subscriber)):  # fmt: skip
+            for name in self._votes:
+                self._votes[name] = e.VotedYes(participant=name)
+
+
+def _driven_by(driver: type[SeveralDriver]) -> Callable[[Wiring], Wiring]:
+    return lambda wiring: replace(wiring, several=driver)
+
+
+def _one_mark(wiring: Wiring) -> Wiring:
+    """As the original: the last entry overwrites all previous ones."""
+    return replace(wiring, parts={**wiring.parts, "marker": lambda _: link_role("sub2")})
+
+
+_PROGRAM = "transfer between Subscribers"
+
+PLANTS = (
+    PlantedBug(
+        name="one_vote_for_all",
+        why="each branch has a vote of its own",
+        source="J. Gray, A. Reuter, Transaction Processing, 10.4",
+        plant=_driven_by(AsksOne),
+        program=_PROGRAM,
+        budget=Budget(of=("backend",), deviations=0),
+        breaks=("I1", "I3"),
+    ),
+    PlantedBug(
+        name="one_mark",
+        why="where a transaction has one mark of where it came from, the last Subscriber's overwrites the others'",
+        source="the original's restriction: two subscription databases in one transaction",
+        plant=_one_mark,
+        program=_PROGRAM,
+        budget=Budget(faults=0, deviations=0),
+        breaks=("echoed", "converged"),
+    ),
+)
