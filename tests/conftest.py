@@ -7,7 +7,13 @@ import pytest
 #: Not tests of ours: files that are broken on purpose, pieces of files, and a project that has its own.
 collect_ignore_glob = ["scenario/bad/*", "scenario/fragments/*", "plugin/examples/*"]
 
-pytest_plugins = ["tests.fix_golden", "tests.fix_server", "tests.fix_topology", "tests.fix_link"]
+pytest_plugins = [
+    "tests.fix_golden",
+    "tests.fix_server",
+    "tests.fix_topology",
+    "tests.fix_link",
+    "tests.fix_spark",
+]
 
 _STARTS_SERVERS = {"server", "two_servers", "rig", "on"}
 

