@@ -12,6 +12,7 @@ pytest_plugins = [
     "tests.fix_server",
     "tests.fix_topology",
     "tests.fix_link",
+    "tests.fix_pgbouncer",
     "tests.fix_spark",
 ]
 

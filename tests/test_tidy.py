@@ -30,7 +30,10 @@ BANNED: dict[str, tuple[str, dict[str, str]]] = {
     "time.sleep": (
         "wait for the condition, not for the clock",
         {
-            "benchmarks/distribution.py": "a load has a pace, and looking takes time from what is measured"
+            "benchmarks/distribution.py": "a load has a pace, and looking takes time from what is measured",
+            "docs/clients/django_orm.py": "an application pauses before it tries again",
+            "docs/clients/psycopg_plain.py": "likewise",
+            "docs/clients/sqlalchemy_orm.py": "likewise",
         },
     ),
     "anyio.sleep": ("wait for the condition, not for the clock", {}),
@@ -40,6 +43,7 @@ BANNED: dict[str, tuple[str, dict[str, str]]] = {
             "twopc/drivers/runtime.py": "a server that is down tells nobody when it is up again",
             "twopc/drivers/keeper.py": "recovery and deadlock detection look at intervals",
             "twopc/drivers/resolver.py": "what nobody tells of is looked for at intervals",
+            "docs/clients/asyncpg_client.py": "an application pauses before it tries again",
             "tests/crash/test_late_prepare.py": "when each side of a race begins is what is drawn",
             "twopc/drivers/participant.py": "a busy gid: the server tells no end of it",
             "publisher/slot.py": "a slot that is in use: the server tells no end of it",

@@ -40,7 +40,7 @@ HISTORIES: dict[str, tuple[list[str], int]] = {
     "chain": (["begin", ALL, "commit and chain", UPDATE, "commit"], 1),
     "speaks of constraints": ([f"{UPDATE} returning 'set constraints all immediate'"], 101),
     "several tables": (
-        ["begin", "insert into entry (account, n) values (1, 5)", UPDATE, "commit"],
+        ["begin", "insert into entry (account, amount) values (1, 5)", UPDATE, "commit"],
         101,
     ),
     "insert and delete": (["insert into account values (9, 1)", "delete from account where id = 9"], 100),
@@ -105,7 +105,9 @@ async def test_copy(clients: Clients) -> None:
 async def test_generated_values_are_the_publishers(clients: Clients) -> None:
     """RETURNING shows what the Publisher has made."""
     await clients.topology.execute("pub", "alter table entry alter column id restart 700")
-    cursor = await clients.app.execute("insert into entry (account, n) values (1, 1) returning id")
+    cursor = await clients.app.execute(
+        "insert into entry (account, amount) values (1, 1) returning id"
+    )
     assert await cursor.fetchall() == [(700,)]
     await clients.settled()
 

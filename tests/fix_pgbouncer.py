@@ -1,0 +1,126 @@
+"""A real pgbouncer in transaction mode, before a database.
+
+Skips, with the reason, where there is no such program.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import conninfo
+
+from twopc.server.waiting import wait_for
+
+#: Debian puts it where only root's search path looks.
+_PLACES = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"))
+
+_SETTINGS = """\
+[databases]
+{database} = host={host} port={port} dbname={database}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {listen}
+unix_socket_dir =
+auth_type = scram-sha-256
+auth_file = {users}
+pool_mode = transaction
+default_pool_size = {pool}
+max_client_conn = 200
+ignore_startup_parameters = extra_float_digits
+server_reset_query = DISCARD ALL
+server_reset_query_always = {reset_always}
+logfile = {log}
+pidfile = {pid}
+"""
+
+MakePooler = Callable[..., str]
+
+
+def find() -> str | None:
+    """The program, if there is one."""
+    return shutil.which("pgbouncer", path=_PLACES)
+
+
+@pytest.fixture
+def make_pooler() -> Iterator[MakePooler]:
+    """Makes a pooler before a database: ``make_pooler(dsn, pool=2)``; returns the DSN that goes through it.
+
+    Options: ``pool``, how many sessions at the server its clients share; ``reset_always``, whether the
+    server's session is reset after every transaction.
+    """
+    program = find()
+    if program is None:
+        pytest.skip("no program pgbouncer here (Debian: apt-get install pgbouncer)")
+    started: list[subprocess.Popen[Any]] = []
+    directories = ExitStack()
+
+    def make(dsn: str, *, pool: int = 2, reset_always: bool = False) -> str:
+        parts = conninfo.conninfo_to_dict(dsn)
+        # not pytest's directory, which nobody but us can enter
+        directory = Path(directories.enter_context(TemporaryDirectory(prefix="twopc-pgbouncer-")))
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            listen = probe.getsockname()[1]
+        users = directory / "users"
+        users.write_text(f'"{parts["user"]}" "{parts["password"]}"\n')
+        settings = directory / "pgbouncer.ini"
+        settings.write_text(
+            _SETTINGS.format(
+                database=parts["dbname"],
+                host=parts["host"],
+                port=parts["port"],
+                listen=listen,
+                users=users,
+                pool=pool,
+                reset_always=int(reset_always),
+                log=directory / "log",
+                pid=directory / "pid",
+            )
+        )
+        identity: dict[str, Any] = {}
+        if os.geteuid() == 0:  # it refuses to run as root
+            for path in (directory, users, settings):
+                shutil.chown(path, "nobody")
+            identity = {"user": "nobody", "extra_groups": []}
+        process = subprocess.Popen(
+            [program, str(settings)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            **identity,
+        )
+        started.append(process)
+        through = conninfo.make_conninfo(
+            host="127.0.0.1",
+            port=listen,
+            dbname=parts["dbname"],
+            user=parts["user"],
+            password=parts["password"],
+        )
+
+        def answers() -> bool:
+            assert process.poll() is None, f"pgbouncer ended with {process.returncode}"
+            try:
+                psycopg.connect(through, connect_timeout=5).close()
+            except psycopg.OperationalError:
+                return False
+            return True
+
+        wait_for(answers, what="pgbouncer to answer", timeout_s=20)
+        return through
+
+    yield make
+    for process in started:
+        process.terminate()
+        process.wait(10)
+    directories.close()
