@@ -19,6 +19,7 @@ TABLES = (
     "mspublisher_databases",
     "msrepl_originators",
     "msarticles",
+    "msarticle_shapes",
     "mssubscriptions",
     "msdistribution_agents",
     "mssubscription_positions",
@@ -30,6 +31,7 @@ TABLES = (
     "msdistribution_history",
     "mstracer_history",
     "registry_changed",
+    "article_shaped",
     "log_was_read",
 )
 

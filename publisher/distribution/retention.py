@@ -83,6 +83,9 @@ with next as (
     delete from msrepl.msrepl_blocks b using next
     where b.publisher_database_id = %(database)s and b.last_seqno <= next.last
     returning b.transactions, b.commands
+), moved as (
+    update msrepl.mspublisher_databases d set removed_to = greatest(d.removed_to, next.last)
+    from next where d.id = %(database)s and next.last is not null
 )
 select (select blocks from next), coalesce(sum(transactions), 0), coalesce(sum(commands), 0) from removed
 """

@@ -4,7 +4,7 @@
 -- holes:     agent
 grant usage on schema msrepl to {agent};
 grant select on msrepl.mspublisher_databases, msrepl.msrepl_originators, msrepl.msarticles,
-    msrepl.mssubscriptions, msrepl.msdistribution_agents, msrepl.msrepl_blocks, msrepl.msrepl_transactions,
+    msrepl.msarticle_shapes, msrepl.mssubscriptions, msrepl.msdistribution_agents, msrepl.msrepl_blocks, msrepl.msrepl_transactions,
     msrepl.msrepl_commands, msrepl.mstracer_tokens, msrepl.mstracer_history to {agent};
 grant execute on function msrepl.transactions_between(integer, pg_lsn, pg_lsn),
     msrepl.commands_between(integer, pg_lsn, pg_lsn) to {agent};

@@ -4,7 +4,7 @@
 -- holes:     logreader
 grant usage on schema msrepl to {logreader};
 grant select on msrepl.mspublisher_databases, msrepl.msrepl_originators, msrepl.msarticles,
-    msrepl.mssubscriptions, msrepl.msrepl_transactions, msrepl.mstracer_tokens to {logreader};
+    msrepl.msarticle_shapes, msrepl.mssubscriptions, msrepl.msrepl_transactions, msrepl.mstracer_tokens to {logreader};
 grant update (read_to, last_commit, read_at, last_error) on msrepl.mspublisher_databases to {logreader};
 grant insert on msrepl.msrepl_blocks, msrepl.msdistribution_history, msrepl.mstracer_tokens to {logreader};
 grant update (publisher_commit, distributor_commit) on msrepl.mstracer_tokens to {logreader};

@@ -1,5 +1,5 @@
 -- msrepl.mspublisher_databases: the Publisher databases whose changes this distribution database holds.
--- called by: publisher.distribution; the log reader, which moves read_to with every store
+-- called by: publisher.distribution; the log reader, which moves read_to with every store; sim.spark
 -- tables:    itself
 -- holes:     none
 --
@@ -7,6 +7,7 @@
 -- read_to      commit LSN of the last stored transaction: what is read again up to here is dropped
 -- last_commit  when that transaction was committed
 -- read_at      when something was stored last
+-- removed_to   commit LSN of the last transaction that clean-up has removed
 -- registry_version  counts the changes to its articles and originators
 create table if not exists msrepl.mspublisher_databases (
     id integer generated always as identity primary key,
@@ -17,6 +18,16 @@ create table if not exists msrepl.mspublisher_databases (
     last_commit timestamptz,
     read_at timestamptz,
     last_error text,
-    registry_version bigint not null default 0
+    registry_version bigint not null default 0,
+    removed_to pg_lsn not null default '0/0'
 );
+do $msrepl$
+begin
+    -- one of an earlier version; the lock is taken only then
+    if not exists (select from pg_attribute
+                   where attrelid = 'msrepl.mspublisher_databases'::regclass and attname = 'removed_to') then
+        alter table msrepl.mspublisher_databases add column removed_to pg_lsn not null default '0/0';
+    end if;
+end
+$msrepl$;
 comment on table msrepl.mspublisher_databases is 'Publisher databases, and how far the log of each has been read';

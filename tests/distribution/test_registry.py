@@ -195,3 +195,47 @@ async def test_rights(stored: Connection, role: str) -> None:
                     await stored.execute(statement.encode())
     finally:
         await stored.execute("reset role; drop role test_nobody")
+
+
+async def test_shapes_of_an_article(stored: Connection) -> None:
+    """What it was like stays known, with the position up to which commands were made so."""
+    plain, wider = article(*columns(2)), article(*columns(3))
+    publisher = await register(stored, plain)
+
+    async def change(distributed: Any, read_to: str) -> None:
+        await stored.execute("update msrepl.mspublisher_databases set read_to = %s", (read_to,))
+        await distribution.put_article(stored, publisher, distributed)
+
+    async def shapes() -> list[tuple[Any, ...]]:
+        return await rows(
+            stored,
+            "select shape, after::text, jsonb_array_length(columns) from msrepl.msarticle_shapes order by 1",
+        )
+
+    await change(plain, "0/10")
+    assert await shapes() == [(1, "0/0", 2)], "the same again is no other shape"
+    await change(wider, "0/20")
+    await change(wider, "0/30")
+    assert await shapes() == [(1, "0/0", 2), (2, "0/20", 3)]
+    await distribution.drop_article(stored, publisher, plain.article_id)
+    await change(plain, "0/40")
+    assert await shapes() == [(1, "0/0", 2), (2, "0/20", 3), (3, "0/40", 2)]
+
+
+async def test_shapes_of_a_database_from_before(stored: Connection) -> None:
+    """An article that was there before shapes were noted has had its old one from the beginning."""
+    publisher = await register(stored, article(*columns(2)))
+    await stored.execute(
+        """
+        delete from msrepl.msarticle_shapes;
+        alter table msrepl.mspublisher_databases drop column removed_to;
+        update msrepl.mspublisher_databases set read_to = '0/20'
+        """
+    )
+    await distribution.install(stored, LOGREADER, AGENT)
+    await distribution.put_article(stored, publisher, article(*columns(3)))
+    found = await rows(stored, "select shape, after::text from msrepl.msarticle_shapes order by 1")
+    assert found == [(1, "0/0"), (2, "0/20")]
+    assert await rows(stored, "select removed_to::text from msrepl.mspublisher_databases") == [
+        ("0/0",)
+    ]

@@ -47,6 +47,12 @@ async def left(connection: Connection) -> list[str]:
     return [seqno for seqno, _, _ in found]
 
 
+async def removed_to(connection: Connection) -> str:
+    """What whoever reads from a position on compares it with."""
+    found = await rows(connection, "select removed_to::text from msrepl.mspublisher_databases")
+    return str(found[0][0])
+
+
 async def prepare(connection: Connection, *, age: str = "0", read_to: str = "0/40") -> int:
     publisher = await register(connection, *ARTICLES)
     for place, seqno in enumerate(("0/10", "0/20", "0/30", "0/40"), 1):
@@ -66,6 +72,7 @@ async def test_by_the_slowest_agent(stored: Connection) -> None:
     assert (done.transactions, done.commands, done.deactivated) == (2, 3, ())
     assert str(done).startswith("Removed 2 replicated transactions consisting of 3 statements in ")
     assert await left(stored) == ["0/30", "0/40"]
+    assert await removed_to(stored) == "0/20"
     await distribution.drop_subscription(stored, publisher, "slow")
     await subscribe(stored, publisher, "fresh", subscription_seqno="0/35")
     await distribution.clean_up(stored)
@@ -74,6 +81,7 @@ async def test_by_the_slowest_agent(stored: Connection) -> None:
     await distribution.clean_up(stored)
     assert await left(stored) == []
     assert (await distribution.clean_up(stored)).transactions == 0
+    assert await removed_to(stored) == "0/40"
 
 
 async def test_an_article_that_is_added_later(stored: Connection) -> None:

@@ -1,5 +1,5 @@
 -- msrepl.mspublisher_databases: the Publisher databases whose changes this distribution database holds.
--- called by: publisher.distribution; the log reader, which moves read_to with every store
+-- called by: publisher.distribution; the log reader, which moves read_to with every store; sim.spark
 -- tables:    itself
 -- holes:     none
 --
@@ -7,6 +7,7 @@
 -- read_to      commit LSN of the last stored transaction: what is read again up to here is dropped
 -- last_commit  when that transaction was committed
 -- read_at      when something was stored last
+-- removed_to   commit LSN of the last transaction that clean-up has removed
 -- registry_version  counts the changes to its articles and originators
 create table if not exists msrepl.mspublisher_databases (
     id integer generated always as identity primary key,
@@ -17,8 +18,18 @@ create table if not exists msrepl.mspublisher_databases (
     last_commit timestamptz,
     read_at timestamptz,
     last_error text,
-    registry_version bigint not null default 0
+    registry_version bigint not null default 0,
+    removed_to pg_lsn not null default '0/0'
 );
+do $msrepl$
+begin
+    -- one of an earlier version; the lock is taken only then
+    if not exists (select from pg_attribute
+                   where attrelid = 'msrepl.mspublisher_databases'::regclass and attname = 'removed_to') then
+        alter table msrepl.mspublisher_databases add column removed_to pg_lsn not null default '0/0';
+    end if;
+end
+$msrepl$;
 comment on table msrepl.mspublisher_databases is 'Publisher databases, and how far the log of each has been read';
 
 -- msrepl.msrepl_originators: where a change may come from: the Subscribers with immediate updating.
@@ -66,6 +77,30 @@ create table if not exists msrepl.msarticles (
     primary key (publisher_database_id, article_id)
 );
 comment on table msrepl.msarticles is 'Articles, as their commands are made and read';
+
+-- msrepl.msarticle_shapes: what each article was like, and from where on: by it stored commands can be read
+--                          after the article has changed.
+-- called by: article_shaped; sim.spark
+-- tables:    itself
+-- holes:     none
+--
+-- shape  counts from 1; of two with the same `after` the later one holds
+-- after  commands of transactions behind it have this shape, until the next one's
+-- source_schema … propagation  as in msarticles
+create table if not exists msrepl.msarticle_shapes (
+    publisher_database_id integer not null references msrepl.mspublisher_databases on delete cascade,
+    article_id integer not null,
+    shape integer not null,
+    after pg_lsn not null,
+    source_schema text not null,
+    source_object text not null,
+    columns jsonb not null,
+    key text[] not null,
+    filter_clause text,
+    propagation jsonb not null,
+    primary key (publisher_database_id, article_id, shape)
+);
+comment on table msrepl.msarticle_shapes is 'What each article was like, and from where on';
 
 -- msrepl.mssubscriptions: which article goes to which Subscriber, and from where on.
 -- called by: publisher.distribution; agents, which read their own
@@ -339,6 +374,50 @@ create or replace trigger registry_changed after insert or update or delete on m
 create or replace trigger registry_changed after insert or update or delete on msrepl.msrepl_originators
     for each row execute function msrepl.registry_changed();
 
+-- msrepl.article_shaped: notes what an article is like, whenever that is another thing than before.
+-- called by: its trigger on msarticles
+-- tables:    msrepl.mspublisher_databases, msrepl.msarticle_shapes
+-- holes:     none
+--
+-- The log reader's store locks the same row and fails if an article has changed since: what is stored up to
+-- read_to was made of the article as it was, and everything later of what it is now.
+create or replace function msrepl.article_shaped() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    reached pg_lsn;
+    last msrepl.msarticle_shapes;
+begin
+    select d.read_to into strict reached
+    from msrepl.mspublisher_databases d where d.id = new.publisher_database_id for no key update;
+    select * into last from msrepl.msarticle_shapes s
+    where s.publisher_database_id = new.publisher_database_id and s.article_id = new.article_id
+    order by s.shape desc limit 1;
+    if last.shape is null and tg_op = 'UPDATE' then
+        -- entered before shapes were noted: it has been like this from the beginning
+        insert into msrepl.msarticle_shapes
+        values (old.publisher_database_id, old.article_id, 1, '0/0', old.source_schema, old.source_object,
+                old.columns, old.key, old.filter_clause, old.propagation)
+        returning * into last;
+    end if;
+    if (last.source_schema, last.source_object, last.columns, last.key, last.filter_clause, last.propagation)
+        is distinct from (new.source_schema, new.source_object, new.columns, new.key, new.filter_clause,
+                          new.propagation)
+    then
+        insert into msrepl.msarticle_shapes
+        values (new.publisher_database_id, new.article_id, coalesce(last.shape, 0) + 1,
+                case when last.shape is null then '0/0' else reached end, new.source_schema,
+                new.source_object, new.columns, new.key, new.filter_clause, new.propagation);
+    end if;
+    return null;
+end
+$msrepl$;
+revoke all on function msrepl.article_shaped() from public;
+create or replace trigger article_shaped after insert or update on msrepl.msarticles
+    for each row execute function msrepl.article_shaped();
+comment on function msrepl.article_shaped() is 'Notes what an article is like, whenever that is another thing than before';
+
 -- msrepl.log_was_read: moves the log reader's mark at the end of each store, and wakes the agents.
 -- called by: publisher.log_reader
 -- tables:    msrepl.mspublisher_databases
@@ -386,7 +465,7 @@ comment on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timesta
 -- holes:     logreader
 grant usage on schema msrepl to "msrepl_logreader_01";
 grant select on msrepl.mspublisher_databases, msrepl.msrepl_originators, msrepl.msarticles,
-    msrepl.mssubscriptions, msrepl.msrepl_transactions, msrepl.mstracer_tokens to "msrepl_logreader_01";
+    msrepl.msarticle_shapes, msrepl.mssubscriptions, msrepl.msrepl_transactions, msrepl.mstracer_tokens to "msrepl_logreader_01";
 grant update (read_to, last_commit, read_at, last_error) on msrepl.mspublisher_databases to "msrepl_logreader_01";
 grant insert on msrepl.msrepl_blocks, msrepl.msdistribution_history, msrepl.mstracer_tokens to "msrepl_logreader_01";
 grant update (publisher_commit, distributor_commit) on msrepl.mstracer_tokens to "msrepl_logreader_01";
@@ -400,7 +479,7 @@ grant execute on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, t
 -- holes:     agent
 grant usage on schema msrepl to "msrepl_agent_01";
 grant select on msrepl.mspublisher_databases, msrepl.msrepl_originators, msrepl.msarticles,
-    msrepl.mssubscriptions, msrepl.msdistribution_agents, msrepl.msrepl_blocks, msrepl.msrepl_transactions,
+    msrepl.msarticle_shapes, msrepl.mssubscriptions, msrepl.msdistribution_agents, msrepl.msrepl_blocks, msrepl.msrepl_transactions,
     msrepl.msrepl_commands, msrepl.mstracer_tokens, msrepl.mstracer_history to "msrepl_agent_01";
 grant execute on function msrepl.transactions_between(integer, pg_lsn, pg_lsn),
     msrepl.commands_between(integer, pg_lsn, pg_lsn) to "msrepl_agent_01";
