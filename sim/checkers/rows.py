@@ -68,10 +68,15 @@ def converged(records: Sequence[Record], settings: Settings = NONE) -> list[str]
         for record in of_kind(records, "state")
         if (record.data or {}).get("part")
     }
+    ends = {  # where a fault struck it, it was tried again
+        record.node: record
+        for record in records
+        if record.step == LAST_SYNC and record.kind in ("ok", "error", "timed_out", "stuck")
+    }
     broken = [
         f"{record.node} did not get everything: {record.message}"
-        for record in records
-        if record.step == LAST_SYNC and record.kind in ("error", "timed_out", "stuck")
+        for record in ends.values()
+        if record.kind != "ok"
     ]
     publisher = next((node for _, node in final), "")
     for (table, node), record in final.items():

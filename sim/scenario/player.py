@@ -50,6 +50,8 @@ class Player(Watching):
         """Something is stuck: nothing more is launched."""
         self._blocked: dict[int, frozenset[str]] = {}
         self._infeasible_at: int | None = None
+        self._healed: int | None = None
+        """How many faults had happened when the end mended them; None before the end."""
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -114,8 +116,7 @@ class Player(Watching):
     async def finish(self) -> Learned:
         """Let what runs come to its end, end what is open, deliver everything and write how it all stands."""
         if self._case.faults:
-            await self._stage.recover()  # what heals at the end heals now
-            await self._note_faults()
+            await self._recover()
         if not self._stopped:
             try:
                 await self._until_done(self._lanes)
@@ -131,6 +132,21 @@ class Player(Watching):
         await final_states(self._scenario, self._stage, self._history)
         await answers(self._case, self._stage, self._history)
         return Learned(blocked=dict(self._blocked), behaviour=fingerprint(self._history.records))
+
+    async def _recover(self) -> None:
+        """What heals at the end heals now."""
+        await self._note_faults()
+        self._healed = self._struck
+        await self._stage.recover()
+        await self._note_faults()
+
+    async def _mended(self) -> bool:
+        """Whether something has struck since the end began: it heals as soon as somebody waits for it."""
+        await self._note_faults()
+        if self._healed is None or self._healed == self._struck:
+            return False
+        await self._recover()
+        return True
 
     async def close(self) -> None:
         """Leave every session; what is open is rolled back."""
@@ -288,15 +304,26 @@ class Player(Watching):
             )
 
     async def _last_sync(self) -> None:
-        """Have every Subscriber get everything; who cannot does not keep the others from it."""
+        """Have every Subscriber get everything; who cannot does not keep the others from it.
+
+        Where a fault strikes a delivery, it is tried again: each fault happens once.
+        """
         lane = self._lanes[AGENTS]
         for subscriber in self._scenario.topology.subscribers:
-            if lane.running is not None:
-                return  # an earlier one cannot be ended: nothing works any more
-            self._start(lane, Play(name=LAST_SYNC, step=SYNC, subscribers=(subscriber,)))
-            lane.deadline = now_s() + self._settle_s
-            try:
-                await self._until_done({AGENTS: lane})
-            except StuckError:
-                await lane.session.cancel()
-                await self._drain("cancelled")
+            while lane.running is None:  # else one cannot be ended: nothing works any more
+                before = self._struck
+                self._start(lane, Play(name=LAST_SYNC, step=SYNC, subscribers=(subscriber,)))
+                lane.deadline = now_s() + self._settle_s
+                try:
+                    await self._until_done({AGENTS: lane})
+                except StuckError:
+                    await lane.session.cancel()
+                    await self._drain("cancelled")
+                await self._note_faults()
+                if self._struck == before or self._delivered():
+                    break
+
+    def _delivered(self) -> bool:
+        """Whether the last delivery went well."""
+        last = [record.kind for record in self._history.records if record.step == LAST_SYNC]
+        return last[-1:] == ["ok"]

@@ -53,6 +53,8 @@ class Watching:
         """The Subscribers whose agents rest."""
         self._seen: Mapping[str, Wait] | None = None
         """The last look at the wait graph, if nothing has ended since."""
+        self._struck = 0
+        """How many faults have happened."""
 
     @property
     def _busy(self) -> list[Lane]:
@@ -99,8 +101,14 @@ class Watching:
                 continue
             if not await self._all_blocked() or self._start_queued():
                 continue
+            if await self._mended():
+                continue
             if not any(self._ends_by_itself(lane) for lane in busy):
                 self._stuck(busy)
+
+    async def _mended(self) -> bool:
+        """Whether what keeps the sessions from going on was mended just now."""
+        return False
 
     async def _one_end(self, timeout_s: float) -> bool:
         """Wait for a step to end and write down how; False if none has."""
@@ -154,6 +162,7 @@ class Watching:
 
     async def _note_faults(self) -> None:
         for fault, point in await self._stage.fired():
+            self._struck += 1
             self._history.write("fault", message=point, data={"id": fault, "at": point})
 
     async def _pause(self, subscriber: str, *, on: bool) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sim.crash.matrix import MatrixResult, Setup, Stand
+import pytest
+
+from sim.crash.matrix import MatrixCell, MatrixResult, Setup, Stand
 from sim.scenario.model_stage import ModelTheatre
 from sim.scenario.theatres import TheatreOptions, played
 from sim.scenario.words import Selection
 
-LOST_UPDATE = Path(__file__).parents[2] / "scenarios/immediate/lost_update.twopc.yaml"
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+LOST_UPDATE = SCENARIOS / "immediate/lost_update.twopc.yaml"
 ORDER = "alice first"
 EVERY = 8
 
@@ -35,3 +38,31 @@ def test_a_sample_of_the_cells_of_the_lost_update() -> None:
 
     results = played("model", play())
     assert [(str(result.cell), result.broken) for result in results if result.broken] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "point", "nth", "do"),
+    [
+        ("dies_undecided", "both are prepared", "reply.prepare(sub1)", 1, "pause coordinator"),
+        ("dies_undecided", "both are prepared", "recovery.before_finish(pub)", 1, "crash coordinator"),
+        ("apply_meets_in_doubt", "the agent waits for recovery", "recovery.begin", 2, "crash coordinator"),
+        ("applied_but_unmarked", "on its way", "coordinator.begin(sub1)", 1, "pause coordinator"),
+        ("applied_but_unmarked", "on its way", "coordinator.before_prepare(pub)", 1, "cut coordinator-pub"),
+    ],
+)  # fmt: skip
+def test_a_fault_that_strikes_after_the_end_is_mended(
+    name: str, order: str, point: str, nth: int, do: str
+) -> None:
+    """The file's own, which the cell has put off, or the cell's, in the recovery from the file's."""
+
+    async def play() -> MatrixResult:
+        async with ModelTheatre() as theatre:
+            path = str(SCENARIOS / f"crash/{name}.twopc.yaml")
+            setup = Setup(
+                path=path, on="model", options=TheatreOptions(), selection=Selection(twins=False)
+            )
+            cell = MatrixCell(order=order, point=point, nth=nth, do=do)
+            return await Stand(setup, theatre).cell(cell)
+
+    result = played("model", play())
+    assert (result.struck, result.broken) == (True, ())
