@@ -45,7 +45,10 @@ def cells(document: Document) -> list[tuple[Cell, Map]]:
         )
         here: Map = root
         for (key, values), at in zip(axes, chosen, strict=True):
-            here = _put(here, key, values, at, root["matrix"])
+            here = put(
+                here, path_of(key), values[at],
+                key_at=root["matrix"].keys_at[key], value_at=values.items_at[at],
+            )  # fmt: skip
         found.append((cell, here))
     return found
 
@@ -93,7 +96,7 @@ def _axes(document: Document, root: Map) -> list[tuple[str, Sequence]]:
                 is_right = False
             elif written(value) in map(written, values[:at]):
                 document.error(values.items_at[at], f"'{written(value)}' is in the list already")
-        same = next((each for each, _ in found if _overlap(each, key)), None)
+        same = next((each for each, _ in found if overlap(each, key)), None)
         if same is not None:
             document.error(matrix.keys_at[key], f"'{key}' means what '{same}' means already")
         if not all(key.split(".")):
@@ -103,27 +106,31 @@ def _axes(document: Document, root: Map) -> list[tuple[str, Sequence]]:
     return found if is_right else []
 
 
-def _path(key: str) -> list[str]:
+def path_of(key: str) -> list[str]:
     """Where a dotted key leads from the root."""
     path = key.split(".")
     return path if path[0] in ROOTS else ["topology", *path]
 
 
-def _overlap(one: str, other: str) -> bool:
+def overlap(one: str, other: str) -> bool:
     """Whether one of two keys leads to the other, or into it."""
-    return all(here == there for here, there in zip(_path(one), _path(other), strict=False))
+    return all(here == there for here, there in zip(path_of(one), path_of(other), strict=False))
 
 
-def _put(root: Map, key: str, values: Sequence, at: int, matrix: Map) -> Map:
-    """A copy of `root` with the value under the dotted key; only what leads there is copied."""
-    path = _path(key)
+def put(root: Map, path: list[str], value: Any, *, key_at: Mark, value_at: Mark) -> Map:
+    """A copy of `root` with the value where `path` leads; only what leads there is copied.
+
+    Args:
+        key_at: where the key stands, in this file or elsewhere.
+        value_at: likewise.
+    """
     copy = here = _copy(root)
     for part, following in itertools.pairwise(path):
         below = here.get(part)
         if isinstance(below, Map):
             inner = _copy(below)
         else:
-            inner = Map(matrix.keys_at[key])
+            inner = Map(key_at)
             topology = root.get("topology")
             publisher = topology.get("publisher") if isinstance(topology, Map) else None
             # a level for all gives way to one for the Publisher, which holds for the Subscribers too
@@ -131,12 +138,12 @@ def _put(root: Map, key: str, values: Sequence, at: int, matrix: Map) -> Map:
                 inner[EVERY_NODE] = below
                 inner.keys_at[EVERY_NODE] = inner.values_at[EVERY_NODE] = here.values_at[part]
         here[part] = inner
-        here.keys_at.setdefault(part, matrix.keys_at[key])
-        here.values_at.setdefault(part, matrix.keys_at[key])
+        here.keys_at.setdefault(part, key_at)
+        here.values_at.setdefault(part, key_at)
         here = inner
-    here[path[-1]] = values[at]
-    here.keys_at[path[-1]] = matrix.keys_at[key]
-    here.values_at[path[-1]] = values.items_at[at]
+    here[path[-1]] = value
+    here.keys_at[path[-1]] = key_at
+    here.values_at[path[-1]] = value_at
     here.value_spans.pop(path[-1], None)
     return copy
 

@@ -1,0 +1,3 @@
+"""Sweeps: a scenario on the model over a grid of values and seeds, spread over Spark's cores."""
+
+from __future__ import annotations

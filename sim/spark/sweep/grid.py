@@ -1,0 +1,229 @@
+"""A sweep's grid: which values a scenario is given, and the scenario with them.
+
+A scenario is read once, with everything that it takes from other files; what is left travels, so that whoever plays
+it needs no file. A value that is put in says where it stands on the command line, so that a mistake with it is
+shown there, as `sim.scenario.check` shows one in a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sim.scenario import check, matrix, sources, text
+from sim.scenario.check import Loaded
+from sim.scenario.text import Document, Map, Mark, Number
+from twopc.errors import ScenarioError
+
+#: What the place of a value is called that somebody has set.
+GIVEN = "--set"
+#: Keys that say what to read; in a document that was read they mean nothing any more.
+_READ = ("extends", "include")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One cell of the grid."""
+
+    number: int
+    """From 0, in the order given; the last key's values change first."""
+    settings: tuple[tuple[str, str], ...]
+    """Dotted key and value, as they were written."""
+
+    @property
+    def label(self) -> str:
+        """``workload.clients=8, workload.sync=1s``; empty for the scenario as it is."""
+        return ", ".join(f"{key}={value}" for key, value in self.settings)
+
+
+def parse_grid(sets: Sequence[str]) -> list[Point]:
+    """Every combination of the values that ``KEY=V1,V2`` give, in the order given; none if a key has no values.
+
+    A comma within quotes or brackets belongs to its value.
+
+    Raises:
+        ScenarioError: that is no key with values, or one is there twice.
+    """
+    axes: list[tuple[str, list[str]]] = []
+    for each in sets:
+        key, equals, values = each.partition("=")
+        key = key.strip()
+        if not equals or not all(key.split(".")):
+            raise ScenarioError(f"{GIVEN} {each}: write KEY=V1,V2, as workload.clients=2,8")
+        same = next((other for other, _ in axes if matrix.overlap(other, key)), None)
+        if same is not None:
+            raise ScenarioError(f"{GIVEN} {each}: '{key}' means what '{same}' means already")
+        axes.append((key, _values(each, values)))
+    products = itertools.product(*(values for _, values in axes))
+    return [
+        Point(number, tuple(zip((key for key, _ in axes), chosen, strict=True)))
+        for number, chosen in enumerate(products)
+    ]
+
+
+#: One value: anything but a comma outside of quotes and brackets, which are not nested deeper than twice.
+_VALUE = re.compile(
+    r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|\{(?:[^{}]|\{[^{}]*\})*\}|\[(?:[^\[\]]|\[[^\[\]]*\])*\]|[^,])*"""
+)
+
+
+def _values(given: str, values: str) -> list[str]:
+    if not values.strip():
+        return []
+    found, at = list[str](), 0
+    while at <= len(values):
+        match = _VALUE.match(values, at)
+        assert match is not None, "it matches nothing, too"
+        value = match[0].strip()
+        if not value:
+            raise ScenarioError(f"{GIVEN} {given}: there is a comma without a value")
+        if value in found:
+            raise ScenarioError(f"{GIVEN} {given}: '{value}' is in the list already")
+        found.append(value)
+        at = match.end() + 1
+    return found
+
+
+def read(path: str) -> Document:
+    """The document of a file, with what it takes from other files in it.
+
+    Raises:
+        ScenarioError: it cannot be read, or cannot be played; the message holds every mistake with its place.
+    """
+    return whole(check.load(path).document)
+
+
+def whole(document: Document) -> Document:
+    """A copy of a document that needs no other file any more, without what was found wrong with it."""
+    assert document.root is not None, "somebody has seen that there is a scenario"
+    root = Map(document.root.mark, flow=document.root.flow)
+    for key in document.root:
+        if key not in _READ:
+            root.take(key, document.root[key], document.root)
+    return dataclasses.replace(document, root=root, problems=[])
+
+
+def apply_settings(
+    document_text: str, path: str, settings: Iterable[tuple[str, str]]
+) -> Loaded:  # fmt: skip
+    """The scenario of this text with other values.
+
+    Args:
+        path: of its file: what it takes from others is found beside it.
+        settings: dotted key and value, as in a scenario's `matrix`; a number is a place in a list.
+
+    Raises:
+        ScenarioError: it cannot be played so; the message holds every mistake with its place.
+    """
+    document = text.parse(document_text, path)
+    sources.resolve(document)
+    document.raise_errors()
+    return with_settings(whole(document), settings)
+
+
+def with_settings(document: Document, settings: Iterable[tuple[str, str]]) -> Loaded:
+    """As `apply_settings`, of a document that is whole."""
+    assert document.root is not None, "somebody has seen that there is a scenario"
+    lines = [f"{key}: {value}" for key, value in settings]
+    given = text.parse("\n".join(lines), GIVEN, foreign=True) if lines else None
+    changed = dataclasses.replace(
+        document,
+        problems=[] if given is None else list(given.problems),
+        sources={**document.sources, GIVEN: lines},
+    )
+    if given is not None and given.root is not None:
+        of_matrix = document.root.get("matrix")
+        for key in given.root:
+            at = given.root.keys_at[key]
+            for axis in of_matrix if isinstance(of_matrix, Map) else ():
+                if matrix.overlap(axis, key):
+                    changed.error(at, f"the scenario's own matrix gives '{axis}' its values")
+            changed.root = _placed(changed, changed.root, matrix.path_of(key), given.root, key)
+    changed.raise_errors()
+    return check.from_document(changed)
+
+
+def _placed(document: Document, root: Any, path: list[str], given: Map, key: str) -> Any:
+    """`root` with the value of `key` where `path` leads, through lists by number."""
+    at, value_at = given.keys_at[key], given.values_at[key]
+    here: Any = root
+    for number, part in enumerate(path):
+        if isinstance(here, text.Sequence):
+            return _in_list(document, root, (path[:number], part, path[number + 1 :]), given, key)
+        here = here.get(part) if isinstance(here, Map) else None
+    if not isinstance(root, Map):
+        document.error(at, f"'{key}' leads into a single value")
+        return root
+    return matrix.put(root, path, given[key], key_at=at, value_at=value_at)
+
+
+def _in_list(
+    document: Document, root: Map, way: tuple[list[str], str, list[str]], given: Map, key: str
+) -> Map:
+    """As `_placed`, where the way leads to a list, a place in it, and on."""
+    before, part, after = way
+    at: Mark = given.keys_at[key]
+    whole_list: Any = root
+    for each in before:
+        whole_list = whole_list[each]
+    if not part.isdigit() or int(part) >= len(whole_list):
+        there = f"it has 0 to {len(whole_list) - 1}" if whole_list else "it is empty"
+        document.error(at, f"'{'.'.join(before)}' is a list: {there}, and not '{part}'")
+        return root
+    place = int(part)
+    items = text.Sequence(whole_list.mark)
+    items.extend(whole_list)
+    items.items_at = list(whole_list.items_at)
+    items.spans = list(whole_list.spans)
+    if after:
+        items[place] = _placed(document, items[place], after, given, key)
+    else:
+        items[place], items.items_at[place] = given[key], given.values_at[key]
+        items.spans[place] = None
+    return matrix.put(root, before, items, key_at=at, value_at=whole_list.mark)
+
+
+def extending(document: Document, settings: Sequence[tuple[str, str]], *, base: str) -> str:
+    """The text of a scenario that is another one with these values.
+
+    Args:
+        document: the other one, whole.
+        base: its path, from where the text will be.
+    """
+    changed = with_settings(document, settings).document.root
+    assert changed is not None and document.root is not None
+    own = Map(changed.mark)
+    for key, _ in settings:
+        _take(own, changed, matrix.path_of(key))
+    lines = ["twopc: 1", f"extends: {json.dumps(base, ensure_ascii=False)}"]
+    root = document.root
+    lines += [f"{key}: {written(root[key])}" for key in ("name", "about") if key in root]
+    lines += [f"{key}: {written(value)}" for key, value in own.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _take(own: Map, changed: Map, path: list[str]) -> None:
+    """Into `own` what of `changed` lies on the path: a list as a whole, for that is how it is taken over."""
+    here, there = own, changed
+    for part in path[:-1]:
+        if not isinstance(there[part], Map):
+            here[part] = there[part]
+            return
+        here, there = here.setdefault(part, Map(there.mark)), there[part]
+    here[path[-1]] = there[path[-1]]
+
+
+def written(value: Any) -> str:
+    """A value of a document as YAML in one line."""
+    if isinstance(value, Number):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {written(each)}" for key, each in value.items()) + "}"  # fmt: skip
+    if isinstance(value, list):
+        return "[" + ", ".join(map(written, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)

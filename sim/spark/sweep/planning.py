@@ -1,0 +1,68 @@
+"""Which trials are played next, and in which batches: pure, and the same each time.
+
+A batch is a task: seeds of one point, about two seconds of work. A wave is what one Spark job plays; what it found is
+kept before the next begins. The longest batches begin first and single trials last, so that all cores end together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+#: So long a batch is meant to take.
+BATCH_S = 2.0
+#: A wave has so many batches for each core.
+BATCHES_A_CORE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Trials of one point, played by one task one after the other."""
+
+    point: int
+    seeds: tuple[int, ...]
+
+
+def wave(
+    todo: Sequence[tuple[int, int]], cost_s: Mapping[int, float], *, cores: int, most: int
+) -> list[Batch]:
+    """The next wave's batches, in the order in which they begin.
+
+    Args:
+        todo: what is left, as point and seed; not empty.
+        cost_s: how long a trial of a point takes, of those that are known.
+        cores: how many tasks work at once.
+        most: a batch has no more trials.
+    """
+    seeds: dict[int, list[int]] = {}
+    for point, seed in todo:
+        seeds.setdefault(point, []).append(seed)
+    if not cost_s:
+        return _first(seeds, 2 * cores)
+    usual = sum(cost_s.values()) / len(cost_s)
+    found: list[Batch] = []
+    for point in sorted(seeds, key=lambda each: (-cost_s.get(each, usual), each)):
+        size = max(1, min(most, round(BATCH_S / max(cost_s.get(point, usual), 1e-3))))
+        of_point = seeds[point]
+        found += [
+            Batch(point, tuple(of_point[at : at + size])) for at in range(0, len(of_point), size)
+        ]
+    found = found[: BATCHES_A_CORE * cores]
+    found.sort(key=lambda each: -len(each.seeds) * cost_s.get(each.point, usual))
+    whole, last = found[:-cores], found[-cores:]
+    return whole + [Batch(each.point, (seed,)) for each in last for seed in each.seeds]
+
+
+def _first(seeds: Mapping[int, Sequence[int]], count: int) -> list[Batch]:
+    """Single trials, spread over the points: how long they take is not known."""
+    rounds = max(len(each) for each in seeds.values())
+    spread = [
+        Batch(point, (of_point[number],))
+        for number in range(rounds)
+        for point, of_point in seeds.items()
+        if number < len(of_point)
+    ]
+    points = len(seeds)
+    if points <= count:
+        return spread[:count]
+    return [spread[at * points // count] for at in range(count)]

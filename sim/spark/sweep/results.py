@@ -1,0 +1,171 @@
+"""What a sweep leaves in its folder, and how it finds it again.
+
+``sweep.json`` says what was asked for and which files of results there are; a file that it does not name does not
+exist. Both are replaced as a whole: a sweep that is killed has lost the wave under way and nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sim.scenario.text import Document
+from sim.spark.errors import PipelineError
+from sim.spark.sweep.grid import Point
+from twopc.errors import ScenarioError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+FORMAT = 1
+NAME = "sweep.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a sweep is about; one that goes on must be asked for the same."""
+
+    scenario: str
+    file: str
+    sha256: str
+    """Of the scenario's text, with that of the files it takes something from."""
+    order: str
+    points: tuple[Point, ...]
+
+    @property
+    def digest(self) -> str:
+        """Four hex digits of the grid, for a folder's name: the scenario may change, its folder does not."""
+        told = json.dumps([self.order, [each.settings for each in self.points]])
+        return hashlib.sha256(told.encode()).hexdigest()[:4]
+
+
+def asked(document: Document, points: Sequence[Point], order: str) -> Asked:
+    """What is asked for, of a document that is whole."""
+    assert document.root is not None, "somebody has seen that there is a scenario"
+    text = hashlib.sha256(document.text.encode())
+    for path in sorted(document.sources):
+        text.update("\n".join([path, *document.sources[path]]).encode())
+    return Asked(
+        scenario=str(document.root.get("name", "scenario")),
+        file=document.path,
+        sha256=text.hexdigest(),
+        order=order,
+        points=tuple(points),
+    )
+
+
+def folder(root: Path, sweep: Asked, *, resume: bool) -> Path:
+    """Where a sweep goes of which nobody has said it: a new folder, or that of the last one alike."""
+    stem = f"{sweep.scenario}-{sweep.digest}"
+    number = 1
+    while (root / (stem if number == 1 else f"{stem}-{number}")).exists():
+        number += 1
+    number -= resume and number > 1
+    return root / (stem if number == 1 else f"{stem}-{number}")
+
+
+class Results:
+    """The results in one folder.
+
+    Raises:
+        ScenarioError: another sweep is there, or one of a scenario that was another; or one is there and this
+            one is not to go on with it.
+        PipelineError: what is there cannot be read.
+    """
+
+    def __init__(self, path: Path, sweep: Asked, *, resume: bool) -> None:
+        self.path = path
+        self._asked = sweep
+        self._waves: list[dict[str, Any]] = []
+        if (path / NAME).exists():
+            if not resume:
+                raise ScenarioError(
+                    f"{path} holds a sweep already: --resume goes on with it, --out names another folder"
+                )
+            self._waves = self._found()
+        (path / "results").mkdir(parents=True, exist_ok=True)
+        self._write()
+
+    def _found(self) -> list[dict[str, Any]]:
+        try:
+            told = json.loads((self.path / NAME).read_text(encoding="utf-8"))
+            known = told["twopc_sweep"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise PipelineError(f"{self.path / NAME}: not what a sweep leaves: {error}") from error
+        if known != FORMAT:
+            raise PipelineError(f"{self.path / NAME}: version {known}; this program reads {FORMAT}")
+        if told["points"] != self._told()["points"] or told["order"] != self._asked.order:
+            raise ScenarioError(f"{self.path} holds another sweep: other values, or another order")
+        if told["sha256"] != self._asked.sha256:
+            raise ScenarioError(
+                f"{self.path}: the scenario is another one since: begin again with another --out"
+            )
+        waves: list[dict[str, Any]] = told["waves"]
+        for each in waves:
+            file = self.path / each["file"]
+            has = file.stat().st_size if file.exists() else 0
+            if has != each["bytes"]:
+                raise PipelineError(
+                    f"{file} has {has:,} bytes and should have {each['bytes']:,}: restore it, or take its "
+                    f"entry out of {NAME}, and its trials are played again"
+                )
+        return waves
+
+    def _told(self) -> dict[str, Any]:
+        told = dataclasses.asdict(self._asked)
+        told["points"] = [[list(pair) for pair in each.settings] for each in self._asked.points]
+        return {
+            "twopc_sweep": FORMAT, "program": f"twopc {version('twopc')}", **told, "waves": self._waves,
+        }  # fmt: skip
+
+    def _write(self) -> None:
+        text = json.dumps(self._told(), ensure_ascii=False, indent=1) + "\n"
+        _replace(self.path / NAME, text.encode())
+
+    def add(self, table: pyarrow.Table) -> None:
+        """Keep what a wave has found: from here on it is there."""
+        import pyarrow
+        import pyarrow.parquet
+
+        sink = pyarrow.BufferOutputStream()
+        pyarrow.parquet.write_table(table, sink, compression="zstd")
+        content = sink.getvalue().to_pybytes()
+        name = f"results/wave-{len(self._waves) + 1:05d}.parquet"
+        _replace(self.path / name, content)
+        self._waves.append({"file": name, "trials": table.num_rows, "bytes": len(content)})
+        self._write()
+
+    def finished(self) -> set[tuple[int, int]]:
+        """The trials that are there, as point and seed."""
+        return {(row["point"], row["seed"]) for row in self.rows(["point", "seed"])}
+
+    def rows(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+        """Everything that was found, a wave at a time."""
+        import pyarrow.parquet
+
+        for each in self._waves:
+            file = pyarrow.parquet.ParquetFile(self.path / each["file"])
+            for batch in file.iter_batches(columns=None if columns is None else list(columns)):
+                yield from batch.to_pylist()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file as a whole: whoever reads it finds the old one or the new one, after a power cut too."""
+    new = path.with_name(f".{path.name}.new")
+    with new.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,162 @@
+"""What a sweep came to: for each point of its grid counts and merged histograms, never averaged percentiles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hdrh.histogram import HdrHistogram
+
+from sim.report.judged import EXIT_CODES
+from sim.spark.sweep.grid import Point
+from sim.spark.sweep.trial import BROKEN, add
+
+PERCENTILES = (50.0, 99.0, 99.9)
+_COUNTED = ("committed", "rejected", "errors", "in_doubt", "attempts")
+_TIMED = ("commit", "in_doubt", "conflict")
+#: So many trials that failed are told; all of them are in the results.
+FAILURES_SHOWN = 20
+
+
+@dataclass(slots=True)
+class OfPoint:
+    """What all trials of one point came to."""
+
+    point: Point
+    trials: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    virtual_s: float = 0.0
+    wall_s: float = 0.0
+    histograms: dict[str, HdrHistogram] = field(default_factory=dict)
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        """Add a trial."""
+        self.trials += 1
+        self.verdicts[row["verdict"]] += 1
+        self.counts.update({name: row[name] or 0 for name in _COUNTED})
+        self.virtual_s += row["virtual_s"] or 0.0
+        self.wall_s += row["wall_s"] or 0.0
+        for name in _TIMED:
+            if row[f"{name}_hdr"]:
+                add(self.histograms, name, row[f"{name}_hdr"])
+
+    @property
+    def conflict_rate(self) -> float | None:
+        """Refused of all attempts."""
+        attempts = self.counts["attempts"]
+        return self.counts["rejected"] / attempts if attempts else None
+
+    @property
+    def committed_per_s(self) -> float | None:
+        """Of virtual time."""
+        return self.counts["committed"] / self.virtual_s if self.virtual_s else None
+
+    def latency_ms(self, what: str, percentile: float) -> float | None:
+        """Of everything that was timed in all trials; None: nothing was."""
+        histogram = self.histograms.get(what)
+        if histogram is None or not histogram.get_total_count():
+            return None
+        return float(histogram.get_value_at_percentile(percentile)) / 1000
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is told to tools."""
+        return {
+            "settings": dict(self.point.settings),
+            "trials": self.trials,
+            "verdicts": dict(self.verdicts),
+            **{name: self.counts[name] for name in _COUNTED},
+            "conflict_rate": self.conflict_rate,
+            "committed_per_s": self.committed_per_s,
+            "virtual_s": round(self.virtual_s, 6),
+            "latencies_ms": {
+                what: {f"p{each:g}": self.latency_ms(what, each) for each in PERCENTILES}
+                for what in _TIMED
+                if what in self.histograms
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a sweep came to."""
+
+    points: tuple[OfPoint, ...]
+    failures: tuple[Mapping[str, Any], ...]
+    """The first rows that did not pass, by point and seed."""
+    failed: int
+    exit_code: int
+    """The worst of all trials' verdicts: `sim.report.judged.EXIT_CODES`; 70 if one broke off."""
+    missing: int = 0
+    """Trials that were asked for and not played."""
+
+    @property
+    def trials(self) -> int:
+        """How many are there."""
+        return sum(each.trials for each in self.points)
+
+    @property
+    def cpu_s(self) -> float:
+        """What they took, on all cores together."""
+        return sum(each.wall_s for each in self.points)
+
+
+def summarised(
+    points: Sequence[Point], rows: Iterable[Mapping[str, Any]], *, wanted: int = 0
+) -> Summary:
+    """Of all results.
+
+    Args:
+        wanted: how many trials were asked for.
+    """
+    found = [OfPoint(point) for point in points]
+    failing: list[Mapping[str, Any]] = []
+    kinds = set[str]()
+    for row in rows:
+        found[row["point"]].take(row)
+        kinds.add(row["kind"])
+        if row["kind"]:
+            failing.append({name: row[name] for name in _TOLD})
+    failing.sort(key=lambda row: (row["point"], row["seed"]))
+    codes = [70 if kind == BROKEN else EXIT_CODES[kind] for kind in kinds]
+    return Summary(
+        points=tuple(found),
+        failures=tuple(failing[:FAILURES_SHOWN]),
+        failed=len(failing),
+        exit_code=min(codes, key=_WORST.index, default=0),
+        missing=max(0, wanted - sum(each.trials for each in found)),
+    )
+
+
+_TOLD = ("point", "seed", "parameters", "verdict", "kind", "failure", "repro")
+_WORST = (70, *EXIT_CODES.values())
+
+
+def table(summary: Summary) -> list[str]:
+    """The points as lines of text in columns."""
+    keys = [key for key, _ in summary.points[0].point.settings]
+    heads = [*keys, "trials", "ok", "conflict rate", "commit p50", "p99", "in doubt p99", "committed/s"]  # fmt: skip
+    rows = [
+        [
+            *(value for _, value in each.point.settings),
+            f"{each.trials:,}",
+            f"{each.verdicts['pass']:,}",
+            "–" if each.conflict_rate is None else f"{100 * each.conflict_rate:.1f} %",
+            _ms(each.latency_ms("commit", 50)),
+            _ms(each.latency_ms("commit", 99)),
+            _ms(each.latency_ms("in_doubt", 99)),
+            "–" if each.committed_per_s is None else f"{each.committed_per_s:,.0f}",
+        ]
+        for each in summary.points
+    ]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (heads, *rows)
+    ]
+
+
+def _ms(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g} ms"

@@ -1,0 +1,119 @@
+"""One trial of a sweep: a scenario played on the model with one seed, and what it came to.
+
+It takes nothing but the scenario and its seed, and gives a row; who calls it, and where, it does not know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from hdrh.histogram import HdrHistogram
+
+from sim.report.history import History, Record
+from sim.report.load import of as load_of
+from sim.scenario.check import Loaded
+from sim.scenario.run import run
+from sim.scenario.theatres import TheatreOptions, played, theatre
+from sim.scenario.words import Selection
+
+#: A trial that broke off is told so; it is no verdict about the scenario.
+BROKEN = "broken"
+#: How a session's last transaction ended, in a record of kind ``outcome``, and where that is counted.
+_OUTCOMES = {"committed": "committed", "in doubt": "in_doubt"}
+_TIMED = ("commit", "in_doubt", "conflict")
+
+
+def selection(seed: int | None, order: str = "") -> Selection:
+    """What of a scenario a trial plays: all of it, or an order; no twins, which are there to fail."""
+    return Selection(order=order, seed=seed, twins=False)
+
+
+def trial(loaded: Loaded, seed: int, *, order: str = "") -> Mapping[str, object]:
+    """Play it once on the model.
+
+    Returns:
+        A row of `sim.spark.shapes.TRIALS`, but for `point`, `parameters` and `repro`. With the same scenario
+        and seed it is the same each time, but for `wall_s`. Where a scenario has several loads (the cells of
+        a matrix) they are put together.
+    """
+    began = time.perf_counter()
+    history = History(None)
+    row: dict[str, object] = {"seed": seed, "failure": None}
+    try:
+        place = theatre("model", TheatreOptions(seed=seed))
+        verdict = played("model", run(loaded, place, history, selection=selection(seed, order)))
+    except Exception as error:  # a row for each trial, whatever became of it
+        row |= {"verdict": BROKEN, "kind": BROKEN, "failure": f"{type(error).__name__}: {error}"}
+    else:
+        told = verdict.as_json()
+        row |= {"verdict": told["verdict"], "kind": told["kind"] or ""}
+        if told["first_failure"] is not None:
+            row["failure"] = str(told["first_failure"]["message"])
+    row |= _figures(history.records)
+    row["wall_s"] = time.perf_counter() - began
+    return row
+
+
+def _figures(records: Sequence[Record]) -> dict[str, object]:
+    """Counts, time and latencies of everything that was played."""
+    cases: dict[str, list[Record]] = {}
+    text = hashlib.sha256()
+    for record in records:
+        text.update(record.line().encode() + b"\n")
+        if record.order:
+            cases.setdefault(record.order, []).append(record)
+    counts: Counter[str] = Counter()
+    histograms: dict[str, HdrHistogram] = {}
+    seconds = 0.0
+    for each in cases.values():
+        told = load_of(each)
+        if not told:
+            counts.update(_counted(each))
+            seconds += (each[-1].t_us - each[0].t_us) / 1e6
+            continue
+        counts.update(told["counts"])
+        seconds += told["seconds"]
+        for name, encoded in told["histograms"].items():
+            add(histograms, name, encoded)
+    attempts = counts["attempts"]
+    return {
+        "committed": counts["committed"],
+        "rejected": counts["rejected"],
+        "errors": counts["error"],
+        "in_doubt": counts["in_doubt"],
+        "attempts": attempts,
+        "conflict_rate": counts["rejected"] / attempts if attempts else None,
+        "virtual_s": seconds,
+        **{
+            f"{name}_hdr": histograms[name].encode().decode() if name in histograms else None
+            for name in _TIMED
+        },
+        "history_sha256": text.hexdigest(),
+    }
+
+
+def _counted(records: Sequence[Record]) -> dict[str, int]:
+    """Of a case without a load: how the transactions ended that its sessions have begun."""
+    found: Counter[str] = Counter()
+    said = {(record.session, record.kind) for record in records}
+    for record in records:
+        if record.kind != "outcome" or record.message == "none":
+            continue
+        found["attempts"] += 1
+        if record.message in _OUTCOMES:
+            found[_OUTCOMES[record.message]] += 1
+        else:  # rolled back: refused, failed, or meant so
+            ended = [kind for kind in ("rejected", "error") if (record.session, kind) in said]
+            found.update(ended[:1])
+    return dict(found)
+
+
+def add(histograms: dict[str, HdrHistogram], name: str, encoded: str) -> None:
+    """Add a histogram, as `Figures` writes it, to the one of that name."""
+    if name in histograms:
+        histograms[name].decode_and_add(encoded)
+    else:
+        histograms[name] = HdrHistogram.decode(encoded)
