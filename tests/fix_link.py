@@ -138,6 +138,8 @@ class Wire:
         """The next message that contains this does not arrive; the wire is cut instead."""
         self.lost_answer = b""
         """The answer to the next message that contains this does not arrive."""
+        self.is_torn = False
+        """Half of what is lost arrives before the wire is cut."""
         self.times_cut = 0
         self.is_down = False
         """No new connection gets through."""
@@ -163,6 +165,11 @@ class Wire:
     def mend(self) -> None:
         """Let connections through again."""
         self.is_down = self.then_down = False
+
+    async def _tear(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+        if self.is_torn:
+            writer.write(data[: len(data) // 2])
+            await writer.drain()
 
     def _lose(self) -> None:
         self.times_cut += 1
@@ -194,6 +201,7 @@ class Wire:
         while data := await _read(reader):
             if self.lost_request and self.lost_request in data:
                 self.lost_request = b""
+                await self._tear(writer, data)
                 self._lose()
                 break
             if self.lost_answer and self.lost_answer in data:
@@ -212,6 +220,7 @@ class Wire:
     ) -> None:
         while data := await _read(reader):
             if answer_is_lost.is_set():
+                await self._tear(writer, data)
                 self._lose()
                 break
             writer.write(data)

@@ -137,9 +137,16 @@ def indoubt(
 
 
 def _show(branch: InDoubtBranch) -> None:
+    from twopc.drivers.age import duration, size
+
     rows = "rows not counted" if branch.rows_locked is None else f"{branch.rows_locked} rows locked"
     print(f"{branch.gid}")
-    print(f"  at {branch.node}, prepared {branch.age_s:.1f} s ago by {branch.owner}")
+    age = branch.age
+    print(f"  at {branch.node}, prepared {duration(branch.age_s)} ago by {branch.owner}")
+    kept = f", slot {age.slot} keeps {size(age.log_bytes)} of log" if age.slot else ""
+    print(f"  {age.xids:,} transactions old{kept}")
+    for warning in age.warnings():
+        print(f"  WARNING: {warning}")
     print(f"  {rows} in {', '.join(branch.relations) or 'no table'}")
     for waiter in branch.waiters:
         print(f"  blocks process {waiter.pid} ({waiter.application_name}): {waiter.lock}")

@@ -38,9 +38,11 @@ class Kind:
     commit: str = "presumed_abort"
     ending: str = COMMIT
     shipping: str = "eager"
+    isolation: str = ""
 
     def __str__(self) -> str:
-        return f"{self.commit}, {self.ending}" + (", lazy" if self.shipping == "lazy" else "")
+        parts = [self.commit, self.ending, self.isolation]
+        return ", ".join(filter(None, parts)) + (", lazy" if self.shipping == "lazy" else "")
 
     @property
     def last_agent(self) -> str:
@@ -52,7 +54,7 @@ KINDS = tuple(
     Kind(commit=commit, ending=ending)
     for commit in ("presumed_abort", "last_agent", "presumed_commit", "presumed_nothing")
     for ending in ENDINGS
-)
+) + tuple(Kind(isolation=level) for level in ("repeatable read", "serializable"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +212,7 @@ def play(rig: Rig, cell: Cell) -> Result:
         if by_environment:
             _killed_by_environment(rig, seen, cell.place, task, excused)
         else:
-            struck = _struck_at_halt(rig, seen, cell, task, wrong)
+            struck = _struck_where_it_leads(rig, seen, cell, task, wrong)
         seen.look(rig)
     return recovered(
         rig, seen, cell.kind, str(cell), cell.row,
@@ -303,6 +305,17 @@ def _killed_by_environment(
             wrong.append(f"it was not killed at {place}, but ended with {process.exit_code}")
 
 
+def _struck_where_it_leads(rig: Rig, seen: Seen, cell: Cell, task: Task, wrong: list[str]) -> bool:
+    fault = cell.fault
+    if fault.lead is None:
+        return _struck_at_halt(rig, seen, cell, task, wrong)
+    try:
+        return _struck_at_halt(rig, seen, cell, fault.lead(rig, task), wrong)
+    finally:
+        if fault.end is not None:
+            fault.end()
+
+
 def _struck_at_halt(rig: Rig, seen: Seen, cell: Cell, task: Task, wrong: list[str]) -> bool:
     """The process halts at the place, and the fault strikes from outside."""
     with CoordinatorProcess(_halting(task, cell)) as process:
@@ -386,5 +399,6 @@ def _task(rig: Rig, seen: Seen, **options: Any) -> Task:
         ending=seen.kind.ending,
         commit=seen.kind.commit,
         shipping=seen.kind.shipping,
+        isolation=seen.kind.isolation,
         **options,
     )

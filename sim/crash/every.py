@@ -6,5 +6,6 @@ from sim.crash.faults import FAULTS
 from sim.crash.hands import HANDS
 from sim.crash.pauses import PAUSES
 from sim.crash.servers import SERVERS
+from sim.crash.silence import SILENCE
 
-EVERY = (*FAULTS, *HANDS, *PAUSES, *SERVERS)
+EVERY = (*FAULTS, *HANDS, *PAUSES, *SERVERS, *SILENCE)

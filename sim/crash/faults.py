@@ -15,6 +15,7 @@ from functools import partial
 from sim.crash.invariants import Evidence
 from sim.crash.rig import LOG, NODES, PUBLISHER, SUBSCRIBER, Rig
 from sim.faults.process import CoordinatorProcess
+from sim.faults.program import Task
 from twopc.server.waiting import wait_for
 from twopc.waits import link_name
 
@@ -37,6 +38,9 @@ class Fault:
     kills_coordinator: bool = False
     heal: Callable[[Rig, CoordinatorProcess], None] | None = None
     """Mends what `rig.up` does not, after the process has answered or ended."""
+    lead: Callable[[Rig, Task], Task] | None = None
+    """Where the process's connections shall lead, before it is started; `end` takes that down."""
+    end: Callable[[], None] | None = None
     is_shared: bool = False
     """It strikes whoever is there: several transactions may stand at their points for one strike."""
     judge: Judge | None = None

@@ -34,7 +34,9 @@ from twopc.errors import ServerError
 #: Faults of single sessions, and what others do to a branch, are told apart by the driver and not by the
 #: variant: two are enough.
 _TWO = ("presumed_abort", "last_agent")
-_VARIANTS_OF = dict.fromkeys(("M5", "M6", "M12", "M13", "M16", "M17", "M18", "M22", "M24"), _TWO)
+_VARIANTS_OF = dict.fromkeys(
+    ("M5", "M6", "M7", "M8", "M12", "M13", "M16", "M17", "M18", "M22", "M24"), _TWO
+)
 #: Several transactions stand at their points for one strike.
 _TOGETHER_MAX = 8
 #: With every so-manieth group there are others at work.

@@ -74,6 +74,8 @@ class Task:
     ending: str = COMMIT
     commit: str = "presumed_abort"
     shipping: str = "eager"
+    isolation: str = ""
+    """``repeatable read`` or ``serializable``; empty: the database's default."""
     arm: str = ""
     """For ``TWOPC_ARM``."""
     halt: str = ""
@@ -91,6 +93,7 @@ class Task:
     where several commands travel in one message."""
     recovery_interval_s: float = 2.0
     in_doubt_after_s: float = 10.0
+    answer_timeout_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +216,7 @@ async def _run(task: Task, wire: Connection) -> None:
         subscribers={task.subscriber.name: task.subscriber},
         recovery_interval_s=task.recovery_interval_s,
         in_doubt_after_s=task.in_doubt_after_s,
+        answer_timeout_s=task.answer_timeout_s,
         points=points,
         observe=observe,
     )
@@ -285,7 +289,10 @@ async def transact(
     """
     points = coordinator.points
     transaction = coordinator.transaction(
-        task.subscriber.name, commit=task.commit, shipping=task.shipping
+        task.subscriber.name,
+        isolation=task.isolation or None,
+        commit=task.commit,
+        shipping=task.shipping,
     )
     try:
         async with transaction:

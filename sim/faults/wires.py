@@ -1,7 +1,7 @@
 """What lies between two ends of a connection: a proxy that knows PostgreSQL's messages.
 
-It can be cut, swallow what is sent in one direction or in both, and hold back the answer to a request: to lose
-it, or to let something happen before it arrives. Requests are told by their text; the world is a connection, so
+It can be cut, swallow what is sent in one direction or in both, tear a message in its middle, and hold back the
+answer to a request: to lose it, or to let something happen before it arrives. Requests are told by their text; the world is a connection, so
 a message never gets lost alone: either it arrives, or the connection is cut. It must not know who talks.
 """
 
@@ -50,6 +50,13 @@ class _Line:
     server: asyncio.StreamWriter
     asked: deque[tuple[tuple[Watch, ...], str]] = field(default_factory=deque)
     """Requests without an answer; the first is the start of the session."""
+    torn: set[str] = field(default_factory=set)
+    """``requests`` and ``answers``: the next of these is torn in its middle."""
+
+    async def tear(self, end: asyncio.StreamWriter, message: bytes) -> None:
+        """Let half of a message through, and nothing more."""
+        end.write(message[: len(message) // 2])
+        await end.drain()
 
     def cut(self) -> None:
         for end in (self.client, self.server):
@@ -109,8 +116,16 @@ class Wire:
         """From now on nothing arrives, and nobody is told."""
         self._is_silent = {"requests": requests, "answers": answers}
 
+    def tear(self, *, requests: bool, answers: bool) -> None:
+        """Of the next message on each connection that is open now, half the bytes arrive; then it is cut."""
+        torn = {name for name, on in (("requests", requests), ("answers", answers)) if on}
+        for line in self._lines:
+            line.torn |= torn
+
     def mend(self) -> None:
         """Let everything through again; a connection that has lost something is cut."""
+        for line in self._lines:
+            line.torn.clear()
         if any(self._is_silent.values()):
             for line in self._lines:
                 line.cut()
@@ -175,6 +190,9 @@ class Wire:
                 if self._is_silent["requests"]:
                     self.has_swallowed = True
                     continue
+                if "requests" in line.torn:
+                    await line.tear(line.server, message)
+                    break
                 if kind in b"QP":
                     text += message[5:]
                 if kind in _ENDS_REQUEST:
@@ -197,6 +215,9 @@ class Wire:
                 if self._is_silent["answers"]:
                     self.has_swallowed = True
                     continue
+                if "answers" in line.torn:
+                    await line.tear(line.client, message)
+                    break
                 watches, text = line.asked[0] if line.asked else ((), "")
                 held.append(message)
                 if watches and kind != _READY:

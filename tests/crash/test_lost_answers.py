@@ -104,3 +104,26 @@ async def test_a_lost_message_leaves_nothing_open(rig: Rig, name: str, lost: str
     assert result.broken == ()
     assert result.found_prepared == 0, "the coordinator's own recovery had settled it"
     assert result.outcome == (loss.unsent if lost == "request" else loss.outcome)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("torn", ["request", "answer"])
+async def test_a_torn_message_is_a_lost_one(rig: Rig, name: str, torn: str) -> None:
+    """M7: half of its bytes arrive, and then the connection is closed."""
+    loss = LOSSES[name]
+    here = Here(rig, loss.kind)
+    async with wires_to(rig, loss.node) as wires:
+        wire = wires[loss.node]
+        async with here.open(wires) as coordinator:
+            wire.is_torn = True
+            setattr(wire, f"lost_{torn}", loss.text)
+            answer = await here.transact()
+            assert wire.times_cut == 1, "the message was never sent"
+            expected = loss.unsent if torn == "request" else loss.outcome
+            assert answer.outcome == expected, answer
+            await coordinator.recover()
+            await here.look()
+    first, last = here.seen.states[0], here.seen.states[-1]
+    rows = {held.row[0] for held in last.sites.values()}
+    assert rows == {first.sites[PUBLISHER].row[0] + (expected == "committed")}
+    assert not any(held.prepared for held in last.sites.values())

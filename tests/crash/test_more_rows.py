@@ -20,6 +20,9 @@ HALF = "coordinator.after_commit(pub)"
 
 #: Row, the fault's name, where it strikes, and how it must end.
 CASES = [
+    ("M7", "the next request torn, the Subscriber", BEFORE, "aborted"),
+    ("M7", "the next answer torn, the decision log", PREPARED, "committed"),
+    ("M7", "the next answer torn, the Publisher", DECIDED, "committed"),
     ("M12", "requests come twice", PREPARED, "committed"),
     ("M12", "requests come twice", DECIDED, "committed"),
     ("M12", "requests come twice", HALF, "committed"),
@@ -64,3 +67,13 @@ def test_the_outcome_is_as_it_must_be(
     assert result.broken == ()
     assert result.struck
     assert result.outcome == outcome
+
+
+@pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
+@pytest.mark.parametrize(("point", "outcome"), [(PREPARED, "aborted"), (DECIDED, "committed")])
+def test_whatever_the_isolation_level(rig: Rig, isolation: str, point: str, outcome: str) -> None:
+    """M31: a level changes what is refused, and nothing of how a branch is settled."""
+    result = played(rig, "M1", "the coordinator", point, Kind(isolation=isolation))
+    assert result.broken == ()
+    assert result.outcome == outcome
+    assert result.found_prepared == 2

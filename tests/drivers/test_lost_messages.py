@@ -240,3 +240,22 @@ async def test_a_connection_that_says_nothing_is_given_up(bank: Bank, wire: Line
         assert await attempt(coordinator, "presumed_abort") == "rejected"
         await bank.assert_atomic()
         assert await bank.balances() == (1, 1)
+
+
+async def test_a_decision_log_that_says_nothing_is_given_up(bank: Bank, wire: Line) -> None:
+    """Connections to it come about, and nothing is answered: nobody who commits waits for ever."""
+    async with bank.coordinator(
+        through={LOG: through(wire)}, answer_timeout_s=0.2, in_doubt_after_s=0.2
+    ) as coordinator:
+        assert await attempt(coordinator, "presumed_abort") == "committed"
+        coordinator.points.arm(
+            "coordinator.before_decision", lambda _: setattr(wire, "swallows", True)
+        )
+        async with asyncio.timeout(20):
+            assert await attempt(coordinator, "presumed_abort") == "in doubt"
+        coordinator.points.disarm()
+        wire.swallows = False
+        wire.cut()
+        await coordinator.recover()
+        await bank.assert_atomic()
+        assert await attempt(coordinator, "presumed_abort") == "committed"

@@ -83,9 +83,17 @@ class PostgresCoordinator:
         addresses = (publisher, *self._subscribers.values())
         busy: set[Lean] = set()
         self._log = DecisionLog(
-            coordinator, distribution, [one.name for one in addresses], self.points, busy
+            coordinator,
+            distribution,
+            [one.name for one in addresses],
+            self.points,
+            busy,
+            answer_timeout_s=answer_timeout_s,
         )
-        self._participants = {one.name: Participant(one, coordinator) for one in addresses}
+        self._participants = {
+            one.name: Participant(one, coordinator, answer_timeout_s=answer_timeout_s)
+            for one in addresses
+        }
         self._finishers = Finishers(publisher.dsn, f"twopc finisher {coordinator}", busy)
         self._hub = Hub(
             publisher=publisher.name,

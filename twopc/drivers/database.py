@@ -7,17 +7,24 @@ may be asked twice.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, LiteralString
 
 import psycopg
 from psycopg import AsyncConnection
 
 _CONNECT_TIMEOUT_S = 5
-_ANSWER_TIMEOUT_S = 30.0
+#: After how long without an answer a connection is given up.
+ANSWER_TIMEOUT_S = 30.0
+
+
+def connect_timeout(answer_timeout_s: float) -> int:
+    """Whole seconds for a connection to come about; libpq knows none below two."""
+    return max(2, min(_CONNECT_TIMEOUT_S, math.ceil(answer_timeout_s)))
 
 
 class Database:
@@ -27,7 +34,7 @@ class Database:
         node: its name in the topology.
         dsn: connection string.
         application_name: how its session is called at the server.
-        answer_timeout_s: after how long without an answer the connection is cut.
+        answer_timeout_s: after how long without an answer the connection is cut; 30 s at most.
     """
 
     def __init__(
@@ -36,9 +43,9 @@ class Database:
         dsn: str,
         application_name: str,
         *,
-        answer_timeout_s: float = _ANSWER_TIMEOUT_S,
+        answer_timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> None:
-        self._answer_timeout_s = answer_timeout_s
+        self._answer_timeout_s = min(answer_timeout_s, ANSWER_TIMEOUT_S)
         self.node = node
         self._dsn = dsn
         self._application_name = application_name
@@ -53,8 +60,10 @@ class Database:
         Raises:
             psycopg.OperationalError: the server cannot be reached.
         """
-        async with self._turn, self._bounded(await self._connected()) as connection:
-            yield connection
+        async with self._turn:
+            connection = await self._connected()
+            with cut_after(connection, self._answer_timeout_s):
+                yield connection
 
     async def fetch(self, query: LiteralString, params: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query; asked a second time if the connection turns out to be stale.
@@ -91,7 +100,7 @@ class Database:
                 self._dsn,
                 autocommit=True,
                 application_name=self._application_name,
-                connect_timeout=_CONNECT_TIMEOUT_S,
+                connect_timeout=connect_timeout(self._answer_timeout_s),
             )
             if self._is_closed:  # meanwhile
                 await self._disconnect()
@@ -99,24 +108,21 @@ class Database:
         return self._connection
 
     async def _fetch(self, query: LiteralString, params: Any) -> list[tuple[Any, ...]]:
-        async with (
-            self._bounded(await self._connected()) as connection,
-            connection.cursor() as cursor,
-        ):
-            await cursor.execute(query, params)
-            return await cursor.fetchall() if cursor.description else []
+        connection = await self._connected()
+        with cut_after(connection, self._answer_timeout_s):
+            async with connection.cursor() as cursor:
+                await cursor.execute(query, params)
+                return await cursor.fetchall() if cursor.description else []
 
-    @asynccontextmanager
-    async def _bounded(
-        self, connection: AsyncConnection[Any]
-    ) -> AsyncIterator[AsyncConnection[Any]]:
-        """Cut the connection if the work takes too long: a cancel would need an answer, too."""
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(self._answer_timeout_s, _cut, connection)
-        try:
-            yield connection
-        finally:
-            timer.cancel()
+
+@contextmanager
+def cut_after(connection: AsyncConnection[Any], seconds: float) -> Iterator[None]:
+    """Cut the connection if the work in here takes too long: a cancel would need an answer, too."""
+    timer = asyncio.get_running_loop().call_later(seconds, _cut, connection)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _cut(connection: AsyncConnection[Any]) -> None:

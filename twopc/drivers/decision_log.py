@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, pq, sql
 
-from twopc.drivers.database import Database
+from twopc.drivers.database import ANSWER_TIMEOUT_S, Database, connect_timeout, cut_after
 from twopc.drivers.lean import Lean, report
 from twopc.drivers.points import Points
 from twopc.log import get_logger
@@ -87,12 +87,17 @@ class DecisionLog:
         branches: Iterable[str],
         points: Points | None = None,
         busy: set[Lean] | None = None,
+        *,
+        answer_timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> None:
+        self._answer_timeout_s = answer_timeout_s
         self._busy = busy if busy is not None else set()
         self._points = points or Points()
         self._coordinator = coordinator
         self._dsn = dsn
-        self.database = Database("distribution", dsn, f"twopc ledger {coordinator}")
+        self.database = Database(
+            "distribution", dsn, f"twopc ledger {coordinator}", answer_timeout_s=answer_timeout_s
+        )
         """For reading and forgetting, beside the session that writes."""
         self._branches = tuple(branches)
         self._lean: Lean | None = None
@@ -274,15 +279,20 @@ class DecisionLog:
         if self._lean is not None:
             await self._lean.close()
         connection = await AsyncConnection.connect(
-            self._dsn, autocommit=True, application_name=f"twopc decisions {self._coordinator}"
+            self._dsn,
+            autocommit=True,
+            application_name=f"twopc decisions {self._coordinator}",
+            connect_timeout=connect_timeout(self._answer_timeout_s),
         )
         try:
-            cursor = await connection.execute(_ME)
-            me = await cursor.fetchone()
-            assert me is not None
-            for ids in self.epochs.values():
-                if ids.epoch not in self.fenced:
-                    await self._resume(connection, ids)
+            # Whoever commits waits for this: a server that says nothing must not keep them for ever.
+            with cut_after(connection, self._answer_timeout_s):
+                cursor = await connection.execute(_ME)
+                me = await cursor.fetchone()
+                assert me is not None
+                for ids in self.epochs.values():
+                    if ids.epoch not in self.fenced:
+                        await self._resume(connection, ids)
         except BaseException:
             await connection.close()
             raise

@@ -12,6 +12,7 @@ import psycopg
 from psycopg import sql
 
 from twopc.drivers import heuristics
+from twopc.drivers.age import Age
 from twopc.drivers.database import Database
 from twopc.drivers.participant import Participant
 from twopc.errors import ConfigurationError
@@ -31,8 +32,14 @@ select p.gid, p.owner, extract(epoch from clock_timestamp() - p.prepared)::float
                           and c.relnamespace is distinct from to_regnamespace('msrepl')
            where own.pid is null and own.locktype = 'transactionid'
              and own.transactionid = p.transaction
-           order by 1)
+           order by 1),
+       age(p.transaction), current_setting('autovacuum_freeze_max_age')::int,
+       coalesce(s.kept, 0)::bigint, coalesce(s.slot_name::text, '')
 from pg_prepared_xacts p
+left join (
+    select slot_name, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), restart_lsn) as kept
+    from pg_replication_slots where slot_type = 'logical' and restart_lsn is not null
+    order by 2 desc limit 1) s on true
 where p.database = current_database()
 order by p.prepared, p.gid
 """
@@ -95,6 +102,8 @@ class InDoubtBranch:
     node: str
     owner: str
     age_s: float
+    age: Age
+    """The same in transactions and log, with what to be warned of."""
     relations: tuple[str, ...]
     """Tables that it has changed or locked."""
     rows_locked: int | None
@@ -145,7 +154,8 @@ async def in_doubt(
         for gid, pid, name, lock, relation in await participant.database.fetch(_WAITERS):
             waiter = Waiter(pid=pid, application_name=name, lock=lock, relation=relation)
             waiters.setdefault(gid, []).append(waiter)
-        for gid, owner, age_s, xid, relations in await participant.database.fetch(_PREPARED):
+        for gid, owner, age_s, xid, relations, *old in await participant.database.fetch(_PREPARED):
+            xids, freeze_xids, log_bytes, slot = old
             record = await _decision_of(database, ledger, gid)
             found.append(
                 InDoubtBranch(
@@ -153,6 +163,13 @@ async def in_doubt(
                     node=participant.name,
                     owner=owner,
                     age_s=age_s,
+                    age=Age(
+                        age_s=age_s,
+                        xids=xids,
+                        freeze_xids=freeze_xids,
+                        log_bytes=log_bytes,
+                        slot=slot,
+                    ),
                     relations=tuple(relations),
                     rows_locked=await _rows_locked(participant.database, relations, xid),
                     waiters=tuple(waiters.get(gid, ())),

@@ -64,16 +64,30 @@ class Keeper:
         self._answer_timeout_s = answer_timeout_s
         self._markers_kept_s = markers_kept_s
         # Connections of its own, so that a branch that keeps recovery waiting keeps nobody else.
-        self._participants = {one.name: Participant(one, coordinator) for one in addresses}
+        self._participants = {
+            one.name: Participant(one, coordinator, answer_timeout_s=answer_timeout_s)
+            for one in addresses
+        }
         self._looking = [
-            Database(one.name, one.dsn, f"twopc deadlocks {coordinator}") for one in addresses
+            Database(
+                one.name,
+                one.dsn,
+                f"twopc deadlocks {coordinator}",
+                answer_timeout_s=answer_timeout_s,
+            )
+            for one in addresses
         ]
         self._recovery = Recovery(
             coordinator,
             publisher=publisher,
             participants=self._participants,
             decisions=Decided(
-                Database("distribution", distribution, f"twopc recovery {coordinator}")
+                Database(
+                    "distribution",
+                    distribution,
+                    f"twopc recovery {coordinator}",
+                    answer_timeout_s=answer_timeout_s,
+                )
             ),
             points=points,
         )

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import errors as pg
 from psycopg import sql
 
-from twopc.drivers.database import Database
+from twopc.drivers.database import ANSWER_TIMEOUT_S, Database
 from twopc.drivers.lean import is_unsynced
 from twopc.drivers.ports import PreparedBranch
 from twopc.drivers.settling import settle
@@ -61,9 +61,20 @@ class ParticipantAddress:
 class Participant:
     """One participant."""
 
-    def __init__(self, address: ParticipantAddress, coordinator: str) -> None:
+    def __init__(
+        self,
+        address: ParticipantAddress,
+        coordinator: str,
+        *,
+        answer_timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> None:
         self.name = address.name
-        self.database = Database(address.name, address.dsn, f"twopc recovery {coordinator}")
+        self.database = Database(
+            address.name,
+            address.dsn,
+            f"twopc recovery {coordinator}",
+            answer_timeout_s=answer_timeout_s,
+        )
 
     async def prepared(self, prefix: str) -> dict[str, PreparedBranch]:
         """The branches prepared here whose gid starts with `prefix`, oldest first."""
