@@ -17,6 +17,8 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import AsyncConnection
 
+from twopc.errors import ConfigurationError
+
 _CONNECT_TIMEOUT_S = 5
 #: After how long without an answer a connection is given up.
 ANSWER_TIMEOUT_S = 30.0
@@ -102,6 +104,14 @@ class Database:
                 application_name=self._application_name,
                 connect_timeout=connect_timeout(self._answer_timeout_s),
             )
+            try:
+                with cut_after(self._connection, self._answer_timeout_s):
+                    cursor = await self._connection.execute("select pg_backend_pid()")
+                    row = await cursor.fetchone()
+                direct(self.node, self._connection, row[0] if row is not None else 0)
+            except BaseException:
+                await self._disconnect()
+                raise
             if self._is_closed:  # meanwhile
                 await self._disconnect()
                 raise psycopg.OperationalError(f"the connection to {self.node} was closed")
@@ -113,6 +123,24 @@ class Database:
             async with connection.cursor() as cursor:
                 await cursor.execute(query, params)
                 return await cursor.fetchall() if cursor.description else []
+
+
+def direct(node: str, connection: AsyncConnection[Any], pid: int) -> None:
+    """Refuse a pooler: what a session has set, locked or taken as its role must be there with the next command.
+
+    Args:
+        pid: of the process that has answered; libpq was told one, too, when the connection came about.
+
+    Raises:
+        ConfigurationError: somebody lies between.
+    """
+    told = connection.info.backend_pid
+    if pid != told:
+        raise ConfigurationError(
+            f"the connection to {node} leads through a pooler (process {pid} answers, {told} was said to): a "
+            "coordinator has session state, its lock in the decision log and the role that finishes a branch; "
+            f"give it the address of {node}'s server itself"
+        )
 
 
 @contextmanager

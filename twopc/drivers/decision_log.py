@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, pq, sql
 
-from twopc.drivers.database import ANSWER_TIMEOUT_S, Database, connect_timeout, cut_after
+from twopc.drivers.database import ANSWER_TIMEOUT_S, Database, connect_timeout, cut_after, direct
 from twopc.drivers.lean import Lean, report
 from twopc.drivers.points import Points
 from twopc.log import get_logger
@@ -290,6 +290,7 @@ class DecisionLog:
                 cursor = await connection.execute(_ME)
                 me = await cursor.fetchone()
                 assert me is not None
+                direct("the decision log", connection, me[0])
                 for ids in self.epochs.values():
                     if ids.epoch not in self.fenced:
                         await self._resume(connection, ids)

@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, conninfo, pq, sql
 
+from twopc.drivers.database import direct
 from twopc.drivers.lean import Lean, Report, report, report_of, unbroken
 from twopc.drivers.statements import Trace, trace_of
 from twopc.errors import RejectedError
@@ -23,7 +24,7 @@ from twopc.together import together
 _IDLE = pq.TransactionStatus.IDLE
 _IDLE_MAX = 32
 _ROLL_BACK = b"rollback; select msrepl.reset_link()"
-_STARTED = b"select backend_start::text from pg_stat_activity where pid = pg_backend_pid(); "
+_STARTED = b"select backend_start::text, pid from pg_stat_activity where pid = pg_backend_pid(); "
 #: DISCARD ALL, but for prepared statements: those are ours.
 _CLEAN_UP = (
     b"close all; unlisten *; select pg_advisory_unlock_all(); discard temp; discard sequences;"
@@ -169,6 +170,11 @@ class Sessions:
             await session.lean.close()
             raise self._rejected(found)
         session.started = (results[0].get_value(0, 0) or b"").decode()
+        try:
+            direct(self._subscriber, connection, int(results[0].get_value(0, 1) or 0))
+        except BaseException:
+            await session.lean.close()
+            raise
         return session
 
     def _options(self) -> str:
