@@ -12,7 +12,9 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
+from sim.cli.accumulate import accumulate
 from sim.cli.agent import agent
+from sim.cli.archive import archive
 from sim.cli.check import check
 from sim.cli.clients import any_client, resolver
 from sim.cli.completion import completion
@@ -127,11 +129,13 @@ COMMANDS = (
     (browse, "browse", "Print the stored commands readably."),
     (sync, "sync", "Deliver now what is committed at the Publisher."),
     (validate, "validate", "Compare Subscribers' rows with the Publisher's."),
+    (accumulate, "accumulate", "Append what was distributed to an archive."),
 )
 GROUPS = (
     (agent, "agent", "Run log reader, distribution agents or cleanup."),
     (any_client, "any-client", "Let clients without a coordinator write, or not."),
     (tracer, "tracer", "Measure how long a transaction takes to arrive."),
+    (archive, "archive", "Look into an archive, or compact it."),
     (import_app, "import", "Make scenarios of isolationtester's specs."),
     (export_app, "export", "Make such specs of scenarios."),
 )

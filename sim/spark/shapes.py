@@ -155,3 +155,11 @@ TRIALS = shape(
     conflict_hdr string, failure string, repro string, history_sha256 string
     """
 )
+
+MARKERS = shape(
+    "xid bigint, gid string, participants array<string>, originator string, fence boolean"
+)
+"""Branch markers of one node; gid: the branch's."""
+
+PREPARED = shape("xid bigint, gid string, prepared timestamp, owner string")
+"""Prepared transactions of one database."""

@@ -69,6 +69,15 @@ LOG_READER_POINTS = (
     "log_reader.after_advance",  # the slot has moved, or was told to
 )
 
+#: Those of whoever appends to an archive, in the order of a segment.
+ARCHIVE_POINTS = (
+    "archive.before_write",  # nothing is written yet
+    "archive.written",  # its files are written aside, and belong together
+    "archive.moved",  # they are in place, and in no manifest
+    "archive.manifest_written",  # the next manifest is durable beside the present one
+    "archive.manifest_replaced",  # it is the manifest
+)
+
 #: Those within a node, of a change on its way. Only nodes in virtual time come to them.
 NODE_POINTS = (
     "trigger.enter",  # the rows of a statement are about to be captured at the Subscriber
@@ -155,4 +164,4 @@ def _template(name: str) -> str:
     return f"{shape['name']}(node)" if shape is not None and shape["node"] else name
 
 
-KNOWN = frozenset((*POINTS, *LOG_READER_POINTS, *AGENT_POINTS, *NODE_POINTS))
+KNOWN = frozenset((*POINTS, *LOG_READER_POINTS, *AGENT_POINTS, *ARCHIVE_POINTS, *NODE_POINTS))

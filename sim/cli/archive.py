@@ -1,0 +1,82 @@
+"""``twopc archive``: look into an archive, or make few files of many."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from sim.cli.spark_options import (
+    ArchivePath,
+    Conf,
+    ExecutorPython,
+    Json,
+    Master,
+    Package,
+    begun,
+    spark_options,
+)
+
+archive = typer.Typer(
+    help="Look into an archive, or compact it.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@archive.command("show")
+def show(
+    path: ArchivePath,
+    segments: Annotated[bool, typer.Option("--segments", help="Each segment too.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read every file and compare it with what was written.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Say what an archive has. Needs neither Spark nor a server."""
+    from sim.spark.java import require_extra
+
+    require_extra()
+    from sim.spark.archive import Archive
+    from sim.spark.archive.show import document, lines
+
+    found = Archive.open(path, verify=verify)
+    if as_json:
+        print(json.dumps(document(found), ensure_ascii=False))
+        return
+    for line in lines(found, segments=segments):
+        print(line)
+    if verify:
+        print(f"  every file is what was written ({len(found.manifest.files())} read)")
+
+
+@archive.command("compact")
+def compact(
+    path: ArchivePath,
+    segment: Annotated[
+        int, typer.Option(min=1, metavar="N", help="About so many commands in a segment.")
+    ] = 5_000_000,
+    master: Master = None,
+    conf: Conf = None,
+    python: ExecutorPython = None,
+    package: Package = None,
+    as_json: Json = False,
+) -> None:
+    """Make few large segments of many small ones; what they hold stays the same."""
+    options = spark_options(master, conf, python, package)
+    from sim.spark.archive import Archive, writer
+    from sim.spark.archive.compact import compact as compacted
+    from sim.spark.archive.compact import plan
+
+    with writer(Archive.open(path)) as held:
+        before = len(held.manifest.segments)
+        if plan(held.manifest.segments, segment):
+            with begun(options, quiet=as_json) as spark:
+                held = compacted(held, spark, segment_commands=segment)
+    after = len(held.manifest.segments)
+    if as_json:
+        counts = {"before": before, "after": after}
+        print(json.dumps({"command": "compact", "archive": str(held.folder), "segments": counts}))
+    elif before == after:
+        print(f"nothing to compact: {before} segment{'' if before == 1 else 's'}")
+    else:
+        print(f"{before} segments are {after} now")

@@ -1,0 +1,97 @@
+"""Options of the commands that use Spark, and how they begin it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sim.spark.session import SparkOptions
+
+ArchivePath = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="A folder.")]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where Spark runs: local[4], spark://…, yarn, k8s://…, sc://…; local[*].",
+    ),
+]
+Conf = Annotated[
+    list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's.")
+]
+ExecutorPython = Annotated[
+    str | None, typer.Option(metavar="PATH", help="Python of Spark's executors, if not this one.")
+]
+Package = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="The project as a zip for executors; made if it is not given."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one document of JSON.")]
+
+
+def spark_options(
+    master: str | None, conf: Sequence[str] | None, python: str | None, package: Path | None = None
+) -> SparkOptions:
+    """How Spark is to be begun.
+
+    Raises:
+        SparkMissingError: the extra is not installed.
+    """
+    from sim.spark.java import require_extra
+
+    require_extra()
+    from sim.spark.session import SparkOptions
+
+    settings = {}
+    for each in conf or ():
+        key, equals, value = each.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"write KEY=VALUE, not {each!r}", param_hint="--conf")
+        settings[key] = value
+    return SparkOptions(master=master, conf=settings, python=python, package=package)
+
+
+@contextmanager
+def begun(options: SparkOptions, *, quiet: bool = False) -> Iterator[SparkSession]:
+    """A session; says on standard error which one, once it runs.
+
+    Raises:
+        SparkMissingError: it cannot be had.
+    """
+    from sim.spark.session import java_of, session, translated
+
+    started = time.monotonic()
+    if not quiet and sys.stderr.isatty():
+        print("spark starts …", end="\r", file=sys.stderr, flush=True)
+    with session(options) as spark:
+        if not quiet:
+            java = java_of(options)
+            took = time.monotonic() - started
+            words = [f"spark {spark.version}", options.where]
+            words += [str(java)] if java is not None else []
+            print(" · ".join([*words, f"started in {took:.1f} s"]), file=sys.stderr, flush=True)
+        with translated():
+            yield spark
+
+
+def seqno(text: str, hint: str) -> int:
+    """A sequence number as ``0/1770488`` or as an integer."""
+    from twopc.lsn import lsn_value
+
+    try:
+        value = lsn_value(text) if "/" in text else int(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 1 << 63:
+        raise typer.BadParameter(f"write 0/1770488 or a number, not {text!r}", param_hint=hint)
+    return value

@@ -1,0 +1,198 @@
+"""The archive: everything that was distributed, as Parquet files and one manifest."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from sim.spark import shapes
+from sim.spark.archive import files
+from sim.spark.archive.manifest import File, Manifest
+from sim.spark.errors import ArchiveError
+from sim.spark.source.facts import Publisher
+
+__all__ = ["BASE", "Archive", "now", "writer"]
+
+#: What `Archive.base` returns.
+BASE = StructType([*shapes.ROWS.fields, *shapes.shape("shape int, snapshot string, seqno bigint")])
+
+
+def now() -> str:
+    """The time, as a manifest has it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """An archive, as its manifest was when it was opened."""
+
+    folder: Path
+    manifest: Manifest
+
+    @classmethod
+    def open(cls, path: str | Path, *, verify: bool = False) -> Self:
+        """The archive in a folder.
+
+        Args:
+            verify: read every file, and compare it with what was written.
+
+        Raises:
+            ArchiveError: there is none, or it is not what its manifest says.
+            GapError: sequence numbers are missing between two segments.
+        """
+        folder = files.folder_of(path)
+        where = folder / files.MANIFEST
+        try:
+            text = where.read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise ArchiveError(
+                f"{where}: not a manifest of an archive: it is not there; twopc accumulate makes one"
+            ) from error
+        except (OSError, ValueError) as error:
+            raise ArchiveError(f"{where}: not a manifest of an archive: {error}") from error
+        made = cls(folder, Manifest.parse(text, str(where)))
+        for each in made.manifest.files():
+            made._check(each, verify=verify)
+        return made
+
+    @classmethod
+    def create(cls, path: str | Path, publisher: Publisher, *, first: int = 0) -> Self:
+        """A new archive, which has what is after `first`; the folder may be there, and empty.
+
+        Raises:
+            ArchiveError: something is in the folder.
+        """
+        folder = files.folder_of(path)
+        known = {files.LOCK, files.MANIFEST, "staging", "writer.json", "stream", "data"}
+        if folder.exists() and (not folder.is_dir() or {e.name for e in folder.iterdir()} - known):
+            raise ArchiveError(f"{folder}: something else is there: choose a new folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        with files.locked(folder):
+            if (folder / files.MANIFEST).exists():
+                raise ArchiveError(f"{folder}: an archive is there already")
+            made = cls(folder, Manifest(publisher=publisher, first=first, created=now()))
+            return made.replaced(made.manifest.next())
+
+    @property
+    def name(self) -> str:
+        """The folder's."""
+        return self.folder.name
+
+    def replaced(self, manifest: Manifest) -> Self:
+        """With another manifest, which is durable from now on. Only the writer may."""
+        files.replace_manifest(self.folder, manifest.text())
+        files.commit_manifest(self.folder)
+        return dataclasses.replace(self, manifest=manifest)
+
+    def _check(self, file: File, *, verify: bool) -> None:
+        """Whether a file is what was written: by its size, or by all its bytes."""
+        path = self.folder / file.path
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise ArchiveError(
+                f"{path} is missing: restore it, or {self._rebuild(file)}"
+            ) from error
+        if size != file.bytes:
+            raise ArchiveError(
+                f"{path} has {size:,} bytes and should have {file.bytes:,}: restore it, or "
+                f"{self._rebuild(file)}"
+            )
+        if verify and files.digest(path) != file.sha256:
+            raise ArchiveError(
+                f"{path} is not what was written (sha256): restore it, or {self._rebuild(file)}"
+            )
+
+    def _rebuild(self, file: File) -> str:
+        for segment in self.manifest.segments:
+            if any(file in each for each in segment.files.values()):
+                return f"rebuild the segment {segment}"
+        return "take it from a copy of the archive"
+
+    # -- frames -----------------------------------------------------------------------------------
+
+    def commands(
+        self, spark: SparkSession, *, after: int = -1, upto: int | None = None
+    ) -> DataFrame:
+        """`shapes.COMMANDS` between two positions."""
+        return self._between(spark, "commands", shapes.COMMANDS, after, upto)
+
+    def transactions(
+        self, spark: SparkSession, *, after: int = -1, upto: int | None = None
+    ) -> DataFrame:
+        """`shapes.TRANSACTIONS` between two positions."""
+        return self._between(spark, "transactions", shapes.TRANSACTIONS, after, upto)
+
+    def articles(self, spark: SparkSession) -> DataFrame:
+        """`shapes.ARTICLES`, all shapes."""
+        return self._small(spark, self.manifest.articles, shapes.ARTICLES)
+
+    def originators(self, spark: SparkSession) -> DataFrame:
+        """`shapes.ORIGINATORS`, those that are gone among them."""
+        return self._small(spark, self.manifest.originators, shapes.ORIGINATORS)
+
+    def subscriptions(self, spark: SparkSession) -> DataFrame:
+        """`shapes.SUBSCRIPTIONS`, as they were last."""
+        return self._small(spark, self.manifest.subscriptions, shapes.SUBSCRIPTIONS)
+
+    def base(self, spark: SparkSession) -> DataFrame:
+        """`BASE`: `shapes.ROWS` in the base's own shape, with shape, snapshot and position.
+
+        Of an empty table there is no row; `Manifest.base` tells that there is a base.
+        """
+        return self._read(spark, [f for each in self.manifest.base for f in each.files], BASE)
+
+    def history(self, spark: SparkSession, *, run: str | None = None) -> DataFrame:
+        """`shapes.HISTORY` of one run, or of all."""
+        found = [each for each in self.manifest.histories if run is None or each.run == run]
+        if run is not None and not found:
+            known = ", ".join(each.run for each in self.manifest.histories) or "none"
+            raise ArchiveError(f"{self.name} has no run {run!r}; runs are {known}")
+        return self._read(spark, [f for each in found for f in each.files], shapes.HISTORY)
+
+    def _between(
+        self, spark: SparkSession, table: str, shape: StructType, after: int, upto: int | None
+    ) -> DataFrame:
+        found = self.manifest.of_table(table, after=after, upto=upto)
+        frame = self._read(spark, found, shape)
+        if any(each.first <= after for each in found):
+            frame = frame.where(f"seqno > {after}")
+        if upto is not None and any(each.last > upto for each in found):
+            frame = frame.where(f"seqno <= {upto}")
+        return frame
+
+    def _read(self, spark: SparkSession, found: Sequence[File], shape: StructType) -> DataFrame:
+        if not found:
+            return spark.createDataFrame([], shape)
+        paths = [files.spark_path(self.folder / each.path) for each in found]
+        # a folder's name may have brackets in it
+        reader = spark.read.schema(shape).option("__globPaths__", "false")
+        return reader.parquet(*paths)
+
+    def _small(self, spark: SparkSession, rows: Sequence[Any], shape: StructType) -> DataFrame:
+        return spark.createDataFrame(
+            [tuple(each[name] for name in shape.names) for each in rows], shape
+        )
+
+
+@contextmanager
+def writer(archive: Archive) -> Iterator[Archive]:
+    """Within the block this process alone writes the archive, which is as it is now.
+
+    What dead writers have left is removed first.
+
+    Raises:
+        ArchiveBusyError: another process writes it.
+    """
+    with files.locked(archive.folder):
+        held = type(archive).open(archive.folder)
+        files.sweep(held.folder, {each.path for each in held.manifest.files()})
+        yield held

@@ -1,0 +1,151 @@
+"""Append a segment, whole or not at all, and never a sequence number twice."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from sim.spark.archive import Archive, files, now
+from sim.spark.archive.manifest import File, Segment
+from sim.spark.errors import ArchiveError
+from sim.spark.source.facts import Facts
+from twopc.drivers.points import Points
+from twopc.lsn import lsn_text
+
+points = Points(os.environ)
+"""Where a test lets this process end; armed by ``TWOPC_ARM``."""
+
+_KEYS = {"commands": ("seqno", "command_id"), "transactions": ("seqno",)}
+
+
+def reach(name: str) -> None:
+    """Run what is armed there."""
+    if points.armed:
+        asyncio.run(points.reach(name))
+
+
+def append(
+    archive: Archive,
+    commands: DataFrame,
+    transactions: Callable[[int], DataFrame],
+    *,
+    facts: Callable[[], Facts],
+    upto: int | None = None,
+    ordered: bool = False,
+) -> Archive:
+    """Add what lies behind the archive's position; only its `writer` may.
+
+    Args:
+        commands: of `shapes.COMMANDS`; what is at or before the position is left out. Read once.
+        transactions: the transactions up to the end of the range, of `shapes.TRANSACTIONS`.
+        facts: asked when everything is written: articles may have changed until then, and something may
+            have been removed that was not read yet.
+        upto: the end of the range, which both have completely; None: the last of the commands.
+        ordered: partitions of either frame are disjoint ranges of sequence numbers, rising.
+
+    Returns:
+        The archive with one more segment; itself if there is nothing behind its position.
+
+    Raises:
+        ArchiveError: the commands are not those of the transactions. Nothing was added.
+        GapError: some were removed meanwhile. Nothing was added.
+    """
+    position = archive.manifest.position
+    if upto is not None and upto <= position:
+        return archive
+    reach("archive.before_write")
+    staging = archive.folder / "staging" / files.fresh_id()
+    cut = commands.where(f"seqno > {position}")
+    if upto is not None:
+        cut = cut.where(f"seqno <= {upto}")
+    write(cut, staging / "commands", "commands", ordered=ordered)
+    if upto is None:
+        found = files.written(staging / "commands")
+        upto = max([files.looked_at(p, p.name, key="seqno").last for p in found], default=position)
+        if upto <= position:
+            shutil.rmtree(staging, ignore_errors=True)
+            return archive
+    of_them = transactions(upto).where(f"seqno > {position} and seqno <= {upto}")
+    write(of_them, staging / "transactions", "transactions", ordered=ordered)
+    there = facts()
+    there.holds(after=position, upto=upto, where=archive.name)
+    return add(archive, staging, upto=upto, facts=there)
+
+
+def write(frame: DataFrame, target: Path, table: str, *, ordered: bool) -> None:
+    """Let Spark write a frame, each file a range of sequence numbers, sorted."""
+    keys = _KEYS[table]
+    if not ordered:
+        frame = frame.repartitionByRange(*keys[:1])
+    sorted_ = frame.sortWithinPartitions(*keys)
+    sorted_.write.mode("overwrite").parquet(files.spark_path(target))
+
+
+def add(archive: Archive, staging: Path, *, upto: int, facts: Facts) -> Archive:
+    """Make a segment of what is written in a staging folder: the half of `append` without Spark."""
+    first = archive.manifest.position + 1
+    found = {table: files.written(staging / table) for table in _KEYS}
+    counted = _counted(archive.name, found, first, upto)
+    reach("archive.written")
+    below = f"{first:016X}-{upto:016X}"
+    moved = {
+        table: tuple(files.move(paths, archive.folder, f"data/{table}/{below}", key="seqno"))
+        for table, paths in found.items()
+    }
+    reach("archive.moved")
+    segment = Segment(
+        first=first,
+        last=upto,
+        transactions=counted["transactions"],
+        commands=counted["commands"],
+        at=now(),
+        how="append",
+        files=moved,
+    )
+    manifest = archive.manifest.knows(facts)
+    manifest = manifest.next(segments=(*manifest.segments, segment))
+    # what is read back is checked as any manifest is: a fault here must not become the truth
+    text = manifest.text()
+    type(manifest).parse(text, f"{archive.name}, with the new segment")
+    files.replace_manifest(archive.folder, text)
+    reach("archive.manifest_written")
+    files.commit_manifest(archive.folder)
+    reach("archive.manifest_replaced")
+    shutil.rmtree(staging, ignore_errors=True)
+    return Archive(archive.folder, manifest)
+
+
+def _counted(name: str, found: dict[str, list[Path]], first: int, upto: int) -> dict[str, int]:
+    """How many rows there are, if they belong together."""
+    looked = {t: [files.looked_at(p, p.name, key="seqno") for p in ps] for t, ps in found.items()}
+    counts = {table: sum(each.rows for each in every) for table, every in looked.items()}
+    wanted = 0
+    for path in found["transactions"]:
+        total = pc.sum(pq.read_table(path, columns=["commands"])["commands"]).as_py()
+        wanted += int(total or 0)
+    if wanted != counts["commands"]:
+        raise ArchiveError(
+            f"{name}: {lsn_text(first)} to {lsn_text(upto)} has {counts['commands']} commands, and its "
+            f"{counts['transactions']} transactions say {wanted}: nothing was added; was the distribution "
+            "database changed by hand?"
+        )
+    for table, every in looked.items():
+        _apart(name, table, every)
+    return counts
+
+
+def _apart(name: str, table: str, every: list[File]) -> None:
+    every = sorted(every, key=lambda each: each.first)
+    for one, other in itertools.pairwise(every):
+        if other.first <= one.last:
+            raise ArchiveError(
+                f"{name}: {lsn_text(other.first)} is in two files of {table}: nothing was added"
+            )

@@ -1,0 +1,148 @@
+"""Bases: published tables as they are in one snapshot of the Publisher, from which commands are folded."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from sim.spark import source
+from sim.spark.archive import Archive, files
+from sim.spark.archive.manifest import Base
+from sim.spark.errors import PipelineError
+from sim.spark.source.facts import connected
+from sim.spark.source.options import Published
+from twopc.lsn import lsn_value
+
+
+def missing(archive: Archive) -> list[Mapping[str, Any]]:
+    """The newest shape of every article that has no base in that shape."""
+    newest = {each["article_id"]: each for each in archive.manifest.articles}
+    have = {(each.article_id, each.shape) for each in archive.manifest.base}
+    return [each for key, each in sorted(newest.items()) if (key, each["shape"]) not in have]
+
+
+def take_base(
+    archive: Archive,
+    spark: SparkSession,
+    *,
+    publisher_dsn: str,
+    articles: Sequence[int] | None = None,
+    partitions: int = 1,
+) -> Archive:
+    """Read published tables at the Publisher, all in one snapshot; only the archive's `writer` may.
+
+    Args:
+        articles: None: those that have no base in their newest shape.
+        partitions: so many tasks read a table.
+
+    Raises:
+        PipelineError: the Publisher cannot be reached, or has another shape than its article.
+    """
+    wanted = missing(archive)
+    if articles is not None:
+        newest = {each["article_id"]: each for each in archive.manifest.articles}
+        wanted = [newest[each] for each in articles]
+    if not wanted:
+        return archive
+    staging = archive.folder / "staging" / files.fresh_id()
+    with connected(publisher_dsn, "the Publisher") as connection:
+        seqno = lsn_value(_one(connection, "select pg_current_wal_lsn()::text"))
+        with connection.transaction():
+            connection.execute("set transaction isolation level repeatable read read only")
+            exported = _one(connection, "select pg_export_snapshot()")
+            reading = _Reading(
+                dsn=publisher_dsn,
+                exported=exported,
+                snapshot=_one(connection, "select pg_current_snapshot()::text"),
+                seqno=seqno,
+                partitions=partitions,
+                staging=staging,
+            )
+            taken = [_taken(archive, spark, article, reading) for article in wanted]
+    shutil.rmtree(staging, ignore_errors=True)
+    fresh = {(each.article_id, each.shape) for each in taken}
+    kept = [e for e in archive.manifest.base if (e.article_id, e.shape) not in fresh]
+    return archive.replaced(archive.manifest.next(base=(*kept, *taken)))
+
+
+def _one(connection: psycopg.Connection[Any], query: str) -> str:
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """How tables are read."""
+
+    dsn: str
+    exported: str
+    """The open snapshot's name."""
+    snapshot: str
+    """What it sees."""
+    seqno: int
+    partitions: int
+    staging: Path
+
+
+def _taken(
+    archive: Archive, spark: SparkSession, article: Mapping[str, Any], reading: _Reading
+) -> Base:
+    """One table's base, its files in place."""
+    staging = reading.staging / str(article["article_id"])
+    published = Published(
+        article_id=article["article_id"],
+        source_schema=article["source_schema"],
+        source_object=article["source_object"],
+        columns=tuple(article["columns"]),
+        key=tuple(article["columns"][place] for place in article["key"]),
+        filter_clause=article["filter_clause"],
+    )
+    rows = source.read(
+        spark,
+        "rows",
+        dsn=reading.dsn,
+        article=published.text(),
+        snapshot=reading.exported,
+        partitions=str(reading.partitions),
+    )
+    rows = rows.select(
+        "article_id",
+        "key",
+        "values",
+        F.lit(article["shape"]).alias("shape"),
+        F.lit(reading.snapshot).alias("snapshot"),
+        F.lit(reading.seqno).cast("bigint").alias("seqno"),
+    )
+    rows.write.mode("overwrite").parquet(files.spark_path(staging))
+    below = f"data/base/{article['article_id']}-{article['shape']}"
+    moved = files.move(files.written(staging), archive.folder, below)
+    return Base(
+        article_id=article["article_id"],
+        shape=article["shape"],
+        snapshot=reading.snapshot,
+        seqno=reading.seqno,
+        rows=sum(each.rows for each in moved),
+        files=tuple(moved),
+    )
+
+
+def same_publisher(archive: Archive, system: str) -> None:
+    """Nothing, if the Publisher is the one that the archive is of.
+
+    Raises:
+        PipelineError: it is another server.
+    """
+    known = archive.manifest.publisher
+    if known.system and known.system != system:
+        raise PipelineError(
+            f"{archive.name} is of {known.name} (system {known.system}); this is {known.name} (system "
+            f"{system}): another server, or one that was restored"
+        )

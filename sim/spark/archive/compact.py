@@ -1,0 +1,91 @@
+"""Compaction: few large segments of many small ones."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from sim.spark.archive import Archive, files, now
+from sim.spark.archive.append import reach, write
+from sim.spark.archive.manifest import Segment
+from sim.spark.errors import ArchiveError
+
+
+def plan(segments: Sequence[Segment], commands: int) -> list[tuple[int, int]]:
+    """Which segments become one: runs of neighbours as slices, each of at most so many commands. Pure."""
+    found: list[tuple[int, int]] = []
+    begin, total = 0, 0
+    for place, segment in enumerate(segments):
+        if place > begin and total + segment.commands > commands:
+            found.append((begin, place))
+            begin, total = place, 0
+        total += segment.commands
+    found.append((begin, len(segments)))
+    return [(one, other) for one, other in found if other - one > 1]
+
+
+def compact(archive: Archive, spark: SparkSession, *, segment_commands: int = 5_000_000) -> Archive:
+    """Write neighbouring small segments again as one; only the archive's `writer` may.
+
+    The old files are removed when the new manifest is durable: whoever dies before leaves the archive as it
+    was, and whoever dies after leaves files that do not exist for anybody.
+
+    Raises:
+        ArchiveError: what was written again has not as many rows. The archive is as it was.
+    """
+    while slices := plan(archive.manifest.segments, segment_commands):
+        archive = _one(archive, spark, *slices[0])
+    return archive
+
+
+def _one(archive: Archive, spark: SparkSession, begin: int, end: int) -> Archive:
+    """One slice."""
+    manifest = archive.manifest
+    old = manifest.segments[begin:end]
+    first, last = old[0].first, old[-1].last
+    reach("archive.before_write")
+    staging = archive.folder / "staging" / files.fresh_id()
+    for table, frame in (
+        ("commands", archive.commands(spark, after=first - 1, upto=last)),
+        ("transactions", archive.transactions(spark, after=first - 1, upto=last)),
+    ):
+        write(frame, staging / table, table, ordered=False)
+    reach("archive.written")
+    below = f"{first:016X}-{last:016X}"
+    moved = {
+        table: tuple(
+            files.move(
+                files.written(staging / table), archive.folder, f"data/{table}/{below}", key="seqno"
+            )
+        )
+        for table in ("commands", "transactions")
+    }
+    reach("archive.moved")
+    segment = Segment(
+        first=first,
+        last=last,
+        transactions=sum(each.transactions for each in old),
+        commands=sum(each.commands for each in old),
+        at=now(),
+        how="compact",
+        files=moved,
+    )
+    note = {"at": now(), "what": f"compacted {len(old)} segments to 1"}
+    manifest = manifest.next(
+        segments=(*manifest.segments[:begin], segment, *manifest.segments[end:]),
+        notes=(*manifest.notes, note),
+    )
+    text = manifest.text()
+    try:
+        type(manifest).parse(text, archive.name)
+    except ArchiveError as error:
+        raise ArchiveError(f"{error}; nothing was compacted") from error
+    files.replace_manifest(archive.folder, text)
+    reach("archive.manifest_written")
+    files.commit_manifest(archive.folder)
+    reach("archive.manifest_replaced")
+    shutil.rmtree(staging, ignore_errors=True)
+    files.sweep(archive.folder, {each.path for each in manifest.files()})
+    return Archive(archive.folder, manifest)

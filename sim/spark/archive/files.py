@@ -1,0 +1,210 @@
+"""Files of an archive: written aside, looked at, moved into place; and the lock of its one writer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sim.spark.archive.manifest import File
+from sim.spark.errors import ArchiveBusyError, ArchiveError, PipelineError
+from twopc.server.cache import FileLock
+
+MANIFEST = "manifest.json"
+LOCK = "writer.lock"
+_WHO = "writer.json"
+#: Ready to be moved in the manifest's place.
+_FRESH = "manifest.json.new"
+
+
+def folder_of(text: str | Path) -> Path:
+    """An archive's folder; ``file:`` is taken off.
+
+    Raises:
+        PipelineError: it is in an object store, or somewhere else where files cannot be put in place of
+            others at once.
+    """
+    given = str(text)
+    scheme, colon, rest = given.partition(":")
+    if colon and scheme == "file":
+        return Path("/" + rest.lstrip("/")).absolute()
+    if colon and rest.startswith("/") and len(scheme) > 1 and "/" not in scheme:
+        raise PipelineError(
+            f"{given}: an archive is a folder of a file system that driver and executors share, as NFS: "
+            f"{scheme} cannot put a manifest in place of another at once"
+        )
+    return Path(given).absolute()
+
+
+def spark_path(path: Path) -> str:
+    """As Spark takes it, whatever its default file system is."""
+    return f"file://{path}"
+
+
+def fresh_id() -> str:
+    """A name that no other file has."""
+    return secrets.token_hex(8)
+
+
+def sync(path: Path) -> None:
+    """Let a file, or a folder's entries, survive a crash of the machine."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def replace_manifest(folder: Path, text: str) -> None:
+    """Put a manifest in the place of the one that is there, at once."""
+    fresh = folder / _FRESH
+    fresh.write_text(text, encoding="utf-8")
+    sync(fresh)
+
+
+def commit_manifest(folder: Path) -> None:
+    """The second half of `replace_manifest`: from now on the new one is the truth."""
+    os.replace(folder / _FRESH, folder / MANIFEST)
+    sync(folder)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def looked_at(path: Path, name: str, *, key: str | None = None) -> File:
+    """What a Parquet file holds, by its footer.
+
+    Args:
+        name: under which the manifest will know it.
+        key: the column whose least and greatest values are noted.
+
+    Raises:
+        ArchiveError: it is no whole Parquet file.
+    """
+    try:
+        with pq.ParquetFile(path) as parquet:
+            metadata = parquet.metadata
+            first, last = _range(metadata, key) if key and metadata.num_rows else (0, 0)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise ArchiveError(f"{path}: not a whole Parquet file: {error}") from error
+    return File(
+        path=name,
+        rows=metadata.num_rows,
+        bytes=path.stat().st_size,
+        sha256=digest(path),
+        first=first,
+        last=last,
+    )
+
+
+def _range(metadata: Any, key: str) -> tuple[int, int]:
+    place = metadata.schema.to_arrow_schema().get_field_index(key)
+    groups = [metadata.row_group(each) for each in range(metadata.num_row_groups)]
+    statistics = [each.column(place).statistics for each in groups if each.num_rows]
+    return min(int(s.min) for s in statistics), max(int(s.max) for s in statistics)
+
+
+def written(staging: Path) -> list[Path]:
+    """The Parquet files that Spark has left in a folder, without empty ones, in the order of partitions."""
+    found = []
+    for path in sorted(staging.glob("part-*.parquet")):
+        with pq.ParquetFile(path) as parquet:
+            if parquet.metadata.num_rows:
+                found.append(path)
+    return found
+
+
+def move(paths: list[Path], folder: Path, below: str, *, key: str | None = None) -> list[File]:
+    """Put files of a staging folder into the archive, under names that no other has.
+
+    Args:
+        folder: the archive.
+        below: the folder in it.
+        key: as `looked_at` takes it.
+    """
+    target = folder / below
+    target.mkdir(parents=True, exist_ok=True)
+    moved = []
+    for number, path in enumerate(paths):
+        name = f"{below}/part-{number:05d}-{fresh_id()}.zstd.parquet"
+        found = looked_at(path, name, key=key)
+        sync(path)
+        os.rename(path, folder / name)
+        moved.append(found)
+    _sync_up(target, folder)
+    return moved
+
+
+def _sync_up(target: Path, folder: Path) -> None:
+    """Entries of a new folder, and those of the folders above it that may be new."""
+    while True:
+        sync(target)
+        if target == folder:
+            return
+        target = target.parent
+
+
+# -- one writer -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Within the block nobody else writes this archive.
+
+    Raises:
+        ArchiveBusyError: somebody does already.
+    """
+    lock = FileLock.try_take(folder / LOCK)
+    if lock is None:
+        who: dict[str, Any] = {}
+        with suppress(OSError, ValueError):
+            who = json.loads((folder / _WHO).read_text(encoding="utf-8"))
+        pid = int(who.get("pid", 0))
+        by = f"process {pid} on {who.get('host', '?')}" if pid else "another process"
+        raise ArchiveBusyError(f"{folder.name} is being written by {by}", pid=pid)
+    try:
+        who = {"pid": os.getpid(), "host": socket.gethostname()}
+        (folder / _WHO).write_text(json.dumps(who), encoding="utf-8")
+        yield
+    finally:
+        with suppress(OSError):
+            (folder / _WHO).unlink()
+        lock.release()
+
+
+def strays(folder: Path, known: set[str]) -> list[Path]:
+    """Files of data that no manifest names."""
+    data = folder / "data"
+    found = [path for path in data.rglob("*") if path.is_file()] if data.is_dir() else []
+    return sorted(path for path in found if path.relative_to(folder).as_posix() not in known)
+
+
+def sweep(folder: Path, known: set[str]) -> int:
+    """Remove what dead writers have left; returns how many files of data that were.
+
+    Only the holder of the lock may.
+    """
+    shutil.rmtree(folder / "staging", ignore_errors=True)
+    with suppress(FileNotFoundError):
+        (folder / _FRESH).unlink()
+    removed = strays(folder, known)
+    for path in removed:
+        path.unlink()
+    for path in sorted((folder / "data").rglob("*"), reverse=True):
+        if path.is_dir():
+            with suppress(OSError):  # not empty
+                path.rmdir()
+    return len(removed)

@@ -1,0 +1,297 @@
+"""Accumulate: bring what a distribution database has into an archive, all at once or as it comes."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from sim.spark import source
+from sim.spark.archive import Archive, files
+from sim.spark.archive.append import append
+from sim.spark.archive.base import missing, same_publisher, take_base
+from sim.spark.errors import ArchiveError, PipelineError
+from sim.spark.source import queries
+from sim.spark.source.facts import Facts, connected, facts, system_of
+from twopc.lsn import lsn_text
+
+#: So few commands are no task's work.
+_TASK_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be accumulated."""
+
+    dsn: str
+    """Of the distribution database."""
+    publisher: str = ""
+    """Its name; empty: the only one there is."""
+    publisher_dsn: str = ""
+    """Empty: no bases, and no global transactions' ids."""
+    segment: int = 1_000_000
+    """So many commands or a few more are appended at once."""
+    upto: int | None = None
+    """None: all there is."""
+    base: bool = True
+    start: Literal["here", "oldest"] = "oldest"
+    """Where a new archive begins."""
+    partitions: int = 1 << 16
+    """At most so many tasks read a segment."""
+
+    def facts(self) -> Facts:
+        """What the distribution database says now."""
+        return facts(self.dsn, self.publisher)
+
+
+#: Told what was done: the archive before and after, and a word for what it was.
+Note = Callable[[Archive, Archive, str], None]
+
+
+def opened(path: str | Path, wanted: Wanted) -> Archive:
+    """The archive that is there, if it is of this database; else a new one.
+
+    Raises:
+        ArchiveError: it is of another Publisher or distribution database, or not what it should be.
+        GapError: what follows its position has been removed, or the database ends before it.
+    """
+    folder = files.folder_of(path)
+    found = wanted.facts()
+    publisher = found.publisher
+    if wanted.publisher_dsn:
+        system = system_of(wanted.publisher_dsn, "the Publisher")
+        publisher = dataclasses.replace(publisher, system=system)
+    if not (folder / files.MANIFEST).exists():
+        first = found.removed_to if wanted.start == "oldest" else found.read_to
+        return Archive.create(folder, publisher, first=first)
+    archive = Archive.open(folder)
+    known = archive.manifest.publisher
+    for name in ("name", "distribution", "number", "slot"):
+        has, is_ = getattr(known, name), getattr(publisher, name)
+        if has != is_:
+            raise ArchiveError(
+                f"{archive.name} is of {known.name} ({name} {has}); this is {publisher.name} ({name} "
+                f"{is_}): another database, or one that was restored"
+            )
+    if publisher.system:
+        same_publisher(archive, publisher.system)
+    position = archive.manifest.position
+    found.holds(after=position, upto=position, where=archive.name)
+    return archive
+
+
+def based(archive: Archive, spark: SparkSession, wanted: Wanted, note: Note) -> Archive:
+    """With what is known of articles now, and bases of those that have none in their newest shape."""
+    known = archive.manifest.knows(wanted.facts())
+    if wanted.publisher_dsn and not known.publisher.system:
+        system = system_of(wanted.publisher_dsn, "the Publisher")
+        known = dataclasses.replace(
+            known, publisher=dataclasses.replace(known.publisher, system=system)
+        )
+    if known != archive.manifest:
+        archive = archive.replaced(known.next())
+    if not (wanted.publisher_dsn and wanted.base and missing(archive)):
+        return archive
+    after = take_base(
+        archive, spark, publisher_dsn=wanted.publisher_dsn, partitions=min(wanted.partitions, 8)
+    )
+    note(archive, after, "base")
+    return after
+
+
+def accumulate(archive: Archive, spark: SparkSession, wanted: Wanted, note: Note) -> Archive:
+    """Append everything that is stored now, segment by segment; only the archive's `writer` may.
+
+    Raises:
+        GapError: some of it was removed.
+    """
+    archive = based(archive, spark, wanted, note)
+    found = wanted.facts()
+    end = found.read_to if wanted.upto is None else wanted.upto
+    if end > archive.manifest.position:
+        found.holds(after=archive.manifest.position, upto=end, where=archive.name)
+    while archive.manifest.position < end:
+        after = archive.manifest.position
+        upto = min(end, _segment_end(wanted, found, after) or end)
+        before = archive
+        archive = append(
+            archive,
+            _read(spark, "commands", wanted, after, upto),
+            lambda upto, after=after: transactions(spark, wanted, after, upto),  # type: ignore[misc]
+            upto=upto,
+            facts=wanted.facts,
+            ordered=True,
+        )
+        note(before, archive, "segment")
+    return based(archive, spark, wanted, note)
+
+
+def _segment_end(wanted: Wanted, found: Facts, after: int) -> int | None:
+    """Where the next segment ends; None: at the end of what is there."""
+    query = queries.batch_end(found.publisher.number, after=after, rows=wanted.segment)
+    with connected(wanted.dsn, "the distribution database") as connection:
+        row = connection.execute(query.encode()).fetchone()
+    return None if row is None or row[0] is None else int(row[0])
+
+
+def _read(spark: SparkSession, table: str, wanted: Wanted, after: int, upto: int) -> DataFrame:
+    return source.read(
+        spark,
+        table,
+        dsn=wanted.dsn,
+        publisher=wanted.publisher,
+        after=str(after),
+        upto=str(upto),
+        partitions=str(wanted.partitions),
+        partition_rows=str(_TASK_ROWS),
+    )
+
+
+def transactions(spark: SparkSession, wanted: Wanted, after: int, upto: int) -> DataFrame:
+    """The transactions of a range, with their global ids as far as the Publisher still has markers."""
+    plain = _read(spark, "transactions", wanted, after, upto)
+    if not wanted.publisher_dsn:
+        return plain
+    markers = source.read(spark, "markers", dsn=wanted.publisher_dsn).select(
+        "xid", F.regexp_replace("gid", ":[^:]*$", "").alias("global_id")
+    )
+    return plain.join(F.broadcast(markers), on="xid", how="left").select(
+        *[c for c in plain.columns if c != "gid"], F.col("global_id").alias("gid")
+    )
+
+
+# -- as it comes ----------------------------------------------------------------------------------
+
+
+def follow(
+    archive: Archive,
+    spark: SparkSession,
+    wanted: Wanted,
+    note: Note,
+    *,
+    every_s: float = 1.0,
+    for_s: float | None = None,
+) -> Archive:
+    """Append what is stored, as it comes; only the archive's `writer` may.
+
+    The stream begins at the archive's position, each time with a checkpoint of its own: what Spark
+    remembers of an earlier one can only be what the manifest says too, or wrong.
+
+    Args:
+        every_s: between two looks.
+        for_s: so long; None: until it is interrupted.
+
+    Raises:
+        GapError: something was removed before it was read.
+    """
+    if wanted.upto is not None:
+        raise PipelineError("a position to end at is not for what is followed: leave out --upto")
+    archive = based(archive, spark, wanted, note)
+    held: list[Archive] = [archive]
+    failed: list[Exception] = []
+
+    def bring(batch: DataFrame, _: int) -> None:
+        before = held[0]
+        after = before.manifest.position
+        try:
+            held[0] = append(
+                before,
+                batch,
+                lambda upto: transactions(batch.sparkSession, wanted, after, upto),
+                facts=wanted.facts,
+                ordered=True,
+            )
+            if held[0] is not before:
+                note(before, held[0], "segment")
+                held[0] = based(held[0], batch.sparkSession, wanted, note)
+        except Exception as error:
+            failed.append(error)
+            raise
+
+    checkpoint = archive.folder / "staging" / files.fresh_id()
+    query = _started(spark, wanted, archive.manifest.position, bring, checkpoint, every_s)
+    try:
+        end = None if for_s is None else time.monotonic() + for_s
+        while end is None or (left := end - time.monotonic()) > 0:
+            # in pieces, so that an interrupt is heard between two of them
+            if query.awaitTermination(1 if end is None else max(0.1, min(1.0, left))):
+                break
+    except Exception:
+        if failed:
+            raise failed[0] from None
+        raise
+    finally:
+        query.stop()
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    return held[0]
+
+
+def _started(
+    spark: SparkSession,
+    wanted: Wanted,
+    after: int,
+    bring: Callable[[DataFrame, int], None],
+    checkpoint: Path,
+    every_s: float,
+) -> Any:
+    source.register(spark)
+    stream = spark.readStream.format("twopc").options(
+        table="commands",
+        dsn=wanted.dsn,
+        publisher=wanted.publisher,
+        after=str(after),
+        segment=str(wanted.segment),
+        partitions=str(wanted.partitions),
+        partition_rows=str(_TASK_ROWS),
+    )
+    return (
+        stream.load()
+        .writeStream.foreachBatch(bring)
+        .option("checkpointLocation", files.spark_path(checkpoint))
+        .trigger(processingTime=f"{int(every_s * 1000)} milliseconds")
+        .start()
+    )
+
+
+def cores() -> int:
+    """How many tasks this machine runs at once."""
+    return os.cpu_count() or 1
+
+
+def told(before: Archive, after: Archive, what: str) -> str:
+    """What was done, as a line."""
+    name = after.manifest.publisher.name
+    if what == "base":
+        had = {(each.article_id, each.shape) for each in before.manifest.base}
+        taken = [e for e in after.manifest.base if (e.article_id, e.shape) not in had]
+        rows = sum(each.rows for each in taken)
+        at = lsn_text(max(each.seqno for each in taken))
+        return f"{name}: base of {_count(len(taken), 'table')}, {_count(rows, 'row')}, at {at}"
+    new = after.manifest.segments[len(before.manifest.segments) :]
+    return (
+        f"{name}: {_count(sum(e.transactions for e in new), 'transaction')}, "
+        f"{_count(sum(e.commands for e in new), 'command')} · {lsn_text(before.manifest.position)} → "
+        f"{lsn_text(after.manifest.position)} · {size(sum(e.bytes for e in new))}"
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def size(count: int) -> str:
+    """Bytes as people read them."""
+    amount = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1000 or unit == "GB":
+            return f"{amount:,.0f} {unit}" if unit == "bytes" else f"{amount:,.1f} {unit}"
+        amount /= 1000
+    raise AssertionError

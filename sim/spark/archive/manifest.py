@@ -1,0 +1,308 @@
+"""The manifest of an archive: which files there are, and what they hold. Pure.
+
+It is the only truth: a file that it does not name does not exist. A reader passes over what it does not
+know in a manifest of its own version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, Self
+
+from sim.spark.errors import ArchiveError, GapError
+from sim.spark.source.facts import Facts, Publisher
+from twopc.lsn import lsn_text
+
+#: Changes when a reader of the previous version could misread a manifest.
+VERSION = 1
+#: Tables that segments have.
+TABLES = ("commands", "transactions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """One Parquet file."""
+
+    path: str
+    """Below the archive."""
+    rows: int
+    bytes: int
+    sha256: str
+    first: int = 0
+    """Its lowest sequence number; 0 where rows have none."""
+    last: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """What one append brought: all transactions of a range, which may be none."""
+
+    first: int
+    """One behind the segment before it ends."""
+    last: int
+    transactions: int
+    commands: int
+    at: str
+    how: str
+    """``append`` or ``compact``."""
+    files: Mapping[str, tuple[File, ...]]
+    """By table."""
+
+    @property
+    def bytes(self) -> int:
+        """Of all its files."""
+        return sum(each.bytes for files in self.files.values() for each in files)
+
+    def __str__(self) -> str:
+        return f"{lsn_text(self.first)} to {lsn_text(self.last)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """A table's rows, as one snapshot saw them."""
+
+    article_id: int
+    shape: int
+    snapshot: str
+    """``xmin:xmax:xip,…`` at the Publisher: what it sees is in the base."""
+    seqno: int
+    """A position before the snapshot was taken."""
+    rows: int
+    files: tuple[File, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """The history of one run."""
+
+    run: str
+    files: tuple[File, ...]
+    records: int
+    sha256: str
+    """Of the history that it was made from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """All that an archive holds."""
+
+    publisher: Publisher
+    first: int
+    """The archive has what is after it."""
+    created: str
+    revision: int = 0
+    """Counts the manifests."""
+    writer: str = ""
+    articles: tuple[Mapping[str, Any], ...] = ()
+    """As `shapes.ARTICLES`: every shape that there has been; none ever goes."""
+    originators: tuple[Mapping[str, Any], ...] = ()
+    """As `shapes.ORIGINATORS`; none ever goes."""
+    subscriptions: tuple[Mapping[str, Any], ...] = ()
+    """As `shapes.SUBSCRIPTIONS`, as they were last; one that is gone has status 0."""
+    base: tuple[Base, ...] = ()
+    segments: tuple[Segment, ...] = ()
+    histories: tuple[Recorded, ...] = ()
+    notes: tuple[Mapping[str, str], ...] = field(default=())
+
+    @property
+    def position(self) -> int:
+        """The last sequence number that it has."""
+        return self.segments[-1].last if self.segments else self.first
+
+    @property
+    def transactions(self) -> int:
+        """Of all segments."""
+        return sum(each.transactions for each in self.segments)
+
+    @property
+    def commands(self) -> int:
+        """Of all segments."""
+        return sum(each.commands for each in self.segments)
+
+    def files(self) -> list[File]:
+        """Every file that there is."""
+        found = [file for each in self.segments for files in each.files.values() for file in files]
+        found += [file for each in self.base for file in each.files]
+        return found + [file for each in self.histories for file in each.files]
+
+    def of_table(self, table: str, *, after: int = -1, upto: int | None = None) -> list[File]:
+        """A table's files that may have something between two positions."""
+        return [
+            file
+            for segment in self.segments
+            if segment.last > after and (upto is None or segment.first <= upto)
+            for file in segment.files.get(table, ())
+            if file.last > after and (upto is None or file.first <= upto)
+        ]
+
+    def knows(self, facts: Facts) -> Self:
+        """With what a distribution database says now of articles, originators and subscriptions."""
+        articles = {(each["article_id"], each["shape"]): each for each in self.articles}
+        articles |= {(each["article_id"], each["shape"]): each for each in facts.articles}
+        originators = {each["id"]: each for each in self.originators}
+        originators |= {each["id"]: each for each in facts.originators}
+        old = {(e["article_id"], e["subscriber"]): {**e, "status": 0} for e in self.subscriptions}
+        old |= {(e["article_id"], e["subscriber"]): dict(e) for e in facts.subscriptions}
+        return dataclasses.replace(
+            self,
+            articles=tuple(articles[key] for key in sorted(articles)),
+            originators=tuple(originators[key] for key in sorted(originators)),
+            subscriptions=tuple(old[key] for key in sorted(old)),
+        )
+
+    def next(self, **changes: Any) -> Self:
+        """With changes, as the next revision."""
+        made_by = f"twopc {version('twopc')}"
+        return dataclasses.replace(self, revision=self.revision + 1, writer=made_by, **changes)
+
+    # -- JSON -------------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """What `parse` reads."""
+        found = {
+            "twopc_archive": VERSION,
+            "revision": self.revision,
+            "writer": self.writer,
+            "publisher": dataclasses.asdict(self.publisher),
+            "first": self.first,
+            "position": self.position,
+            "position_text": lsn_text(self.position),
+            "created": self.created,
+            "counts": {"transactions": self.transactions, "commands": self.commands},
+            "articles": [dict(each) for each in self.articles],
+            "originators": [dict(each) for each in self.originators],
+            "subscriptions": [dict(each) for each in self.subscriptions],
+            "base": [dataclasses.asdict(each) for each in self.base],
+            "segments": [dataclasses.asdict(each) for each in self.segments],
+            "histories": [dataclasses.asdict(each) for each in self.histories],
+            "notes": [dict(each) for each in self.notes],
+        }
+        return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+
+    @classmethod
+    def parse(cls, text: str, where: str) -> Self:
+        """The manifest that a text holds, whole in itself.
+
+        Args:
+            where: its path, for messages.
+
+        Raises:
+            ArchiveError: it is none, of another version, or contradicts itself.
+            GapError: sequence numbers are missing between two segments.
+        """
+        try:
+            found = json.loads(text)
+            if not isinstance(found, dict) or not isinstance(found.get("twopc_archive"), int):
+                raise ValueError("it has no field twopc_archive")
+            if found["twopc_archive"] != VERSION:
+                raise ArchiveError(
+                    f"{where}: version {found['twopc_archive']}; this program reads {VERSION}"
+                )
+            made = cls(
+                publisher=_made(Publisher, found["publisher"]),
+                first=int(found["first"]),
+                created=str(found["created"]),
+                revision=int(found["revision"]),
+                writer=str(found.get("writer", "")),
+                articles=tuple(found["articles"]),
+                originators=tuple(found.get("originators", ())),
+                subscriptions=tuple(found.get("subscriptions", ())),
+                base=tuple(_with_files(Base, each) for each in found["base"]),
+                segments=tuple(_segment(each) for each in found["segments"]),
+                histories=tuple(_with_files(Recorded, each) for each in found["histories"]),
+                notes=tuple(found.get("notes", ())),
+            )
+            counts, position = found["counts"], int(found["position"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            reason = f"no field {error}" if isinstance(error, KeyError) else str(error)
+            raise ArchiveError(f"{where}: not a manifest of an archive: {reason}") from error
+        made._check(where, counts, position)
+        return made
+
+    def _check(self, where: str, counts: Mapping[str, int], position: int) -> None:
+        """Whether it contradicts itself."""
+        end = self.first
+        for number, segment in enumerate(self.segments, 1):
+            if segment.first > end + 1:
+                between = (
+                    f"between segments {number - 1} and {number}"
+                    if number > 1
+                    else "before segment 1"
+                )
+                raise GapError(
+                    f"{where}: sequence numbers {lsn_text(end + 1)} to {lsn_text(segment.first - 1)} are "
+                    f"missing {between}: the manifest was edited, or is of another archive",
+                    after=end,
+                    upto=segment.first,
+                    where=where,
+                )
+            if segment.first <= end or segment.last < segment.first:
+                raise ArchiveError(
+                    f"{where}: segment {number} ({segment}) does not follow {lsn_text(end)}: the manifest "
+                    "was edited"
+                )
+            end = segment.last
+            _agree(where, number, segment)
+        _apart(where, self.segments)
+        found = {"transactions": self.transactions, "commands": self.commands}
+        if position != end or any(counts.get(name) != count for name, count in found.items()):
+            raise ArchiveError(
+                f"{where}: position and counts are not those of its segments, which have "
+                f"{self.transactions} transactions, {self.commands} commands up to {lsn_text(end)}: the "
+                "manifest was edited"
+            )
+
+
+def _made(kind: Any, found: Mapping[str, Any]) -> Any:
+    """A dataclass of what it knows among the fields."""
+    known = {each.name for each in dataclasses.fields(kind)}
+    return kind(**{name: value for name, value in found.items() if name in known})
+
+
+def _files(found: Iterable[Mapping[str, Any]]) -> tuple[File, ...]:
+    return tuple(_made(File, each) for each in found)
+
+
+def _with_files(kind: Any, found: Mapping[str, Any]) -> Any:
+    return _made(kind, {**found, "files": _files(found["files"])})
+
+
+def _segment(found: Mapping[str, Any]) -> Segment:
+    files = {table: _files(each) for table, each in found["files"].items()}
+    made: Segment = _made(Segment, {**found, "files": files})
+    return made
+
+
+def _agree(where: str, number: int, segment: Segment) -> None:
+    """A segment's files have as many rows as it says, within its range."""
+    for table, count in (("commands", segment.commands), ("transactions", segment.transactions)):
+        files = segment.files.get(table, ())
+        if sum(each.rows for each in files) != count:
+            raise ArchiveError(
+                f"{where}: segment {number} ({segment}) has {count} {table}, and its files "
+                f"{sum(each.rows for each in files)}: the manifest was edited"
+            )
+        for each in files:
+            if not segment.first <= each.first <= each.last <= segment.last:
+                raise ArchiveError(
+                    f"{where}: {each.path} has {lsn_text(each.first)} to {lsn_text(each.last)}, outside of "
+                    f"its segment {segment}"
+                )
+
+
+def _apart(where: str, segments: Iterable[Segment]) -> None:
+    """No sequence number is in two files of a table, and no file is named twice."""
+    for table in TABLES:
+        files = [file for each in segments for file in each.files.get(table, ())]
+        files.sort(key=lambda each: (each.first, each.last))
+        for one, other in itertools.pairwise(files):
+            if other.first <= one.last:
+                raise ArchiveError(
+                    f"{where}: {lsn_text(other.first)} to {lsn_text(min(one.last, other.last))} is in two "
+                    f"files: {one.path} and {other.path}"
+                )

@@ -1,0 +1,147 @@
+"""What an archive has, as lines and as a document. Needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sim.spark.archive import Archive, files
+from sim.spark.archive.load import size
+from twopc.lsn import lsn_text
+from twopc.propagation import CommandType
+
+_OPERATIONS = {
+    CommandType.INSERT: "inserts",
+    CommandType.UPDATE: "updates",
+    CommandType.DELETE: "deletes",
+}
+
+
+def lines(archive: Archive, *, segments: bool = False) -> Iterator[str]:
+    """For people."""
+    found = document(archive)
+    manifest = archive.manifest
+    yield (
+        f"archive of {manifest.publisher.name} ({manifest.publisher.database}), revision "
+        f"{manifest.revision}, created {manifest.created[:10]}"
+    )
+    if manifest.segments:
+        yield (
+            f"  {lsn_text(manifest.first)} → {lsn_text(manifest.position)} without a gap: "
+            f"{_count(manifest.transactions, 'transaction')}, {_count(manifest.commands, 'command')}, "
+            f"{_count(len(manifest.segments), 'segment')}, {_count(found['files'], 'file')}, "
+            f"{size(found['bytes'])}"
+        )
+    else:
+        yield f"  nothing yet after {lsn_text(manifest.first)}"
+    for article in found["articles"]:
+        yield "  " + _article(article)
+    operations = ", ".join(f"{name} {count:,}" for name, count in found["operations"].items())
+    origins = ", ".join(f"{name} {count:,}" for name, count in found["originators"].items())
+    if manifest.segments:
+        yield f"  articles: {operations} · originators: {origins or 'none'}"
+    for each in manifest.histories:
+        yield f"  history: {each.run} ({_count(each.records, 'record')})"
+    if segments:
+        for number, segment in enumerate(manifest.segments, 1):
+            yield (
+                f"  segment {number}: {segment}, {_count(segment.transactions, 'transaction')}, "
+                f"{_count(segment.commands, 'command')}, {size(segment.bytes)}, {segment.how} {segment.at}"
+            )
+    strays = found["strays"]
+    if strays:
+        told = f"  {_count(len(strays), 'file')} {'is' if len(strays) == 1 else 'are'} not in the manifest"
+        yield f"{told} and not read: {', '.join(strays[:3])}{' …' if len(strays) > 3 else ''}"
+    for note in manifest.notes[-3:]:
+        yield f"  {note['at']}: {note['what']}"
+
+
+def _article(article: dict[str, Any]) -> str:
+    based = f"base of {_count(article['base_rows'], 'row')} at {article['base_at']}"
+    return (
+        f"article {article['article_id']} {article['table']}   {_count(article['shapes'], 'shape')}   "
+        f"columns {' '.join(article['columns'])}   key {' '.join(article['key'])}   "
+        f"{based if article['base_at'] else 'no base'}"
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def document(archive: Archive) -> dict[str, Any]:
+    """For programs."""
+    manifest = archive.manifest
+    known = manifest.files()
+    return {
+        "command": "archive show",
+        "archive": str(archive.folder),
+        "publisher": manifest.publisher.name,
+        "range": {"after": manifest.first, "upto": manifest.position},
+        "counts": {"transactions": manifest.transactions, "commands": manifest.commands},
+        "segments": len(manifest.segments),
+        "files": len(known),
+        "bytes": sum(each.bytes for each in known),
+        "articles": _articles(archive),
+        "operations": _operations(archive),
+        "originators": _originators(archive),
+        "histories": [each.run for each in manifest.histories],
+        "strays": [
+            path.relative_to(archive.folder).as_posix()
+            for path in files.strays(archive.folder, {each.path for each in known})
+        ],
+    }
+
+
+def _articles(archive: Archive) -> list[dict[str, Any]]:
+    """Of each article the newest shape."""
+    newest = {each["article_id"]: each for each in archive.manifest.articles}
+    bases = {each.article_id: each for each in archive.manifest.base}
+    found = []
+    for number, each in sorted(newest.items()):
+        base = bases.get(number)
+        found.append(
+            {
+                "article_id": number,
+                "table": each["source_object"],
+                "shapes": sum(a["article_id"] == number for a in archive.manifest.articles),
+                "columns": each["columns"],
+                "key": [each["columns"][place] for place in each["key"]],
+                "base_rows": base.rows if base else 0,
+                "base_at": lsn_text(base.seqno) if base else "",
+            }
+        )
+    return found
+
+
+def _tallied(archive: Archive, table: str, column: str) -> dict[Any, int]:
+    """How many rows there are of each value, file by file."""
+    tally: dict[Any, int] = {}
+    for file in archive.manifest.of_table(table):
+        read = pq.read_table(archive.folder / file.path, columns=[column])[column]
+        for each in pc.value_counts(read).to_pylist():
+            tally[each["values"]] = tally.get(each["values"], 0) + each["counts"]
+    return tally
+
+
+def _operations(archive: Archive) -> dict[str, int]:
+    tally = _tallied(archive, "commands", "type")
+    found = {word: tally.pop(int(kind), 0) for kind, word in _OPERATIONS.items()}
+    others = sum(tally.values())
+    return {**found, "others": others} if others else found
+
+
+def _originators(archive: Archive) -> dict[str, int]:
+    """Transactions by where they came from."""
+    names: dict[Any, str] = {each["id"]: each["srvname"] for each in archive.manifest.originators}
+    names[None] = archive.manifest.publisher.name
+    tally = _tallied(archive, "transactions", "originator_id")
+    return {
+        names.get(each, f"originator {each}"): count
+        for each, count in sorted(
+            tally.items(), key=lambda item: (item[0] is not None, item[0] or 0)
+        )
+    }

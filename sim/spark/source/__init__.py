@@ -1,0 +1,66 @@
+"""The data source ``format("twopc")``: a distribution database, live tables and histories as tables of Spark."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from sim.spark.errors import PipelineError
+from sim.spark.source import queries
+from sim.spark.source.histories import HistoryReader
+from sim.spark.source.options import TABLES, Options
+from sim.spark.source.reader import LogReader, PushingLogReader, RowsReader, SmallReader
+from sim.spark.source.stream import LogStreamReader
+
+__all__ = ["TABLES", "TwopcDataSource", "read", "register"]
+
+
+class TwopcDataSource(DataSource):
+    """``spark.read.format("twopc").option("table", …)``; see `sim.spark.source.options.Options`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As ``format`` takes it."""
+        return "twopc"
+
+    def schema(self) -> StructType:
+        """The table's columns."""
+        return self._read().columns
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For one query."""
+        options = self._read()
+        if queries.is_log(options.table):
+            pushing = self.options.get("pushdown", "false").lower() == "true"
+            return PushingLogReader(options) if pushing else LogReader(options)
+        if options.table == "rows":
+            return RowsReader(options)
+        if options.table == "history":
+            return HistoryReader(options)
+        return SmallReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """For one stream, of what grows."""
+        options = self._read()
+        if not queries.is_log(options.table):
+            raise PipelineError(
+                f"format('twopc'): {options.table} cannot be streamed; commands and transactions can"
+            )
+        return LogStreamReader(options)
+
+    def _read(self) -> Options:
+        return Options.read(dict(self.options))
+
+
+def register(spark: SparkSession) -> None:
+    """Let this session know the format; harmless if it does."""
+    spark.dataSource.register(TwopcDataSource)
+
+
+def read(spark: SparkSession, table: str, **options: str) -> DataFrame:
+    """A table, with filters evaluated by the database if the session hands them over."""
+    register(spark)
+    pushed = spark.conf.get("spark.sql.python.filterPushdown.enabled", "false")
+    reader = spark.read.format("twopc").options(table=table, pushdown=str(pushed), **options)
+    return reader.load()

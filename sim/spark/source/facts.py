@@ -1,0 +1,222 @@
+"""What a distribution database says of itself: whose it is, how far it goes, and what its commands are made of.
+
+Read by psycopg, in the process that asks: all of it is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from sim.spark.errors import GapError, PipelineError
+from twopc import names
+from twopc.lsn import lsn_text, lsn_value
+from twopc.propagation import Propagation
+
+Row = Mapping[str, Any]
+
+_PUBLISHERS = """
+select d.id, d.publisher, d.publisher_db, d.slot, d.read_to::text as read_to, d.removed_to::text as removed_to,
+    (select system_identifier from pg_control_system())::text || '/'
+    || (select oid from pg_database where datname = current_database()) as distribution
+from msrepl.mspublisher_databases d order by d.id
+"""
+_SHAPES = """
+select article_id, shape, after::text as after, source_schema, source_object, columns, key, filter_clause,
+    propagation
+from msrepl.msarticle_shapes where publisher_database_id = %(publisher)s
+union all
+-- of a database in which shapes were not noted when the article was entered
+select a.article_id, 1, '0/0', a.source_schema, a.source_object, a.columns, a.key, a.filter_clause, a.propagation
+from msrepl.msarticles a
+where a.publisher_database_id = %(publisher)s and not exists (
+    select from msrepl.msarticle_shapes s
+    where (s.publisher_database_id, s.article_id) = (a.publisher_database_id, a.article_id))
+order by 1, 2
+"""
+_LARGE = ("bytea", "xml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publisher:
+    """Whose commands they are."""
+
+    name: str
+    database: str
+    number: int
+    """In its distribution database."""
+    slot: str
+    distribution: str
+    """System identifier and database number of the distribution database."""
+    system: str = ""
+    """The Publisher's own system identifier; empty: nobody has asked it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """A distribution database, as it was at one moment."""
+
+    publisher: Publisher
+    read_to: int
+    """The last transaction that is stored."""
+    removed_to: int
+    """The last that clean-up has removed: what is up to here cannot be had."""
+    articles: tuple[Row, ...]
+    """As `shapes.ARTICLES`, every shape."""
+    originators: tuple[Row, ...]
+    """As `shapes.ORIGINATORS`."""
+    subscriptions: tuple[Row, ...]
+    """As `shapes.SUBSCRIPTIONS`."""
+
+    def holds(self, *, after: int, upto: int, where: str) -> None:
+        """Nothing, if every transaction between the two is there.
+
+        Raises:
+            GapError: it was removed, or never was there.
+        """
+        if after < self.removed_to:
+            raise GapError(
+                f"clean-up has removed what follows {lsn_text(after)}: the distribution database begins after "
+                f"{lsn_text(self.removed_to)}. Begin a new archive with a base, or accumulate with --follow "
+                "and a minimum retention",
+                after=after,
+                upto=self.removed_to,
+                where=where,
+            )
+        if upto > self.read_to:
+            raise GapError(
+                f"the log of {self.publisher.name} has been read to {lsn_text(self.read_to)} only, and what "
+                f"is up to {lsn_text(upto)} was asked for: this is another distribution database, or one "
+                "that was restored",
+                after=self.read_to,
+                upto=upto,
+                where=where,
+            )
+
+
+@contextmanager
+def connected(dsn: str, what: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection whose transaction, if it opens one, is one snapshot.
+
+    Raises:
+        PipelineError: it cannot be had, or the tables are not there or not to be read.
+    """
+    try:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            yield connection
+    except psycopg.OperationalError as error:
+        raise PipelineError(f"{what} cannot be reached: {error}".strip()) from error
+    except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+        raise PipelineError(
+            f"{what} has no such tables as this program reads ({error.diag.message_primary}): is it "
+            "one, and was it opened by this version?"
+        ) from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise PipelineError(
+            f"{what}: {error.diag.message_primary}: connect as its administrator"
+        ) from error
+
+
+def facts(dsn: str, publisher: str = "") -> Facts:
+    """What the distribution database says now, in one snapshot.
+
+    Args:
+        publisher: its name; empty: the only one there is.
+
+    Raises:
+        PipelineError: it cannot be reached, is none, or has no such Publisher.
+    """
+    with (
+        connected(dsn, "the distribution database") as connection,
+        connection.transaction(),
+        connection.cursor(row_factory=dict_row) as cursor,
+    ):
+        cursor.execute("set transaction isolation level repeatable read read only")
+        found = chosen(cursor.execute(_PUBLISHERS).fetchall(), publisher)
+        number = {"publisher": found["id"]}
+        return Facts(
+            publisher=Publisher(
+                name=found["publisher"],
+                database=found["publisher_db"],
+                number=found["id"],
+                slot=found["slot"],
+                distribution=found["distribution"],
+            ),
+            read_to=lsn_value(found["read_to"]),
+            removed_to=lsn_value(found["removed_to"]),
+            articles=tuple(_article(row) for row in cursor.execute(_SHAPES, number).fetchall()),
+            originators=tuple(_small(cursor, "originators", found["id"])),
+            subscriptions=tuple(_small(cursor, "subscriptions", found["id"])),
+        )
+
+
+def chosen(publishers: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """The Publisher of that name, or the only one.
+
+    Raises:
+        PipelineError: there is none, or there are several and no name.
+    """
+    known = ", ".join(each["publisher"] for each in publishers)
+    if name:
+        for each in publishers:
+            if each["publisher"] == name:
+                return each
+        raise PipelineError(
+            f"no Publisher {name!r} in the distribution database: there are {known}"
+        )
+    if not publishers:
+        raise PipelineError(
+            "the distribution database knows no Publisher: nothing is published yet"
+        )
+    if len(publishers) > 1:
+        raise PipelineError(
+            f"the distribution database has several Publishers: choose by --publisher: {known}"
+        )
+    return publishers[0]
+
+
+def _small(cursor: psycopg.Cursor[dict[str, Any]], table: str, number: int) -> list[dict[str, Any]]:
+    from sim.spark.source.queries import small
+
+    return cursor.execute(small(table, number).encode()).fetchall()
+
+
+def _article(row: Row) -> dict[str, Any]:
+    """A row of `shapes.ARTICLES`."""
+    columns = [each["name"] for each in row["columns"]]
+    types = [each["type"] for each in row["columns"]]
+    propagation = Propagation.from_json(row["propagation"])
+    large = propagation.large
+    if large is None:
+        large = tuple(c for c, t in zip(columns, types, strict=True) if t in _LARGE)
+    return {
+        "article_id": row["article_id"],
+        "shape": row["shape"],
+        "first_seqno": lsn_value(row["after"]),
+        "source_schema": row["source_schema"],
+        "source_object": row["source_object"],
+        "columns": columns,
+        "types": types,
+        "key": [columns.index(each) for each in row["key"]],
+        "version": columns.index(names.VERSION_COLUMN) if names.VERSION_COLUMN in columns else None,
+        "filter_clause": row["filter_clause"],
+        "ins": str(propagation.ins),
+        "upd": str(propagation.upd),
+        "del": str(propagation.dele),
+        "large": [columns.index(each) for each in large if each in columns],
+    }
+
+
+def system_of(dsn: str, what: str) -> str:
+    """A server's system identifier."""
+    with connected(dsn, what) as connection:
+        row = connection.execute(
+            "select system_identifier::text from pg_control_system()"
+        ).fetchone()
+        assert row is not None
+        return str(row[0])

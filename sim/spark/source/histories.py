@@ -1,0 +1,153 @@
+"""Histories of runs as a table: files of one JSON record a line, read by ranges that end where a line ends."""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from sim.report.history import SCHEMA, Record
+from sim.spark import shapes
+from sim.spark.errors import PipelineError
+from sim.spark.source.options import Options
+from twopc.errors import ConfigurationError
+
+#: A larger file is read by several tasks.
+RANGE_BYTES = 64 << 20
+_BATCH = 5000
+_JSON = ("params", "rows", "conflict", "data")
+#: A record's kind and numbers have no empty value; of the others it is null here.
+_FILLED = {"seq", "t_us", "kind"}
+
+
+class Part(InputPartition):
+    """Bytes of a file: lines that begin in it."""
+
+    def __init__(self, path: str, run: str, begin: int, end: int) -> None:
+        super().__init__((path, run, begin, end))
+        self.path = path
+        self.run = run
+        self.begin = begin
+        self.end = end
+
+
+def files(path: str) -> list[Path]:
+    """The histories that a file, a folder or a pattern means.
+
+    Raises:
+        PipelineError: there are none.
+    """
+    given = Path(path)
+    if given.is_file():
+        return [given]
+    if given.is_dir():
+        found = sorted(given.rglob("history.jsonl"))
+    else:
+        found = sorted(Path(each) for each in glob.glob(path, recursive=True))
+        found = [each for one in found for each in (files(str(one)) if one.is_dir() else [one])]
+    if not found:
+        raise PipelineError(f"{path}: no history.jsonl there")
+    # `latest` points at a run that is there under its own name
+    return sorted({each.resolve() for each in found})
+
+
+def run_of(path: Path) -> str:
+    """A run's name: ``agent-outage/20261122T101500-4`` for its history in a run directory."""
+    if path.name != "history.jsonl":
+        return path.stem
+    above = path.resolve().parent
+    return f"{above.parent.name}/{above.name}" if above.parent.name else above.name
+
+
+def check(path: Path) -> None:
+    """Nothing, if the file is a history that this program reads.
+
+    Raises:
+        PipelineError: it is not.
+    """
+    try:
+        with path.open("rb") as file:
+            first = file.readline()
+        record = Record.parse(first.decode()) if first.endswith(b"\n") else None
+    except (OSError, ValueError, TypeError) as error:
+        raise PipelineError(f"{path}: not a history: {error}") from error
+    schema = (record.data or {}).get("schema") if record is not None else None
+    if schema != SCHEMA:
+        raise PipelineError(f"{path}: history of schema {schema}; this program reads {SCHEMA}")
+
+
+@dataclass
+class HistoryReader(DataSourceReader):
+    """A task a file, or a range of one."""
+
+    options: Options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """All files are looked at before any is read."""
+        found = []
+        for path in files(self.options.path):
+            check(path)
+            size = path.stat().st_size
+            found += [
+                Part(str(path), run_of(path), begin, min(begin + RANGE_BYTES, size))
+                for begin in range(0, size, RANGE_BYTES)
+            ]
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of the lines that begin in the range."""
+        assert isinstance(partition, Part)
+        schema = to_arrow_schema(shapes.HISTORY, timezone="UTC")
+        rows: list[dict[str, Any]] = []
+        for line in _lines(partition):
+            rows.append(row_of(partition.run, _record(partition.path, line)))
+            if len(rows) == _BATCH:
+                yield pa.RecordBatch.from_pylist(rows, schema=schema)
+                rows = []
+        if rows:
+            yield pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def _lines(part: Part) -> Iterator[bytes]:
+    """Whole lines; the last of a run that was killed may have no end, and is left out."""
+    with open(part.path, "rb") as file:
+        if part.begin:
+            file.seek(part.begin - 1)
+            file.readline()  # belongs to the range before, unless it ends just there
+        while file.tell() < part.end:
+            line = file.readline()
+            if not line.endswith(b"\n"):
+                return
+            yield line
+
+
+def _record(path: str, line: bytes) -> Record:
+    try:
+        return Record.parse(line.decode())
+    except (ValueError, TypeError) as error:
+        raise ConfigurationError(f"{path}: not a record of a history: {error}") from error
+
+
+def row_of(run: str, record: Record) -> dict[str, Any]:
+    """A record as a row of `shapes.HISTORY`."""
+    row: dict[str, Any] = {"run": run, "case": record.order or None}
+    for name in shapes.HISTORY.names:
+        if name in row:
+            continue
+        value = getattr(record, name)
+        if name in _JSON:
+            row[name] = (
+                None if value is None else json.dumps(value, ensure_ascii=False, default=str)
+            )
+        else:
+            row[name] = (
+                value if name in _FILLED or value not in ("", 0) or name == "rowcount" else None
+            )
+    return row

@@ -1,0 +1,146 @@
+"""The options of the data source, read once and checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql.types import StructType
+
+from sim.spark import shapes
+from sim.spark.errors import PipelineError
+
+#: Every table and its columns.
+TABLES: dict[str, StructType] = {
+    "commands": shapes.COMMANDS,
+    "transactions": shapes.TRANSACTIONS,
+    "articles": shapes.ARTICLES,
+    "originators": shapes.ORIGINATORS,
+    "subscriptions": shapes.SUBSCRIPTIONS,
+    "agents": shapes.AGENTS,
+    "agent_history": shapes.AGENT_HISTORY,
+    "markers": shapes.MARKERS,
+    "prepared": shapes.PREPARED,
+    "rows": shapes.ROWS,
+    "history": shapes.HISTORY,
+}
+_KNOWN = {
+    "table",
+    "dsn",
+    "publisher",
+    "after",
+    "upto",
+    "partitions",
+    "partition_rows",
+    "path",
+    "article",
+    "snapshot",
+    "pushdown",
+    "batch_bytes",
+    "segment",
+}
+PARTITION_ROWS = 500_000
+BATCH_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A published table, as its rows are read."""
+
+    article_id: int
+    source_schema: str
+    source_object: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    filter_clause: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Published:
+        """From JSON with these names."""
+        found = json.loads(text)
+        return cls(
+            article_id=int(found["article_id"]),
+            source_schema=str(found["source_schema"]),
+            source_object=str(found["source_object"]),
+            columns=tuple(found["columns"]),
+            key=tuple(found["key"]),
+            filter_clause=found.get("filter_clause"),
+        )
+
+    def text(self) -> str:
+        """What `parse` reads."""
+        return json.dumps({name: getattr(self, name) for name in self.__slots__})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What is read, and how. Texts and numbers only: it travels to executors."""
+
+    table: str
+    dsn: str = ""
+    publisher: str = ""
+    """Its name; empty: the only one there is."""
+    after: int = 0
+    upto: int | None = None
+    """None: as far as the log has been read when the query is planned."""
+    partitions: int | None = None
+    """At most so many; None: as many as `partition_rows` makes."""
+    partition_rows: int = PARTITION_ROWS
+    """At least so many commands in each."""
+    path: str = ""
+    article: Published | None = None
+    snapshot: str = ""
+    """Exported by a transaction that is still open; empty: what is there now."""
+    batch_bytes: int = BATCH_BYTES
+    segment: int | None = None
+    """A stream's batch has about so many commands; None: whatever there is."""
+    columns: StructType = field(default_factory=StructType)
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> Options:
+        """From what was given with ``.option(…)``; names are in lower case.
+
+        Raises:
+            PipelineError: one is unknown, missing or not what it should be.
+        """
+        found = {name.lower(): value for name, value in given.items()}
+        table = found.get("table", "")
+        if table not in TABLES:
+            raise PipelineError(
+                f"format('twopc'): no table {table!r}; there are {', '.join(sorted(TABLES))}"
+            )
+        unknown = sorted(set(found) - _KNOWN)
+        if unknown:
+            raise PipelineError(
+                f"format('twopc'): no option {unknown[0]!r}; there are {', '.join(sorted(_KNOWN))}"
+            )
+        needed = {"history": ("path",), "rows": ("dsn", "article")}.get(table, ("dsn",))
+        for name in needed:
+            if not found.get(name):
+                raise PipelineError(f"format('twopc'): table {table!r} needs the option {name!r}")
+        article = found.get("article")
+        return cls(
+            table=table,
+            dsn=found.get("dsn", ""),
+            publisher=found.get("publisher", ""),
+            after=_number(found, "after") or 0,
+            upto=_number(found, "upto"),
+            partitions=_number(found, "partitions", least=1),
+            partition_rows=_number(found, "partition_rows", least=1) or PARTITION_ROWS,
+            path=found.get("path", ""),
+            article=Published.parse(article) if article else None,
+            snapshot=found.get("snapshot", ""),
+            batch_bytes=_number(found, "batch_bytes", least=1) or BATCH_BYTES,
+            segment=_number(found, "segment", least=1),
+            columns=TABLES[table],
+        )
+
+
+def _number(found: Mapping[str, str], name: str, *, least: int = 0) -> int | None:
+    text = found.get(name)
+    if text is None or text == "":
+        return None
+    if not text.isdecimal() or int(text) < least:
+        raise PipelineError(f"format('twopc'): {name}={text!r} is not a number from {least} on")
+    return int(text)

@@ -1,0 +1,218 @@
+"""Readers of the data source: what the driver plans and what a task reads, in batches of Arrow over ADBC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from sim.spark.source import queries
+from sim.spark.source.facts import Facts, connected, facts
+from sim.spark.source.filters import Pushed, push
+from sim.spark.source.options import Options
+from twopc.sql.checksum import PINNED
+
+
+class Range(InputPartition):
+    """Sequence numbers, or pages of a table: the first is excluded, or included if they are pages."""
+
+    def __init__(self, after: int, upto: int) -> None:
+        super().__init__((after, upto))
+        self.after = after
+        self.upto = upto
+
+    def __repr__(self) -> str:
+        return f"Range({self.after}, {self.upto})"
+
+
+def arrow_schema(columns: StructType) -> pa.Schema:
+    """A table's columns as Arrow has them, times in UTC."""
+    return to_arrow_schema(columns, timezone="UTC")
+
+
+def batches(
+    options: Options, query: str, *, before: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """What a query returns, streamed, each batch with exactly the table's schema.
+
+    Args:
+        before: statements that are executed first, in the same transaction.
+    """
+    import adbc_driver_postgresql.dbapi as adbc
+
+    schema = arrow_schema(options.columns)
+    with (
+        closing(adbc.connect(options.dsn)) as connection,
+        closing(connection.cursor()) as cursor,
+    ):
+        cursor.adbc_statement.set_options(
+            **{"adbc.postgresql.batch_size_hint_bytes": str(options.batch_bytes)}
+        )
+        for statement in before:
+            cursor.execute(statement)
+        cursor.execute(query)
+        with cursor.fetch_record_batch() as reader:
+            for batch in reader:
+                yield fitted(batch, schema)
+
+
+def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with the schema that Spark was told: it looks at the first batch's only."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+# -- tables that grow by sequence numbers ---------------------------------------------------------
+
+
+@dataclass
+class LogReader(DataSourceReader):
+    """Commands or transactions; ranges of blocks are read side by side."""
+
+    options: Options
+    pushed: Pushed | None = None
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Ranges of about equal numbers of commands. Raises `GapError` if some are not there any more."""
+        found = facts(self.options.dsn, self.options.publisher)
+        after, upto = asked(self.options, found)
+        if self.pushed is not None:
+            after, upto = max(after, self.pushed.after), min(upto, self.pushed.upto)
+        return ranges(self.options, found.publisher.number, after, upto)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """One range."""
+        assert isinstance(partition, Range)
+        conditions = self.pushed.conditions if self.pushed is not None else ()
+        return log_batches(self.options, partition, conditions=conditions)
+
+
+class PushingLogReader(LogReader):
+    """The same, where Spark's filters are evaluated by the database: Spark must be set to hand them over."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Takes what compares integers; hands the rest back."""
+        self.pushed, left = push(self.options.table, filters, after=0, upto=(1 << 63) - 1)
+        return left
+
+
+def asked(options: Options, found: Facts) -> tuple[int, int]:
+    """The range that is to be read.
+
+    Raises:
+        GapError: it is not all there.
+    """
+    upto = found.read_to if options.upto is None else options.upto
+    after = options.after
+    if upto > after:
+        found.holds(after=after, upto=upto, where="the distribution database")
+    return after, upto
+
+
+def ranges(options: Options, number: int, after: int, upto: int) -> list[InputPartition]:
+    """Ranges that cover what is between; never none, for which Spark would call a reader with None."""
+    if upto <= after:
+        return [Range(0, 0)]
+    parts = options.partitions or 1 << 16
+    query = queries.bounds(number, after=after, upto=upto, parts=parts, rows=options.partition_rows)
+    with connected(options.dsn, "the distribution database") as connection:
+        ends = [int(row[0]) for row in connection.execute(query.encode()).fetchall()]
+    ends = [*(end for end in ends if end < upto), upto]
+    return [Range(begin, end) for begin, end in zip([after, *ends], ends, strict=False)]
+
+
+def log_batches(
+    options: Options, part: Range, *, conditions: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one range."""
+    if part.upto <= part.after:
+        return
+    # numbers of Publishers are not the driver's to hand over: a partition is planned once and read elsewhere
+    number = facts_number(options)
+    query = queries.logged(
+        options.table, number, after=part.after, upto=part.upto, conditions=conditions
+    )
+    yield from batches(options, query, before=("set transaction read only",))
+
+
+def facts_number(options: Options) -> int:
+    """The Publisher's number in the distribution database."""
+    return facts(options.dsn, options.publisher).publisher.number
+
+
+# -- others ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class SmallReader(DataSourceReader):
+    """A table that one task reads."""
+
+    options: Options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One."""
+        return [Range(0, 0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """All of it."""
+        options = self.options
+        if options.table == "articles":
+            found = facts(options.dsn, options.publisher).articles
+            yield pa.RecordBatch.from_pylist(
+                [dict(each) for each in found], schema=arrow_schema(options.columns)
+            )
+            return
+        of_node = options.table in ("markers", "prepared")
+        number = 0 if of_node else facts_number(options)
+        yield from batches(
+            options, queries.small(options.table, number), before=("set transaction read only",)
+        )
+
+
+@dataclass
+class RowsReader(DataSourceReader):
+    """A published table's rows; ranges of its pages are read side by side."""
+
+    options: Options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Ranges of pages that are there now; what grows behind them is later than the snapshot."""
+        article = self.options.article
+        assert article is not None
+        with connected(self.options.dsn, f"the table {article.source_object}") as connection:
+            query = queries.pages((article.source_schema, article.source_object))
+            row = connection.execute(query.encode()).fetchone()
+        assert row is not None
+        count = min(self.options.partitions or 1, max(1, int(row[0])))
+        ends = [int(row[0]) * (each + 1) // count for each in range(count)]
+        ends[-1] = (1 << 32) - 1
+        return [Range(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """One range of pages, as one snapshot sees it."""
+        assert isinstance(partition, Range)
+        article = self.options.article
+        assert article is not None
+        query = queries.rows(
+            article.article_id,
+            (article.source_schema, article.source_object),
+            article.columns,
+            article.key,
+            row_filter=article.filter_clause,
+            pages=(partition.after, partition.upto),
+        )
+        before = ["set transaction isolation level repeatable read read only"]
+        if self.options.snapshot:
+            before.append(queries.snapshot(self.options.snapshot))
+        before += PINNED.split("; ")
+        return batches(self.options, query, before=before)
