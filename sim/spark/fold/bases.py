@@ -1,0 +1,138 @@
+"""Which commands a base already has in it.
+
+A base is what one snapshot saw. A command is in it if its transaction is visible in that snapshot, whatever
+the order of the log: a transaction is in the log before others can see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from sim.spark.errors import ArchiveError
+from twopc.lsn import lsn_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """The base of one article: what of it is not in its rows."""
+
+    article_id: int
+    shape: int
+    snapshot: str
+    seqno: int
+    """Everything up to here is in the log before the snapshot was taken."""
+
+
+def bases_of(base: DataFrame) -> list[Base]:
+    """The bases that there are; a row without a key says that there is one, which may have no rows.
+
+    Args:
+        base: of `shapes.ROWS`, with `shape`, `snapshot` and `seqno`.
+    """
+    columns = ("article_id", "shape", "snapshot", "seqno")
+    return [Base(**row.asDict()) for row in base.select(*columns).distinct().collect()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Between which transactions a snapshot was taken."""
+
+    first_unseen: int | None
+    """The first that it does not see; None: it sees all."""
+    last_seen: int | None
+    """The last that it sees; None: it sees none."""
+
+
+def ends_of(transactions: DataFrame, bases: Iterable[Base]) -> dict[str, Ends]:
+    """By snapshot. Looks at the transactions."""
+    seen = {each.snapshot: visible(F.col("xid"), each.snapshot) for each in bases}
+    if not seen:
+        return {}
+    row = transactions.agg(
+        *(F.min(F.when(~is_seen, F.col("seqno"))) for is_seen in seen.values()),
+        *(F.max(F.when(is_seen, F.col("seqno"))) for is_seen in seen.values()),
+    ).first()
+    assert row is not None
+    return {
+        snapshot: Ends(first_unseen=row[at], last_seen=row[len(seen) + at])
+        for at, snapshot in enumerate(seen)
+    }
+
+
+def chosen(bases: Iterable[Base], ends: Mapping[str, Ends], *, upto: int | None) -> list[Base]:
+    """Of several bases of an article the newest that has nothing of later than a point in it.
+
+    Raises:
+        ArchiveError: an article has bases, but each of them is of later.
+    """
+    newest: dict[int, Base] = {}
+    late: dict[int, int] = {}
+    for base in sorted(bases, key=lambda each: (each.seqno, each.shape)):
+        last = ends[base.snapshot].last_seen
+        if upto is None or last is None or last <= upto:
+            newest[base.article_id] = base
+        else:
+            late.setdefault(base.article_id, last)
+    for article, last in late.items():
+        if article not in newest:
+            raise ArchiveError(
+                f"nothing can be told of article {article} at {lsn_text(upto or 0)}: its first base has in it "
+                f"what was committed up to {lsn_text(last)}; choose that point or a later one"
+            )
+    return list(newest.values())
+
+
+def rows_of(base: DataFrame, bases: Iterable[Base]) -> DataFrame:
+    """The rows of these bases and of no others."""
+    these = [
+        (F.col("article_id") == each.article_id)
+        & (F.col("shape") == each.shape)
+        & (F.col("snapshot") == each.snapshot)
+        & (F.col("seqno") == each.seqno)
+        for each in bases
+    ]
+    any_of = reduce(or_, these, F.lit(False))
+    return base.where(any_of & F.col("key").isNotNull()).select(*base.columns)
+
+
+def visible(xid: Column, snapshot: str) -> Column:
+    """Whether a snapshot (``xmin:xmax:xip,xip``) sees what a transaction did."""
+    low, high, under_way = snapshot.split(":")
+    running = [int(each) for each in under_way.split(",") if each]
+    seen = xid < int(high)
+    return ((xid < int(low)) | (seen & ~xid.isin(running))) if running else seen
+
+
+def remaining(
+    commands: DataFrame, transactions: DataFrame, bases: Iterable[Base], ends: Mapping[str, Ends]
+) -> DataFrame:
+    """The commands that are not in their article's base.
+
+    Nearly all are told by their sequence numbers: what lies before the first transaction that the snapshot
+    did not see is in it. The few that it saw beyond that one are looked for.
+    """
+    by_snapshot: dict[str, list[int]] = {}
+    for each in bases:
+        by_snapshot.setdefault(each.snapshot, []).append(each.article_id)
+    left = commands
+    for snapshot, articles in by_snapshot.items():
+        end = ends[snapshot]
+        if end.last_seen is None:
+            continue
+        of_these = F.col("article_id").isin(articles)
+        if end.first_unseen is None:
+            left = left.where(~of_these)
+            continue
+        left = left.where(~of_these | (F.col("seqno") >= end.first_unseen))
+        if end.last_seen > end.first_unseen:
+            seen = visible(F.col("xid"), snapshot) & (F.col("seqno") > end.first_unseen)
+            ahead = transactions.where(seen).select(F.col("seqno").alias("ahead"))
+            in_it = of_these & (F.col("seqno") == F.col("ahead"))
+            left = left.join(F.broadcast(ahead), on=in_it, how="left_anti")
+    return left.select(*commands.columns)

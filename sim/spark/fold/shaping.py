@@ -1,0 +1,85 @@
+"""What shapes mean for a fold: which is the newest, what goes where, and what cannot be folded.
+
+Articles are as many as a catalog has; they are looked at here, not in a frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+#: Formats that carry no values: statements, or nothing.
+_WITHOUT_VALUES = ("SQL", "NONE")
+
+
+def newest(articles: Iterable[Row], *, upto: int | None = None) -> dict[int, Row]:
+    """Of `shapes.ARTICLES`, by number, the shape of each article that holds at a sequence number.
+
+    Args:
+        upto: None: the newest of all.
+    """
+    found: dict[int, Row] = {}
+    for each in sorted(articles, key=lambda row: int(row["shape"])):
+        if upto is None or each["first_seqno"] < upto:
+            found[each["article_id"]] = each
+    return found
+
+
+def unfoldable(articles: Iterable[Row]) -> set[int]:
+    """The numbers of articles some of whose changes travel as statements, or not at all."""
+    return {
+        each["article_id"]
+        for each in articles
+        for operation in ("ins", "upd", "del")
+        if each[operation].split(" ")[0].upper() in _WITHOUT_VALUES
+    }
+
+
+def placed(
+    rows: DataFrame, articles: Sequence[Row], targets: dict[int, Row], *columns: str
+) -> DataFrame:
+    """Put arrays that are in the order of the row's own shape into that of the target, by name.
+
+    What only the target has is NULL; what it has no longer is left out.
+
+    Args:
+        rows: with `article_id`, `shape` and the arrays named.
+    """
+    moves = [
+        (each["article_id"], each["shape"], _places(each["columns"], targets[each["article_id"]]))
+        for each in articles
+        if each["article_id"] in targets
+        and each["columns"] != targets[each["article_id"]]["columns"]
+    ]
+    if not moves:
+        return rows.select(*rows.columns)
+    frame = rows.sparkSession.createDataFrame(moves, "article_id int, shape int, places array<int>")
+    joined = rows.join(F.broadcast(frame), on=["article_id", "shape"], how="left")
+    for name in columns:
+        joined = joined.withColumn(name, _moved(F.col(name)))
+    return joined.select(*rows.columns)
+
+
+def _places(columns: Sequence[str], target: Row) -> list[int]:
+    """Where each of the target's columns is among these; -1 where it is not."""
+    at = {name: place for place, name in enumerate(columns)}
+    return [at.get(name, -1) for name in target["columns"]]
+
+
+def _moved(values: Column) -> Column:
+    taken = F.transform("places", lambda at: F.when(at >= 0, F.get(values, at)))
+    return F.when(values.isNull() | F.col("places").isNull(), values).otherwise(taken)
+
+
+def checked(decoded: DataFrame) -> DataFrame:
+    """The same commands; reading one that cannot be read fails, instead of leaving it out."""
+    message = F.format_string(
+        "sim.spark.errors.ArchiveError: article %s: command %s of the transaction with sequence number %s cannot "
+        "be read (%s): the archive has no shape of the article there that has so many columns",
+        "article_id", "command_id", "seqno", "problem",
+    )  # fmt: skip
+    fails = F.raise_error(message).cast("array<string>")
+    key = F.when(F.col("problem") == "", F.col("key")).otherwise(fails)
+    return decoded.withColumn("key", key).select(*decoded.columns)

@@ -1,0 +1,186 @@
+"""The fold: the last insert, or the base, and what was set after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.storagelevel import StorageLevel
+
+from sim.spark import shapes
+from sim.spark.decode import decoded
+from sim.spark.errors import ArchiveError
+from sim.spark.fold.bases import Base, bases_of, chosen, ends_of, remaining, rows_of
+from sim.spark.fold.ordered import fold_in_order
+from sim.spark.fold.shaping import checked, newest, placed, unfoldable
+from twopc.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from sim.spark.archive import Archive
+
+#: What a row of the base counts as: an insert before everything.
+_BEFORE = -1
+
+
+def folded(
+    base: DataFrame,
+    commands: DataFrame,
+    transactions: DataFrame,
+    articles: DataFrame,
+    *,
+    upto: int | None = None,
+) -> DataFrame:
+    """The rows at a point in the sequence, in the newest shape that their article had there.
+
+    Articles whose changes travel as statements, or not at all, are left out (`unfoldable`). When it is called
+    it looks at `articles`, at what bases there are, and at where among the transactions they begin.
+
+    Args:
+        base: of `shapes.ROWS`, with `shape`, `snapshot` and `seqno`. A row without a key says that there is
+            a base, which may have no rows.
+        commands: of `shapes.COMMANDS`.
+        transactions: of `shapes.TRANSACTIONS`, those of the commands.
+        articles: of `shapes.ARTICLES`, all shapes.
+        upto: None: the end.
+
+    Returns:
+        `shapes.STATE`.
+    """
+    return _folded(base, bases_of(base), commands, transactions, articles, upto)
+
+
+def state_of(archive: Archive, spark: SparkSession, *, upto: int | None = None) -> DataFrame:
+    """The rows that an archive knows at a point in its sequence (`shapes.STATE`).
+
+    Args:
+        upto: None: its end.
+
+    Raises:
+        ArchiveError: it does not reach that far, or every base of an article is of later.
+    """
+    manifest = archive.manifest
+    if upto is not None and not manifest.first <= upto <= manifest.position:
+        raise ArchiveError(
+            f"the archive has {lsn_text(manifest.first)} to {lsn_text(manifest.position)}, and {lsn_text(upto)} "
+            "was asked for"
+        )
+    bases = [
+        Base(article_id=each.article_id, shape=each.shape, snapshot=each.snapshot, seqno=each.seqno)
+        for each in manifest.base
+    ]
+    # transactions of later too: they tell which bases have something of later in them
+    commands, transactions = archive.commands(spark, upto=upto), archive.transactions(spark)
+    return _folded(
+        archive.base(spark), bases, commands, transactions, archive.articles(spark), upto
+    )
+
+
+def _folded(
+    base: DataFrame,
+    bases: Sequence[Base],
+    commands: DataFrame,
+    transactions: DataFrame,
+    articles: DataFrame,
+    upto: int | None,
+) -> DataFrame:
+    known = articles.collect()
+    targets = newest(known, upto=upto)
+    left_out = unfoldable(known)
+    ends = ends_of(transactions, bases)
+    bases = chosen([each for each in bases if each.article_id in targets], ends, upto=upto)
+    if upto is not None:
+        commands = commands.where(F.col("seqno") <= upto)
+    told = commands.where(~F.col("article_id").isin(*left_out)) if left_out else commands
+    left = remaining(told, transactions, bases, ends)
+    changes = checked(decoded(left, articles)).select(
+        "article_id", "shape", "seqno", "command_id", "operation", "key", "new_key", "values", "changed"
+    )  # fmt: skip
+    rows = rows_of(base, bases).select(
+        "article_id",
+        "shape",
+        F.lit(_BEFORE).cast("bigint").alias("seqno"),
+        F.lit(0).alias("command_id"),
+        F.lit("base").alias("operation"),
+        "key",
+        F.col("key").alias("new_key"),
+        "values",
+        F.lit(None).cast("array<boolean>").alias("changed"),
+    )
+    events = placed(changes.unionByName(rows), known, targets, "values", "changed")
+    widths = {article: len(each["columns"]) for article, each in targets.items()}
+    by_key = _by_key(events, widths).persist(StorageLevel.DISK_ONLY)
+    stay = by_key.where("not moved and exists")
+    followed = _followed(events, by_key.where("moved"))
+    names = shapes.STATE.names
+    return stay.select(*names).unionByName(followed.select(*names)).select(*names)
+
+
+def _by_key(events: DataFrame, widths: Mapping[int, int]) -> DataFrame:
+    """`shapes.STATE` by key as if no key ever changed, with `exists`, and `moved` where one did.
+
+    Args:
+        widths: of each article's newest shape.
+    """
+    moves = (F.col("operation") == "upd") & ~F.col("key").eqNullSafe(F.col("new_key"))
+    both = F.when(moves, F.array("key", "new_key")).otherwise(F.array("key"))
+    touches = events.select(
+        "article_id",
+        F.explode(both).alias("key"),
+        "values",
+        "changed",
+        "operation",
+        moves.alias("moves"),
+        (F.col("operation") != "upd").alias("whole"),
+        F.struct("seqno", "command_id").alias("order"),
+    )
+    width = max(widths.values(), default=0)
+    begins = F.when(F.col("whole"), F.col("order"))
+    grouped = touches.groupBy("article_id", "key").agg(
+        F.max_by("operation", begins).alias("begun"),
+        F.max(begins).alias("begins"),
+        F.max("order").alias("last"),
+        F.count(F.when(F.col("operation") != "base", 1)).alias("commands"),
+        F.max("moves").alias("moved"),
+        *(_set_last(at).alias(f"value_{at}") for at in range(width)),
+    )
+    values = F.array(*(f"value_{at}" for at in range(width))) if width else F.array()
+    of_article = F.create_map(*(F.lit(each) for pair in widths.items() for each in pair))
+    complete = F.coalesce(F.col("begun") != "del", F.lit(False))
+    return grouped.select(
+        "article_id",
+        "key",
+        F.slice(values, F.lit(1), F.try_element_at(of_article, F.col("article_id"))).alias(
+            "values"
+        ),
+        F.col("last.seqno").alias("seqno"),
+        F.col("last.command_id").alias("command_id"),
+        "commands",
+        complete.alias("complete"),
+        (complete | F.coalesce(F.col("last") > F.col("begins"), F.lit(True))).alias("exists"),
+        "moved",
+    )
+
+
+def _set_last(place: int) -> Column:
+    """The value that a column was given last."""
+    sets = F.col("whole") | F.get("changed", F.lit(place))
+    return F.max_by(F.get("values", F.lit(place)), F.when(sets, F.col("order")))
+
+
+def _followed(events: DataFrame, moved: DataFrame) -> DataFrame:
+    """`shapes.STATE` of what was at a key that changed at some time, or came to one.
+
+    An article's are followed by one task, in their order, and only their last rows are kept meanwhile.
+    """
+    keys = moved.select("article_id", "key")
+    return (
+        events.join(F.broadcast(keys), on=["article_id", "key"], how="left_semi")
+        .select(
+            "article_id", "seqno", "command_id", "operation", "key", "new_key", "values", "changed"
+        )
+        .repartition("article_id")
+        .sortWithinPartitions("article_id", "seqno", "command_id")
+        .mapInArrow(fold_in_order, shapes.STATE)
+    )

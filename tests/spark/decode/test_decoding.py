@@ -1,0 +1,152 @@
+"""Commands of every format, read by Spark as the project's own words read them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.testing import assertDataFrameEqual
+
+from sim.spark import shapes
+from sim.spark.decode import decoded, record_fields
+from twopc.articles import Article, Column
+from twopc.names import VERSION_COLUMN
+from twopc.propagation import (
+    OPERATIONS,
+    TYPE_OF,
+    Format,
+    bitmask,
+    parameters,
+    record_text,
+    record_values,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+NAMES = ("region", "id", "note", VERSION_COLUMN)
+ARTICLE = Article(
+    schema="public",
+    table="line",
+    columns=tuple(Column(name=name, type="text") for name in NAMES),
+    key=("id", "region"),
+)
+OLD = ["north", "7", 'a "b" \\ c', "v1"]
+NEW = ["north", "8", None, "v2"]
+CHANGED = [False, True, True, True]
+#: By format of insert, update, delete: an article for each, numbered from 1.
+FORMS = [("CALL", "CALL", "CALL"), ("CALL", "SCALL sp_mine", "XCALL"), ("CALL", "MCALL", "CALL"),
+         ("CALL", "XCALL", "XCALL"), ("SQL", "SQL", "SQL")]  # fmt: skip
+
+
+def text(values: Sequence[str | None]) -> str:
+    return record_text([None if each is None else each.encode() for each in values]).decode()
+
+
+def command(operation: str, form: Format) -> str:
+    """As the log reader makes it, by the list of parameters."""
+    sparse = form is Format.SCALL
+    new = [each if not sparse or at else None for each, at in zip(NEW, CHANGED, strict=True)]
+    images = {"new": NEW if operation == "ins" else new, "old": OLD}
+    key = [OLD[NAMES.index(each)] for each in ARTICLE.key]
+    mask = "\\x" + bitmask([at for at, each in enumerate(CHANGED) if each], len(NAMES)).hex()
+    values: list[str | None] = []
+    for each in parameters(ARTICLE, operation, form):
+        if each.image == "bitmap":
+            values.append(mask)
+        elif each.image == "key":
+            values.append(key[int(each.name[3:]) - 1])
+        else:
+            values.append(images[each.image][int(each.name.rpartition("c")[2]) - 1])
+    return text(values)
+
+
+def test_records_are_read_as_they_are_written(spark: SparkSession) -> None:
+    chance = random.Random(7)
+    letters = ['"', "\\", ",", "(", ")", "a", "é", "\n", "😀", " ", "x06"]
+    records = [
+        [
+            None
+            if chance.random() < 0.2
+            else "".join(chance.choices(letters, k=chance.randrange(9)))
+            for _ in range(chance.randrange(1, 6))
+        ]
+        for _ in range(300)
+    ]
+    records += [['"' * 100_000], ["x" * 1_000_000, None, ""]]
+    texts = [text(each) for each in records]
+    assert [
+        [None if v is None else v.decode() for v in record_values(each.encode())] for each in texts
+    ] == records
+    frame = spark.createDataFrame(list(enumerate(texts)), "place int, command string")
+    read = frame.select("place", record_fields(F.col("command")).alias("fields")).orderBy("place")
+    assert [row.fields for row in read.collect()] == records
+
+
+def articles() -> list[tuple[object, ...]]:
+    made: list[tuple[object, ...]] = [
+        (
+            n,
+            1,
+            0,
+            "public",
+            "line",
+            list(NAMES),
+            ["text"] * 4,
+            [1, 0],
+            3,
+            None,
+            *forms,
+            [2] if n == 4 else [],
+        )
+        for n, forms in enumerate(FORMS, 1)
+    ]
+    # from 500 on the first one has a column less
+    made.append(
+        (1, 2, 500, "public", "line", ["id", "note"], ["text"] * 2, [0], 1, None, *FORMS[0], [])
+    )
+    return made
+
+
+def test_every_format_of_every_operation(spark: SparkSession) -> None:
+    commands: list[tuple[object, ...]] = []
+    expected: list[tuple[object, ...]] = []
+    key, new_key = ["7", "north"], ["8", "north"]
+    for article, forms in enumerate(FORMS[:4], 1):
+        for operation, form in zip(OPERATIONS, forms, strict=True):
+            kind = Format(form.split()[0])
+            at = (100, len(commands) + 1, article)
+            commands.append((*at, TYPE_OF[operation], None, 0, command(operation, kind)))
+            x = kind is Format.XCALL
+            new: list[str | None] | None = list(NEW) if operation != "del" else None
+            changed: list[bool] | None = None
+            if operation == "upd":
+                changed = [True] * 4 if kind is Format.CALL else list(CHANGED)
+                if kind is Format.SCALL:
+                    new = [None, *NEW[1:]]
+            expected.append((
+                *at, 1, operation, None,
+                new_key if operation == "ins" else key, None if operation == "del" else new_key,
+                new, OLD if x else None, changed,
+                "v1" if x else None, "v2" if operation != "del" else None, "",
+            ))  # fmt: skip
+    nothing = (None,) * 7
+    for seqno, article, type_, said, shape, operation, problem in [
+        (100, 5, 12, "update line set …", 1, "upd", "sql"),
+        (100, 9, 1, text(NEW), None, None, "article"),
+        (100, 1, 1, text(NEW[:3]), 1, "ins", "shape"),
+        (501, 1, 1, text(NEW), 2, "ins", "shape"),
+    ]:
+        at = (seqno, len(commands) + 1, article)
+        commands.append((*at, type_, None, 0, said))
+        expected.append((*at, shape, operation, None, *nothing, problem))
+    commands.append((501, 99, 1, 1, 3, 0, text(["7", "n"])))
+    expected.append((501, 99, 1, 2, "ins", 3, ["7"], ["7"], ["7", "n"], None, None, None, "n", ""))
+    commands.append((502, 1, 0, 20, None, 0, '{"tracer": 1}'))
+    actual = decoded(
+        spark.createDataFrame(commands, shapes.COMMANDS),
+        spark.createDataFrame(articles(), shapes.ARTICLES),
+    )
+    assertDataFrameEqual(actual, spark.createDataFrame(expected, shapes.DECODED))

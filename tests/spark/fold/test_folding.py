@@ -1,0 +1,103 @@
+"""Rows at points in a sequence, against what a plain dictionary says of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+
+from sim.spark import shapes
+from sim.spark.errors import ArchiveError
+from sim.spark.fold import folded, seqno_at
+from sim.spark.session import translated
+from tests.spark.fold.drawn import ARTICLES, Drawn, article, record
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+BASE = (
+    StructType(list(shapes.ROWS.fields))
+    .add("shape", IntegerType())
+    .add("snapshot", StringType())
+    .add("seqno", LongType())
+)
+
+
+def transactions(*seqnos: int) -> list[tuple[object, ...]]:
+    return [(seqno, 10 + n, None, None, 1, 1, 0, None) for n, seqno in enumerate(seqnos)]
+
+
+def test_time_travel(spark: SparkSession) -> None:
+    """With updates of keys, NULLs, a column that came later, and a snapshot taken amid transactions."""
+    drawn = Drawn(seed=11)
+    frames = (
+        spark.createDataFrame(drawn.base, BASE).cache(),
+        spark.createDataFrame(drawn.commands, shapes.COMMANDS).cache(),
+        spark.createDataFrame(drawn.transactions, shapes.TRANSACTIONS).cache(),
+        spark.createDataFrame(ARTICLES, shapes.ARTICLES).cache(),
+    )
+    for upto in (56, 796):
+        rows = folded(*frames, upto=upto).collect()
+        assert {row.key[0]: row["values"] for row in rows} == drawn.states[upto]
+        assert all(row.complete for row in rows)
+    with pytest.raises(ArchiveError, match="nothing can be told of article 1"):
+        folded(*frames, upto=48)
+    for frame in frames:
+        frame.unpersist()
+
+
+def test_rows_that_nobody_inserted_and_rows_that_moved(spark: SparkSession) -> None:
+    """Without a base: 1 moves onto 2, which moves on to 3; 5 is updated but was never seen; 6 comes and goes."""
+    version = "v"
+    commands = [
+        (4, 1, 1, 1, None, 0, record(["1", "a", version])),
+        (4, 2, 1, 1, None, 0, record(["2", "b", version])),
+        (4, 3, 1, 1, None, 0, record(["6", "f", version])),
+        (8, 1, 1, 2, None, 0, record(["2", None, "w", "1", "\\x05"])),
+        (8, 2, 1, 2, None, 0, record(["3", None, "w", "2", "\\x05"])),
+        (8, 3, 1, 2, None, 0, record([None, "e", "w", "5", "\\x06"])),
+        (8, 4, 1, 3, None, 0, record(["6"])),
+        (8, 5, 2, 13, None, 0, "delete from t"),
+    ]
+    statements = (*article(1, 0, ["id", "b", "v"], number=2)[:10], "SQL", "SQL", "SQL", [])
+    made = folded(
+        spark.createDataFrame([], BASE),
+        spark.createDataFrame(commands, shapes.COMMANDS),
+        spark.createDataFrame(transactions(4, 8), shapes.TRANSACTIONS),
+        spark.createDataFrame([article(1, 0, ["id", "b", "v"]), statements], shapes.ARTICLES),
+    )
+    assert made.columns == shapes.STATE.names
+    assert sorted(tuple(row) for row in made.collect()) == [
+        (1, ["2"], ["2", "a", "w"], 8, 1, 2, True),
+        (1, ["3"], ["3", "b", "w"], 8, 2, 2, True),
+        (1, ["5"], [None, "e", "w"], 8, 3, 1, False),
+    ]
+
+
+def test_what_cannot_be_read_is_not_left_out(spark: SparkSession) -> None:
+    commands = [(4, 1, 7, 1, None, 0, record(["1", "a", "v"]))]
+    made = folded(
+        spark.createDataFrame([], BASE),
+        spark.createDataFrame(commands, shapes.COMMANDS),
+        spark.createDataFrame(transactions(4), shapes.TRANSACTIONS),
+        spark.createDataFrame([article(1, 0, ["id", "b", "v"])], shapes.ARTICLES),
+    )
+    with pytest.raises(ArchiveError, match=r"article 7: command 1 .* cannot be read"), translated():
+        made.collect()
+
+
+def test_moments(spark: SparkSession) -> None:
+    """Times do not rise with the sequence: what stands before a later one counts."""
+
+    def at(second: int) -> datetime:
+        return datetime(2026, 11, 22, 22, 0, second, tzinfo=UTC)
+
+    rows = [
+        (4 * n, 10 + n, at(second), None, 1, 1, 0, None) for n, second in enumerate((1, 5, 3, 9), 1)
+    ]
+    frame = spark.createDataFrame(rows, shapes.TRANSACTIONS)
+    assert seqno_at(frame, at(4)) == 4
+    assert seqno_at(frame, at(5)) == 12
+    assert seqno_at(frame, at(9)) == 16
+    assert seqno_at(frame, at(0)) is None
