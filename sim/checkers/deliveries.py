@@ -11,18 +11,19 @@ from sim.report.history import ENDS, Record
 def echoed(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
     """No transaction is delivered to the Subscriber that it came from.
 
-    Where it came from is known from who began it, whatever the agent took it for.
+    Where it came from is known from who began it, whatever the agent took it for. Of one at several Subscribers
+    each is brought what the others have changed: then it is the mark that tells.
     """
-    homes = {
-        record.gid: record.node
-        for record in records
-        if record.gid and record.session and record.node and record.kind in ENDS
-    }
+    homes: dict[str, set[str]] = {}
+    for record in records:
+        if record.gid and record.session and record.node and record.kind in ENDS:
+            homes.setdefault(record.gid, set()).add(record.node)
     return [
         f"{record.node} got its own transaction back: "
         + ("; ".join((record.data or {}).get("commands", ())) or record.gid)
         for record in of_kind(records, "deliver")
-        if record.node in ((record.data or {}).get("origin"), homes.get(record.gid))
+        if record.node == (record.data or {}).get("origin")
+        or homes.get(record.gid) == {record.node}
     ]
 
 

@@ -22,7 +22,9 @@ def no_lost_update(records: Sequence[Record], settings: Settings = NONE) -> list
     numbers = Numbers(records)
     for commit, looks in _commits(records):
         if commit is not None and commit.node != publisher:
-            broken += _lost(commit, held, looks, publisher, numbers)
+            for node in dict.fromkeys(look.node for look in looks):
+                if node != publisher:
+                    broken += _lost(commit, node, held, looks, publisher, numbers)
         for look in looks:
             _note(held, look)
     return broken
@@ -53,6 +55,7 @@ def _note(held: dict[str, _Rows], look: Record) -> None:
 
 def _lost(
     commit: Record,
+    node: str,
     held: dict[str, _Rows],
     looks: Sequence[Record],
     publisher: str,
@@ -61,8 +64,8 @@ def _lost(
     after = {node: dict(rows) for node, rows in held.items()}
     for look in looks:
         _note(after, look)
-    mine, theirs = held.get(commit.node, {}), held.get(publisher, {})
-    now_mine, now_theirs = after.get(commit.node, {}), after.get(publisher, {})
+    mine, theirs = held.get(node, {}), held.get(publisher, {})
+    now_mine, now_theirs = after.get(node, {}), after.get(publisher, {})
     for place in dict.fromkeys((*theirs, *now_theirs)):
         both = mine.get(place) != now_mine.get(place) and theirs.get(place) != now_theirs.get(place)
         if both and mine.get(place) != theirs.get(place):
@@ -72,5 +75,5 @@ def _lost(
             )
             yield (
                 f"{commit.session} ({commit.step}) changed {table} {key} from {mine_was} at "
-                f"{commit.node}, while {publisher} had {theirs_was}: that change is lost"
+                f"{node}, while {publisher} had {theirs_was}: that change is lost"
             )

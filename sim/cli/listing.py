@@ -165,7 +165,7 @@ def _facts(loaded: Loaded) -> Iterator[tuple[str, list[str]]]:
     yield (
         "sessions",
         [
-            f"{name} at {session.node}: {', '.join(step for step, _ in session.named_steps)}"
+            f"{name} at {' and '.join(session.nodes)}: {', '.join(step for step, _ in session.named_steps)}"
             for name, session in scenario.sessions.items()
         ],
     )

@@ -6,8 +6,8 @@ said by `sim.faults.postgres`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -30,8 +30,8 @@ class Arrival:
     point: str
     session: str = ""
     gid: str = ""
-    pid: int = 0
-    """The process of its session at its Subscriber."""
+    pids: Mapping[str, int] = field(default_factory=dict)
+    """The process of its session at each of its Subscribers."""
     text: str = ""
     """The request whose answer arrives, if that is where it stands."""
     at: str = ""
@@ -138,9 +138,7 @@ class Deeds:
 
     async def _end_backends(self, plan: Plan, arrival: Arrival) -> Word:
         deed, node = plan.deed, self._topology.node(plan.deed.node)
-        session = self.sessions.get(arrival.session)
-        subscriber = session.node if session is not None else ""
-        pids = await strikes.backends(self._topology, deed.node, subscriber, arrival.pid)
+        pids = await strikes.backends(self._topology, deed.node, arrival.pids)
         if deed.verb == "kill":
             await self._leave(deed.node)
             await strikes.kill_backends(node, pids)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -39,7 +39,8 @@ class AtWork:
     name: str
     node: str
     gid: str = ""
-    pid: int = 0
+    pids: dict[str, int] = field(default_factory=dict)
+    """Its process at each Subscriber that it works at."""
     asks: str = ""
     """What it is doing: ``commit`` or anything else; empty: nothing."""
 
@@ -128,8 +129,9 @@ class ModelPerformer:
         if point in GATED:
             there = self._model.reaching
             for one in self.sessions.values():
-                here = (there.node.name, there.pid) == (one.node, one.pid)
-                if here or there.application_name == link_name(one.node, one.pid):
+                here = one.pids.get(there.node.name) == there.pid
+                links = [link_name(node, pid) for node, pid in one.pids.items()]
+                if here or there.application_name in links:
                     return one
             return None
         process = self._kernel.env.active_process
@@ -301,13 +303,13 @@ class ModelPerformer:
         """As `sim.faults.strikes.backends`."""
         session = arrival.session
         here = self._model.nodes[node].sessions
-        if session is not None and session.node == node:
-            return [here[session.pid]] if session.pid in here else []
+        if session is not None and node in session.pids:
+            return [here[session.pids[node]]] if session.pids[node] in here else []
         if node != self._model.spec.publisher:
             return []
         names = {"twopc finisher"}
         if session is not None:
-            names.add(link_name(session.node, session.pid))
+            names |= {link_name(*place) for place in session.pids.items()}
         return [one for one in here.values() if one.application_name in names]
 
     def _cut(self, plan: Plan) -> None:
@@ -341,7 +343,11 @@ class ModelPerformer:
                     else "its coordinator, which is stopped"
                 )
                 of_all = node not in self._model.subscribers and session.asks == "commit"
-                if not node or session.node in (who, node) or (who == COORDINATOR and of_all):
+                if (
+                    not node
+                    or {who, node} & {session.node, *session.pids}
+                    or (who == COORDINATOR and of_all)
+                ):
                     found[name] = Wait(session=name, on="", node=session.node, lock=why)
         return found
 

@@ -25,8 +25,11 @@ T = TypeVar("T")
 class WatchedSession(CoordinatedSession):
     """A coordinated session that says what it is doing."""
 
-    def __init__(self, place: Place, name: str, node: str, performer: ModelPerformer) -> None:
-        super().__init__(place, name, node)
+    def __init__(
+        self, place: Place, name: str, node: str, performer: ModelPerformer,
+        also: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(place, name, node, also)
         self._performer = performer
         self._at_work = performer.sessions[name] = AtWork(name=name, node=node)
 
@@ -47,7 +50,7 @@ class WatchedSession(CoordinatedSession):
 
     async def begin(self, level: str, role: str = "") -> None:
         await super().begin(level, role)
-        self._at_work.gid, self._at_work.pid = self.gid, self.pid
+        self._at_work.gid, self._at_work.pids = self.gid, dict(self.pids)
 
     async def commit(self) -> None:
         self._at_work.asks = "commit"
@@ -65,7 +68,8 @@ class FaultyModelStage(ModelStage):
         said = self._scenario.sessions.get(session)
         if (said is not None and said.plain) or node == self._scenario.topology.publisher:
             return await super().open(session, node)
-        opened = WatchedSession(self._place, session, node, self._performer)
+        also = said.also if said is not None else ()
+        opened = WatchedSession(self._place, session, node, self._performer, also)
         self._sessions[session] = opened
         return opened
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from sim.faults import strikes
@@ -84,7 +84,12 @@ class Performer(Deeds):
         await self._ways.add(plan)
 
     async def open(self) -> None:
-        """Lay the wires that faults need, and build the gates."""
+        """Lay the wires that faults need, and build the gates.
+
+        A case before this one may have had its coordinator in this process: it would recover beside the one that
+        is struck, and its sessions be taken for sessions of the dead.
+        """
+        await self._topology.stop_coordinator()
         await self._ways.open()
         if any(_is_of_agents(plan) for plan in self._plans.values()):
             await self._topology.stop_agents()  # those of this process
@@ -169,8 +174,9 @@ class Performer(Deeds):
         return await self.happen(note.fault, Arrival(point=note.point, at=subscriber))
 
     async def _halted(self, note: Halted) -> Word | None:
-        pid = self.coordinator.begun.get(note.session, (0, ""))[0] if self.coordinator else 0
-        arrival = Arrival(point=note.point, session=note.session, gid=note.gid, pid=pid)
+        begun = self.coordinator.begun if self.coordinator else {}
+        pids = begun[note.session][0] if note.session in begun else {}
+        arrival = Arrival(point=note.point, session=note.session, gid=note.gid, pids=pids)
         if note.fault.startswith(_HEALS):
             await self._mend(note.fault.removeprefix(_HEALS))
             return Word()
@@ -200,7 +206,7 @@ class Performer(Deeds):
         async def answered(text: str) -> Fate:
             nonlocal left
             gid = gid_in(text)
-            session, pid = self._of_gid(gid)
+            session, pids = self._of_gid(gid)
             if plan.id not in self._waiting:
                 return "pass"
             left -= plan.place.fits(session=session, gid=gid)
@@ -208,7 +214,7 @@ class Performer(Deeds):
                 self._await_answers(plan, left)
                 return "pass"
             point = plan.place.point
-            arrival = Arrival(point=point, session=session, gid=gid, pid=pid, text=text)
+            arrival = Arrival(point=point, session=session, gid=gid, pids=pids, text=text)
             word = await self.happen(plan.id, arrival)
             if word is not None and word.delay_ms:
                 await _pass(word.delay_ms / 1000)
@@ -233,23 +239,24 @@ class Performer(Deeds):
             (
                 (name, each)
                 for name, each in self.sessions.items()
-                if (each.node, each.pid) == (waiting.node, waiting.pid)
-                or link_name(each.node, each.pid) == waiting.name
+                if each.pids.get(waiting.node) == waiting.pid
+                or waiting.name in [link_name(*place) for place in each.pids.items()]
             ),
             None,
         )
-        name, gid, pid = (session[0], session[1].gid, session[1].pid) if session else ("", "", 0)
+        name, gid = (session[0], session[1].gid) if session else ("", "")
+        pids = session[1].pids if session else {}
         self._left[plan.id] -= plan.place.fits(session=name, gid=gid)
         if self._left[plan.id]:
             await gate.let_pass(waiting.node)
             return
-        arrival = Arrival(point=plan.place.point, session=name, gid=gid, pid=pid, at=waiting.node)
+        arrival = Arrival(point=plan.place.point, session=name, gid=gid, pids=pids, at=waiting.node)
         await self.happen(plan.id, arrival)
 
-    def _of_gid(self, gid: str) -> tuple[str, int]:
-        """The session, and its process at its Subscriber, of a global transaction."""
+    def _of_gid(self, gid: str) -> tuple[str, Mapping[str, int]]:
+        """The session, and its process at each of its Subscribers, of a global transaction."""
         begun = self.coordinator.begun if self.coordinator is not None else {}
-        return next(((name, pid) for name, (pid, its) in begun.items() if its == gid), ("", 0))
+        return next(((name, pids) for name, (pids, its) in begun.items() if its == gid), ("", {}))
 
     def waits(self) -> dict[str, Wait]:
         """The sessions that wait for a coordinator that stands, or for an answer that does not arrive."""

@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -55,7 +55,7 @@ class RemoteProcess:
         self._number = 0
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._halting: set[asyncio.Task[None]] = set()
-        self.begun: dict[str, tuple[int, str]] = {}
+        self.begun: dict[str, tuple[Mapping[str, int], str]] = {}
         """By session: the server's process, and the gid, of its transaction that began last."""
         self.is_alive = False
         self.is_stopped = False
@@ -115,7 +115,7 @@ class RemoteProcess:
             self._gone()
             return
         if isinstance(note, Begun):
-            self.begun[note.session] = (note.pid, note.gid)
+            self.begun[note.session] = (note.pids, note.gid)
             return
         assert isinstance(note, Reply)
         answer = self._waiting.pop(note.number, None)

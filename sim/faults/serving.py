@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -80,7 +80,8 @@ class Begun:
     """A session's transaction has begun."""
 
     session: str
-    pid: int
+    pids: Mapping[str, int]
+    """Its process at each Subscriber, that of its own node first."""
     gid: str
 
 
@@ -279,21 +280,26 @@ class _Coordinating(Serving):
 
     # -- what can be asked -------------------------------------------------------------------------
 
-    async def _begin(self, session: str, subscriber: str, level: str, role: str) -> None:
-        setup = self._setup
-        transaction = self._coordinator.transaction(
-            subscriber,
-            isolation=level,
-            shipping=setup.shipping,
-            commit=setup.commit,
-            role=role or None,
+    async def _begin(self, session: str, subscribers: Sequence[str], level: str, role: str) -> None:
+        setup, coordinator = self._setup, self._coordinator
+        options: dict[str, Any] = {
+            "isolation": level,
+            "shipping": setup.shipping,
+            "commit": setup.commit,
+            "role": role or None,
+        }
+        transaction: Transaction = (
+            coordinator.several(subscribers, **options)
+            if len(subscribers) > 1
+            else coordinator.transaction(subscribers[0], **options)
         )
         await transaction.begin()
         self._open[session] = transaction
-        self._calls.send(Begun(session, transaction.pid, transaction.gid))
+        pids = {part.subscriber: part.pid for part in transaction.parts}
+        self._calls.send(Begun(session, pids, transaction.gid))
 
-    async def _execute(self, session: str, text: str, params: Mapping[str, Any]) -> Any:
-        return await executed(self._open[session], text, params)
+    async def _execute(self, session: str, at: str, text: str, params: Mapping[str, Any]) -> Any:
+        return await executed(self._open[session].at(at), text, params)
 
     async def _raw(self, session: str, text: str, params: Any) -> Any:
         cursor = self._open[session].cursor(row_factory=dict_row)

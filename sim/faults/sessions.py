@@ -5,7 +5,7 @@ See `sim.scenario.stage.StageSession` for what each method does.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from sim.faults.remote import DeadError, RemoteProcess
@@ -21,6 +21,7 @@ class RemoteSession(Session):
 
     Args:
         living: the coordinator's process that new transactions go to; None while there is none.
+        also: further Subscribers at which its transactions work, too.
     """
 
     def __init__(
@@ -31,14 +32,21 @@ class RemoteSession(Session):
         *,
         name: str,
         living: Callable[[], Awaitable[RemoteProcess | None]],
+        also: Sequence[str] = (),
     ) -> None:
         super().__init__(topology, node, observer)
+        self._also = also
+        self._pids: Mapping[str, int] = {}
         self._name = name
         self._living = living
         self._process: RemoteProcess | None = None
         """The coordinator's process that the open transaction is in."""
         self._asked = ""
         """What it has asked and is not answered yet."""
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        return self._pids or super().pids
 
     @property
     def is_pending(self) -> bool:
@@ -52,7 +60,7 @@ class RemoteSession(Session):
 
     def waits_on(self, who: str, node: str) -> bool:
         """Whether what it has asked may wait for messages that `who` and a node exchange."""
-        if who == self.node or node == self.node:
+        if {who, node} & {self.node, *self._also}:
             return bool(self._asked)
         return (
             who == COORDINATOR
@@ -69,16 +77,17 @@ class RemoteSession(Session):
             )  # fmt: skip
         self._process = process
         try:
-            await process.call(self._name, "begin", self.node, level, role)
+            await process.call(self._name, "begin", (self.node, *self._also), level, role)
         except DeadError:
             self._forget()
             raise self._lost() from None
-        self.pid, self.gid = process.begun[self._name]
+        self._pids, self.gid = process.begun[self._name]
+        self.pid = self._pids[self.node]
         self._open = True
 
     async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
         try:
-            result = await self._call("execute", text, dict(params))
+            result = await self._call("execute", self.at or self.node, text, dict(params))
         except DeadError:
             self._forget()
             raise self._lost() from None
@@ -131,7 +140,7 @@ class RemoteSession(Session):
             self._asked = ""
 
     def _forget(self) -> None:
-        self._process, self.pid, self._open = None, 0, False
+        self._process, self.pid, self._pids, self._open = None, 0, {}, False
 
     def _lost(self) -> RejectedError:
         return RejectedError(

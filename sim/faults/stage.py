@@ -42,7 +42,12 @@ class FaultyStage(PostgresStage):
         if (said is not None and said.plain) or node == self._topology.publisher:
             return await super().open(session, node)
         opened = RemoteSession(
-            self._topology, node, self._observer, name=session, living=self._performer.living
+            self._topology,
+            node,
+            self._observer,
+            name=session,
+            living=self._performer.living,
+            also=said.also if said is not None else (),
         )
         self._performer.sessions[session] = opened
         self._sessions[session] = opened

@@ -88,17 +88,17 @@ def _are_gone(node: Node, pids: list[int]) -> bool:
     return not fetch(node, _STILL, (pids,))
 
 
-async def backends(topology: Topology, node: str, subscriber: str, pid: int) -> list[int]:
-    """The processes at a node that work for a transaction whose session is process `pid` at a Subscriber.
+async def backends(topology: Topology, node: str, pids: Mapping[str, int]) -> list[int]:
+    """The processes at a node that work for a transaction which has these sessions, by Subscriber.
 
-    At the Subscriber that process; at the Publisher its link, and those by which its coordinator finishes.
+    At a Subscriber that session; at the Publisher their links, and those by which their coordinator finishes.
     """
-    if node == subscriber:
-        return [pid] if pid else []
+    if node in pids:
+        return [pids[node]]
     if node != topology.publisher:
         return []
     name = f"{PREFIX} finisher {topology.name}"
-    names = [name, link_name(subscriber, pid)] if pid else [name]
+    names = [name, *(link_name(*place) for place in pids.items())]
     return [found for (found,) in await ask(topology.node(node), _NAMED, (names,))]
 
 

@@ -31,6 +31,8 @@ class Author:
     """Its steps that wrote, without those that were taken back."""
     seq: int
     """The record that says that it was committed."""
+    nodes: tuple[str, ...] = ()
+    """Where it worked: at several Subscribers, perhaps."""
 
     def wrote(self, table: str, key: str, sql_of: Mapping[str, str]) -> str:
         """The step that wrote this row, as far as its SQL tells."""
@@ -202,6 +204,14 @@ def _author(records: Sequence[Record], committed: Record) -> Author:
         gid=committed.gid,
         steps=tuple(steps),
         seq=committed.seq,
+        nodes=tuple(
+            dict.fromkeys(
+                each.node
+                for each in records
+                if each.kind == "ok" and each.session == committed.session
+                if each.gid == committed.gid
+            )
+        ),
     )
 
 

@@ -67,9 +67,13 @@ class Known:
         for made in self.changes.made_by(author):
             versions = self.changes.of(made.table, made.key)
             earlier = [each for each in versions if each.number == made.number - 1]
-            held = self.changes.held(author.node, made.table, made.key, before=author.seq)
-            if earlier and held is not None and held.version != earlier[0].version:
-                found.append(Stale(made=made, held=held, lost=earlier[0]))
+            copies = [
+                held
+                for node in author.nodes or (author.node,)
+                if (held := self.changes.held(node, made.table, made.key, before=author.seq))
+            ]
+            if earlier and copies and all(one.version != earlier[0].version for one in copies):
+                found.append(Stale(made=made, held=copies[0], lost=earlier[0]))
         return found
 
     def said(self, stale: Stale) -> Reasons:

@@ -141,16 +141,21 @@ def echoes(records: Sequence[Record]) -> set[int]:
 
     By who committed it, and not by what the agent says of its origin: that is what gets lost.
     """
-    made_at = {
-        record.gid: record.node
-        for record in records
-        if record.gid and (record.data or {}).get("committed")
-    }
+    committed = {record.gid for record in records if (record.data or {}).get("committed")}
+    made_at: dict[str, set[str]] = {}
+    for record in records:
+        if record.gid in committed and record.session and record.node and record.kind in ENDS:
+            made_at.setdefault(record.gid, set()).add(record.node)
     return {
         record.seq
         for record in records
-        if record.kind == "deliver" and record.gid and made_at.get(record.gid) == record.node
-    }
+        if record.kind == "deliver" and record.gid
+        # of one at several Subscribers each is brought what the others have changed
+        and (
+            made_at.get(record.gid) == {record.node}
+            or (record.gid in made_at and (record.data or {}).get("origin") == record.node)
+        )
+    }  # fmt: skip
 
 
 def took_effect_at(records: Sequence[Record]) -> dict[str, list[str]]:
@@ -160,7 +165,9 @@ def took_effect_at(records: Sequence[Record]) -> dict[str, list[str]]:
         for marker in (record.data or {}).get("markers", ()):
             branch = BranchId.parse(str(marker["gid"]))
             if branch is not None and not marker.get("fence"):
-                found.setdefault(str(branch.global_id), []).append(record.node)
+                nodes = found.setdefault(str(branch.global_id), [])
+                if record.node not in nodes:  # the Publisher has a branch for each Subscriber
+                    nodes.append(record.node)
     return found
 
 

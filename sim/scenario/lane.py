@@ -69,11 +69,14 @@ class Lane:
         ends: asyncio.Queue[Ended],
         *,
         plain: bool = False,
+        also: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.plain = plain
         """No coordinator, and no care: what is sent is sent as it stands."""
         self.node = node
+        self.nodes = (node, *also)
+        """Where its transactions work."""
         self.session = session
         self.running: Play | None = None
         self.launched = 0
@@ -113,6 +116,8 @@ class Lane:
         assert self.running is None, self.running
         self.running = play
         self.noticed = self.session.notices
+        if len(self.nodes) > 1:
+            self.session.at = play.step.at or self.node
         texts = play.step.statements if play.step.script is None else (play.step.script,)
         if any(sqltext.takes_locks(text) for text in texts):
             self.locking = play.name

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sim.model.bridge import bridge, performed
+from sim.model.clients import SubscriberClient
 from sim.model.network import Wire
 from sim.model.node.session import NodeSession
 from sim.model.sql import parse
@@ -58,11 +59,17 @@ class _Session:
         self._blame = place.blame
         self._name = name
         self.node = node
+        self.at = ""
         self.pid = 0
         self.gid = ""
         self._open = False
         self.synced: tuple[str, ...] = ()
         """The Subscribers whose agents work for it now."""
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        """Its process at each node that it works at."""
+        return {self.node: self.pid}
 
     @property
     def is_open(self) -> bool:
@@ -122,9 +129,14 @@ class _Session:
 class CoordinatedSession(_Session):
     """Transactions as the model's own clients have them: coordinated at a Subscriber, plain at the Publisher."""
 
-    def __init__(self, place: Place, name: str, node: str) -> None:
+    def __init__(self, place: Place, name: str, node: str, also: Sequence[str] = ()) -> None:
         super().__init__(place, name, node)
-        self._client = place.model.session(name, node)
+        self._client = place.model.session(name, node, also)
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        client = self._client
+        return client.pids if isinstance(client, SubscriberClient) else super().pids
 
     async def begin(self, level: str, role: str = "") -> None:
         await self._do(self._client.begin(level, role))
@@ -132,7 +144,13 @@ class CoordinatedSession(_Session):
         self._open = True
 
     async def execute(self, sql: str, params: Mapping[str, Any]) -> Result:
-        return result_of(await self._do(self._client.execute(sql, used(sql, params)), sql))
+        client, given = self._client, used(sql, params)
+        work = (
+            client.execute(sql, given, at=self.at)
+            if isinstance(client, SubscriberClient)
+            else client.execute(sql, given)
+        )
+        return result_of(await self._do(work, sql))
 
     async def commit(self) -> None:
         await self._end(self._client.commit())

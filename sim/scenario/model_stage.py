@@ -169,7 +169,9 @@ class ModelStage:
             role = "app" if self._scenario.topology.subscribers else "postgres"
             opened = PlainSession(self._place, session, node, role=role)
         else:
-            opened = CoordinatedSession(self._place, session, node)
+            opened = CoordinatedSession(
+                self._place, session, node, said.also if said is not None else ()
+            )
         self._sessions[session] = opened
         return opened
 
@@ -197,9 +199,10 @@ class ModelStage:
     async def waits(self) -> Waits:
         """Look at every node's locks."""
         clients = [
-            Client(name=name, node=session.node, pid=session.pid, gid=session.gid)
+            Client(name=name, node=node, pid=pid, gid=session.gid)
             for name, session in self._sessions.items()
             if session.node
+            for node, pid in (session.pids or {session.node: 0}).items()
         ]
         for name, session in self._sessions.items():
             for subscriber in session.synced:

@@ -66,6 +66,7 @@ class Player(Watching):
                 await self._stage.open(name, session.node),
                 self._ends,
                 plain=session.plain,
+                also=session.also,
             )
             await self._around(name, "setup")
         if self._scenario.distributes:

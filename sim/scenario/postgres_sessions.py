@@ -34,6 +34,7 @@ class Session:
         self._topology = topology
         self.node = node
         self._observer = observer
+        self.at = ""
         self.pid = 0
         self.gid = ""
         self._count = 0
@@ -45,8 +46,14 @@ class Session:
         """Cancel the running statement at this session's own node."""
         for node, pid in await self.syncing():
             await self._observer.cancel(node, pid)
-        if self.pid:
-            await self._observer.cancel(self.node, self.pid)
+        for node, pid in self.pids.items():
+            if pid:
+                await self._observer.cancel(node, pid)
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        """Its process at each node that it works at."""
+        return {self.node: self.pid}
 
     async def syncing(self) -> list[tuple[str, int]]:
         """Node and process of the agents at work for this session."""
@@ -178,23 +185,47 @@ class AgentsSession(Session):
 
 
 class SubscriberSession(Session):
-    """Coordinated transactions of a Subscriber."""
+    """Coordinated transactions of a Subscriber, and of further ones with it.
+
+    Args:
+        also: the further ones.
+    """
 
     _context: Any = None
     _transaction: Any = None
 
+    def __init__(
+        self, topology: Topology, node: str, observer: Observer, also: Sequence[str] = ()
+    ) -> None:
+        super().__init__(topology, node, observer)
+        self._also = also
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        if self._transaction is None or not self._also:
+            return super().pids
+        return {part.subscriber: part.pid for part in self._transaction.parts}
+
     async def begin(self, level: str, role: str = "") -> None:
-        self._context = self._topology.transaction(self.node, isolation=level, role=role or None)
+        self._context = self._topology.transaction(
+            self.node,
+            *self._also,
+            isolation=level,
+            role=role or None,
+            several_subscriptions=bool(self._also),
+        )
         try:
             self._transaction = await self._context.__aenter__()
         except psycopg.Error as error:
             raise self._error(error) from error
-        self.pid, self.gid = self._transaction.pid, self._transaction.gid
+        here = self._transaction.at(self.node)
+        self.pid, self.gid = here.pid, self._transaction.gid
         self._open = True
 
     async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
+        here = self._transaction.at(self.at or self.node)
         try:
-            return await executed(self._transaction, text, params)
+            return await executed(here, text, params)
         except psycopg.Error as error:
             raise self._error(error) from error
 

@@ -288,7 +288,7 @@ class PostgresStage:
         elif node == self._topology.publisher:
             opened = PublisherSession(*place)
         else:
-            opened = SubscriberSession(*place)
+            opened = SubscriberSession(*place, said.also if said is not None else ())
         self._sessions[session] = opened
         return opened
 
@@ -316,9 +316,10 @@ class PostgresStage:
     async def waits(self) -> Waits:
         """Look at every node's locks."""
         clients = [
-            Client(name=name, node=session.node, pid=session.pid, gid=session.gid)
+            Client(name=name, node=node, pid=pid, gid=session.gid)
             for name, session in self._sessions.items()
             if session.node
+            for node, pid in (session.pids or {session.node: 0}).items()
         ]
         for name, session in self._sessions.items():
             clients += [

@@ -57,6 +57,7 @@ def _client(loaded: Loaded, scenario: Scenario, name: str, session: Session) -> 
     steps: list[tuple[str, str]] = []
     params: dict[str, dict[str, Any]] = {}
     saves: dict[str, dict[str, str]] = {}
+    places: dict[str, str] = {}
     for at, (step_name, step) in enumerate(session.named_steps):
         path = ("sessions", name, "steps", at)
         if step.explain is not None:
@@ -70,9 +71,13 @@ def _client(loaded: Loaded, scenario: Scenario, name: str, session: Session) -> 
             own = step_name if not number else f"{step_name} ({number + 1})"
             steps.append((own, text))
             params[own] = dict(step.values)
+            places |= {own: step.at} if step.at else {}
             saves[own] = dict(step.save) if number == len(step.statements) - 1 else {}
     level = scenario.level(Order.model_construct(isolation={}), session.node)
-    return Client(node=session.node, steps=tuple(steps), params=params, saves=saves, level=level)
+    return Client(
+        node=session.node, also=session.also, at=places, steps=tuple(steps), params=params,
+        saves=saves, level=level,
+    )  # fmt: skip
 
 
 def _unknown(loaded: Loaded, path: tuple[str | int, ...], what: str) -> ScenarioError:

@@ -106,6 +106,9 @@ class SetUpError(ScenarioError):
 class StageSession(Protocol):
     """One client, connected to one node. Refusals are raised as `twopc.errors.TransactionError`."""
 
+    at: str
+    """Where its next statement goes, if its transactions are at several Subscribers."""
+
     @property
     def gid(self) -> str:
         """The global transaction that is open or was last; empty at the Publisher."""

@@ -91,6 +91,8 @@ class Step(Part):
     """What must come back, in order."""
     role: str | None = Field(default=None, alias="as")
     """As whom it works; none: the application."""
+    at: str | None = None
+    """At which of its session's Subscribers, where there are several; none: at its node."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
@@ -180,6 +182,8 @@ class Session(Part):
     refused = {"as": "a step has it: {sql: …, as: clerk}"}
     node: NodeReference
     """Where it is connected."""
+    also: Texts = ()
+    """Further Subscribers, at which each of its transactions works too."""
     plain: bool = False
     """No coordinator between it and its node: it works in local transactions, by scripts too."""
     setup: Texts = ()
@@ -188,6 +192,11 @@ class Session(Part):
     """SQL of a plain session after it."""
     steps: tuple[Annotated[dict[Name, Step], BeforeValidator(_one_step), _ONE], ...]
     """What it does, one name to a dash."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Where its transactions work."""
+        return (self.node, *self.also)
 
     @property
     def named_steps(self) -> Iterator[tuple[str, Step]]:

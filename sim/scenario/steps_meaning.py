@@ -49,6 +49,11 @@ def check_transactions(
                 document.error(
                     document.mark(path), "a workload's transaction is made of SQL: {sql: …}"
                 )
+            if step.at is not None:
+                document.error(
+                    document.mark((*path, "at")),
+                    "a workload's client works at one node: leave out 'at'",
+                )
             for text, where in _texts(path, step):
                 _one_statement(document, where, text)
         if not steps:
@@ -78,6 +83,7 @@ def _session(document: Document, scenario: Scenario, name: str, session: Session
             document.mark((*at, "node")),
             f"session '{name}': no node '{session.node}'{suggestion(session.node, nodes)}",
         )
+    _also(document, scenario, at, session)
     if name == AGENTS:
         document.error(
             document.mark(at, key=True),
@@ -105,6 +111,47 @@ def _session(document: Document, scenario: Scenario, name: str, session: Session
         _lint_prepare(document, at, session, _foreign_tables(scenario, session))
 
 
+def _also(document: Document, scenario: Scenario, at: Path, session: Session) -> None:
+    """Note what is wrong with further Subscribers of a session."""
+    subscribers = scenario.topology.subscribers
+    mark = document.mark((*at, "also"), key=True)
+    for name in session.also:
+        if name not in subscribers:
+            known = [each for each in subscribers if each != session.node]
+            document.error(
+                document.mark((*at, "also")), f"no Subscriber '{name}'{suggestion(name, known)}"
+            )
+    if not session.also:
+        return
+    if session.node not in subscribers or session.plain:
+        document.error(
+            mark, "'also' goes with a session at a Subscriber that works in global transactions"
+        )
+    elif len({*session.nodes}) != len(session.nodes):
+        document.error(mark, "name each Subscriber once")
+    if scenario.topology.commit == "last_agent":
+        document.error(
+            mark,
+            "the last agent is the one Subscriber whose own commit decides, and here are several; "
+            "use another 'commit'",
+        )
+
+
+def _at(document: Document, path: Path, session: Session, step: Step) -> None:
+    """Note what is wrong with where a step works."""
+    if step.at is not None and step.at not in session.nodes:
+        document.error(
+            document.mark((*path, "at")),
+            f"its session is at {' and '.join(session.nodes)}, not at '{step.at}'"
+            + ("" if session.also else "; name the Subscriber under 'also' of the session"),
+        )
+    if step.role and session.also:
+        document.error(
+            document.mark((*path, "as"), key=True),
+            "a session at several Subscribers works as the application",
+        )
+
+
 def _step(
     document: Document,
     scenario: Scenario,
@@ -127,6 +174,7 @@ def _step(
                 document.error(document.mark(place), f"no value for ':{name}'{hint}")
         _one_statement(document, place, text, is_plain=session.plain)
     _script(document, at, session, step)
+    _at(document, at, session, step)
     if step.action in ("sync", "reinitialise"):
         refuse_without(document, scenario, at)
         if session.plain:
@@ -140,7 +188,7 @@ def _step(
         if getattr(step, word) is not None:
             check_agent(document, scenario, (*at, word), getattr(step, word))
     if not step.statements and not step.holes:
-        words = {"params": "params", "save": "save", "rows": "rows", "as": "role"}
+        words = {"params": "params", "save": "save", "rows": "rows", "as": "role", "at": "at"}
         for word, field in words.items():
             allowed = step.script is not None and word in ("save", "rows", "as")
             if getattr(step, field) and not allowed:

@@ -137,11 +137,11 @@ def told(
 
 
 def _transactions(clients: tuple[Client, ...]) -> Transactions:
-    found = {}
+    found: dict[GlobalId, tuple[tuple[str, int], ...]] = {}
     for client in clients:
         global_id = GlobalId.parse(client.gid)
         if global_id is not None and client.pid:
-            found[global_id] = ((client.node, client.pid),)
+            found[global_id] = (*found.get(global_id, ()), (client.node, client.pid))
     return found
 
 

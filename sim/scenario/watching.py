@@ -72,7 +72,7 @@ class Watching:
 
     def _write(self, kind: str, lane: Lane, play: Play, **fields: object) -> None:
         session = "" if lane.name == AGENTS else lane.name
-        node = lane.node or " ".join(play.subscribers)
+        node = play.step.at or lane.node or " ".join(play.subscribers)
         self._history.write(kind, session=session, node=node, step=play.name, **fields)
 
     # -- waiting -----------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class Watching:
         await self._note_ended(lane, ended.play)
         lane.running, lane.wait, lane.cycle = None, None, ()
         if ended.fields.get("data", {}).get("committed"):
-            await state_after(self._scenario, self._stage, self._history, (lane.node,))
+            await state_after(self._scenario, self._stage, self._history, lane.nodes)
         if ended.play.step.action in ("sync", "reinitialise"):
             there = ended.play.subscribers or (lane.node,)
             await state_after(self._scenario, self._stage, self._history, there)

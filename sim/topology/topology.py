@@ -113,10 +113,14 @@ class Topology(Clients):
 
     async def close(self) -> None:
         """End everything that was started; harmless twice."""
+        await self.stop_coordinator()
+        await super().close()
+
+    async def stop_coordinator(self) -> None:
+        """End the coordinator of this process, if there is one; its next use opens another."""
         coordinator, self._coordinator = self._coordinator, None
         if coordinator is not None:
             await coordinator.close()
-        await super().close()
 
     def watch(self, observe: Callable[[str, Effect | Event], None] | None) -> None:
         """From here on somebody else sees every effect and event of the coordinator's machines, or nobody."""

@@ -198,7 +198,7 @@ class _Reader:
         for session in self._scenario.sessions.values():
             so_far: Footprint | None = None
             for name, step in session.named_steps:
-                own[name] = self._step(step, session.node, so_far)
+                own[name] = self._step(step, step.at or session.node, so_far)
                 held[name] = own[name] | (so_far or NOTHING).locks
                 if step.action == "begin":
                     so_far = NOTHING
