@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from sim.cli.accumulate import accumulate
 from sim.cli.agent import agent
 from sim.cli.archive import archive
+from sim.cli.audit import audit
 from sim.cli.check import check
 from sim.cli.clients import any_client, resolver
 from sim.cli.completion import completion
@@ -32,6 +33,7 @@ from sim.cli.run import run
 from sim.cli.schema import schema
 from sim.cli.search import search
 from sim.cli.step import step
+from sim.cli.sweep import sweep
 
 
 class _Commands(TyperGroup):
@@ -74,7 +76,7 @@ def _version(wanted: bool) -> None:
 
 
 #: These play scenarios: what servers and agents complain of there is in the history, and often meant.
-_PLAYING = ("run", "step", "explain", "matrix")
+_PLAYING = ("run", "step", "explain", "matrix", "sweep")
 
 
 @app.callback()
@@ -114,6 +116,7 @@ COMMANDS = (
     (diff, "diff", "Say where one run went another way than another."),
     (matrix, "matrix", "Make the table of conflicts and isolation levels."),
     (search, "search", "Search every order and crash of a small scenario."),
+    (sweep, "sweep", "Simulate over a grid of parameters and seeds."),
     (init, "init", "Begin: a scenario, a test and a place for settings."),
     (schema, "schema", "Print the JSON Schema of scenario files."),
     (completion, "completion", "Print the completion script of a shell."),
@@ -129,6 +132,7 @@ COMMANDS = (
     (browse, "browse", "Print the stored commands readably."),
     (sync, "sync", "Deliver now what is committed at the Publisher."),
     (validate, "validate", "Compare Subscribers' rows with the Publisher's."),
+    (audit, "audit", "Check an archive and live tables against each other."),
     (accumulate, "accumulate", "Append what was distributed to an archive."),
 )
 GROUPS = (

@@ -1,0 +1,172 @@
+"""``twopc audit``: an archive and live nodes, held against each other."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from sim.cli.exits import PASS, SAFETY, UNKNOWN
+from sim.cli.operate import Nodes, parse_nodes
+from sim.cli.spark_options import (
+    ArchivePath,
+    Conf,
+    ExecutorPython,
+    Json,
+    Master,
+    Package,
+    begun,
+    spark_options,
+)
+
+if TYPE_CHECKING:
+    from sim.spark.archive import Archive
+    from sim.spark.audit.report import Report
+
+_ROOT = Path(".twopc/audits")
+
+
+def audit(
+    archive: ArchivePath,
+    nodes: Nodes,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CLASS", help="atomic, echo, delivered, order, versions or rows; again for more."
+        ),
+    ] = None,
+    witness: Annotated[
+        Literal["read", "install", "remove"],
+        typer.Option(help="At each Subscriber, what notes what agents do: use it, begin it, end it."),
+    ] = "read",
+    allow_unexamined: Annotated[
+        bool, typer.Option("--allow-unexamined", help="What cannot be examined is no reason for 3.")
+    ] = False,
+    drive: Annotated[
+        bool, typer.Option("--drive", help="Deliver meanwhile, where no agents run.")
+    ] = False,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="So many findings are told.")] = 100,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where all findings go (.twopc/audits/…).")
+    ] = None,
+    as_json: Json = False,
+    master: Master = None,
+    conf: Conf = None,
+    python: ExecutorPython = None,
+    package: Package = None,
+) -> None:  # fmt: skip
+    """Check what was distributed against what the nodes have, while they work.
+
+    Delivery is judged by a witness at each Subscriber: install one, let the agents work, accumulate, and audit.
+    """
+    options = spark_options(master, conf, python, package)
+    from sim.spark.archive import Archive
+    from sim.spark.audit.report import CLASSES, Wanted
+    from sim.spark.audit.report import audit as look
+
+    chosen = [kind for kind in CLASSES if not only or kind in only]
+    for kind in only or ():
+        if kind not in CLASSES:
+            raise typer.BadParameter(f"{kind!r} is none of {', '.join(CLASSES)}", param_hint="--only")  # fmt: skip
+    given = parse_nodes(nodes)
+    opened = Archive.open(archive)
+    if witness != "read":
+        _witness(witness, opened, given)
+        return
+    folder = out or _ROOT / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
+    if folder.exists():
+        raise typer.BadParameter(f"{folder} is there already", param_hint="--out")
+    again = shlex.join(
+        [
+            "twopc",
+            "audit",
+            str(archive),
+            *(word for node in given for word in ("--node", f"{node}=…")),
+        ]
+    )
+    wanted = Wanted(only=chosen, limit=limit, drive=drive, repro=again, out=folder)
+    with begun(options, quiet=as_json) as spark:
+        report = look(spark, opened, given, wanted)
+    if as_json:
+        print(json.dumps(_json(report, opened, again, folder), ensure_ascii=False, default=str))
+    else:
+        _tell(report, chosen, folder)
+    raise typer.Exit(_code(report, allow_unexamined))
+
+
+def _code(report: Report, allow_unexamined: bool) -> int:
+    if report.total:
+        return SAFETY
+    return PASS if allow_unexamined or not report.unexamined else UNKNOWN
+
+
+def _witness(what: str, archive: Archive, given: Mapping[str, str]) -> None:
+    """Begin or end it."""
+    from sim.spark.audit import witness
+    from sim.spark.audit.gather import sites
+
+    found, known = sites(given, archive)
+    subscribers = {name: given[name] for name in found.subscribers}
+    if what == "install":
+        done = witness.install(subscribers, known)
+        print(
+            f"witnessed at {', '.join(done) or 'no Subscriber'}: agents call their procedures row by row there, until "
+            "twopc audit --witness remove"
+        )
+    else:
+        done = witness.remove(subscribers)
+        print(f"removed at {', '.join(done)}" if done else "there was none")
+    for each in found.unexamined:
+        print(each, file=sys.stderr)
+    if found.unexamined:
+        raise typer.Exit(UNKNOWN)
+
+
+def _tell(report: Report, chosen: Sequence[str], folder: Path) -> None:
+    """The classes in one line, findings, and what nobody has looked at."""
+    words = []
+    for kind in chosen:
+        count = report.classes.get(kind)
+        words.append(
+            f"– {kind}" if count is None else f"✗ {kind}: {count:,}" if count else f"✓ {kind}"
+        )
+    print("  " + "  ".join(words))
+    for each in report.findings:
+        print(f"  ✗ {each['class']:<9}  {_where(each)}: {each['detail']}{_gid(each)}")
+        print(f"             again: {each['repro']}")
+    if report.left_out:
+        print(f"  and {report.left_out:,} more, in {folder}/findings")
+    for text in report.unexamined:
+        print(f"  ? {text}")
+
+
+def _where(finding: Mapping[str, Any]) -> str:
+    """``account id=17 at south``; a finding may be about no row."""
+    key = "" if finding["key"] is None else f" ({', '.join(map(str, finding['key']))})"
+    return f"{finding['article'] or 'a transaction'}{key} at {finding['node']}"
+
+
+def _gid(finding: Mapping[str, Any]) -> str:
+    return f" [{finding['gid']}]" if finding["gid"] else ""
+
+
+def _json(report: Report, archive: Archive, again: str, folder: Path) -> dict[str, Any]:
+    return {
+        "command": "audit",
+        "archive": archive.name,
+        "range": {"after": report.after, "upto": report.upto},
+        "classes": report.classes,
+        "findings": report.findings,
+        "left_out": report.left_out,
+        "unexamined": report.unexamined,
+        "seconds": round(report.seconds, 3),
+        "directory": str(folder),
+        "repro": again,
+    }

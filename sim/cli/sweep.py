@@ -1,0 +1,218 @@
+"""``twopc sweep``: a scenario on the model, over a grid of values and seeds, spread over Spark's cores."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sim.cli.exits import INTERRUPTED, NOTHING
+from sim.cli.options import File, OrderName, Progress
+from sim.cli.spark_options import Conf, ExecutorPython, Json, Master, Package, begun, spark_options
+
+if TYPE_CHECKING:
+    from sim.scenario.text import Document
+    from sim.spark.sweep.grid import Point
+    from sim.spark.sweep.results import Asked, Results
+    from sim.spark.sweep.run import Listener
+    from sim.spark.sweep.summary import Summary
+
+_ROOT = Path(".twopc/sweeps")
+
+
+def sweep(
+    file: File,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=V1,V2", help="Values for a key, as a matrix has it; again for more."
+        ),
+    ] = None,
+    seeds: Annotated[str, typer.Option(metavar="A..B", help="Each point with each of them.")] = "1..20",
+    order: OrderName = "",
+    batch: Annotated[
+        int, typer.Option(metavar="N", min=1, help="A task plays so many trials at most.")
+    ] = 8,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where results go (.twopc/sweeps/NAME-GRID)."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on: what is there is not played again.")
+    ] = False,
+    plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw pictures.")] = True,
+    as_json: Json = False,
+    progress: Progress = "auto",
+    master: Master = None,
+    conf: Conf = None,
+    python: ExecutorPython = None,
+    package: Package = None,
+) -> None:  # fmt: skip
+    """Simulate a scenario over a grid of values and seeds.
+
+    Each trial is a run on the model, in virtual time. The report merges what all seeds of a point have measured.
+    """
+    from sim.spark.sweep import grid
+    from sim.spark.sweep.results import Results, asked, folder
+    from sim.spark.sweep.run import playable
+
+    options = spark_options(master, conf, python, package)
+    chosen = _seeds(seeds)
+    if str(file) == "-":
+        raise typer.BadParameter("a sweep needs a file: its trials can be played again", param_hint="FILE")  # fmt: skip
+    document = grid.read(str(file))
+    points = grid.parse_grid(sets or ())
+    if not points or not chosen:
+        what = f"no seeds in {seeds}" if points else "a key without values"
+        print(f"nothing to play: {what}", file=sys.stderr)
+        raise typer.Exit(NOTHING)
+    if not playable(document, points, order):
+        print(f"nothing selected: no order has the name '{order}'", file=sys.stderr)
+        raise typer.Exit(NOTHING)
+    about = asked(document, points, order)
+    results = Results(out or folder(_ROOT, about, resume=resume), about, resume=resume)
+    again = _again(file, sets or (), seeds, order, out)
+    began = time.perf_counter()
+    interrupted = not _play(
+        options, document, points, chosen, results, order=order, batch=batch, progress=progress
+    )
+    told = _Told(
+        document=document, points=points, about=about, results=results, wanted=len(points) * len(chosen),
+        seconds=time.perf_counter() - began, again=again, plots=plots, as_json=as_json,
+    )  # fmt: skip
+    code = told.tell()
+    if interrupted:
+        print(f"interrupted; go on by: {again} --resume", file=sys.stderr)
+    raise typer.Exit(INTERRUPTED if interrupted else code)
+
+
+def _seeds(text: str) -> range:
+    first, dots, last = text.partition("..")
+    try:
+        return range(int(first), int(last if dots else first) + 1)
+    except ValueError:
+        raise typer.BadParameter("write them as 1..100, or one", param_hint="--seeds") from None
+
+
+def _again(
+    file: Path, sets: Sequence[str], seeds: str, order: str, out: Path | None
+) -> str:  # fmt: skip
+    """The command, as it was given."""
+    words = ["twopc", "sweep", str(file)]
+    for each in sets:
+        words += ["--set", each]
+    words += ["--seeds", seeds]
+    words += ["--order", order] if order else []
+    words += ["--out", str(out)] if out is not None else []
+    return shlex.join(words)
+
+
+def _play(
+    options: Any, document: Document, points: Sequence[Point], seeds: range, results: Results,
+    *, order: str, batch: int, progress: str,
+) -> bool:  # fmt: skip
+    """Play what is left; False if somebody has interrupted it."""
+    from sim.spark.sweep.run import sweep as play
+    from sim.spark.sweep.run import write_repro
+
+    wanted = {(each.number, seed) for each in points for seed in seeds}
+    try:
+        if wanted - results.finished():  # else there is nothing for Spark to do
+            with begun(options, quiet=progress == "json") as spark:
+                play(
+                    spark, document, points, seeds, results,
+                    order=order, batch=batch, listener=_listener(progress),
+                )  # fmt: skip
+    except KeyboardInterrupt:
+        return False
+    finally:
+        write_repro(document, points, results)
+    return True
+
+
+def _listener(progress: str) -> Listener | None:
+    """Tells how far it is: on a terminal in one line, or a line of JSON each time."""
+    if progress == "json":
+        return lambda done, whole: print(
+            json.dumps({"event": "sweep", "done": done, "trials": whole}),
+            file=sys.stderr,
+            flush=True,
+        )
+    if progress == "auto" and sys.stderr.isatty():
+        return lambda done, whole: print(
+            f"\r{done:,} of {whole:,} trials", end="\n" if done == whole else "", file=sys.stderr, flush=True
+        )  # fmt: skip
+    return None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What is told at the end."""
+
+    document: Document
+    points: Sequence[Point]
+    about: Asked
+    results: Results
+    wanted: int
+    seconds: float
+    again: str
+    plots: bool
+    as_json: bool
+
+    def tell(self) -> int:
+        """Tell it; the exit code."""
+        from sim.spark.sweep.summary import summarised
+
+        summary = summarised(self.points, self.results.rows(), wanted=self.wanted)
+        if self.plots and summary.trials:
+            from sim.spark.sweep.plots import write_page, write_plots
+
+            pictures = write_plots(summary, self.results.path)
+            write_page(summary, self.about, pictures, self.results.path / "sweep.html")
+        if self.as_json:
+            print(json.dumps(self._json(summary), ensure_ascii=False))
+        else:
+            self._lines(summary)
+        return summary.exit_code
+
+    def _json(self, summary: Summary) -> dict[str, Any]:
+        return {
+            "command": "sweep",
+            "scenario": self.about.scenario,
+            "file": self.about.file,
+            "counts": {"trials": summary.trials, "failed": summary.failed, "missing": summary.missing},
+            "points": [each.as_json() for each in summary.points],
+            "failures": list(summary.failures),
+            "left_out": summary.failed - len(summary.failures),
+            "seconds": round(self.seconds, 3),
+            "cpu_seconds": round(summary.cpu_s, 3),
+            "directory": str(self.results.path),
+            "exit_code": summary.exit_code,
+            "repro": self.again,
+        }  # fmt: skip
+
+    def _lines(self, summary: Summary) -> None:
+        from sim.spark.sweep.summary import table
+
+        for line in table(summary):
+            print(f"  {line}")
+        for each in summary.failures:
+            said = f"{each['kind']}: {each['failure']}".splitlines()[0]
+            print(f"  ✗ {each['parameters']} seed {each['seed']}  {said}")
+            print(f"    again: {each['repro']}")
+        if summary.failed > len(summary.failures):
+            print(f"  and {summary.failed - len(summary.failures):,} more, in the results")
+        if summary.missing:
+            print(f"  {summary.missing:,} of {self.wanted:,} trials were not played")
+        what = "table, plots and rows" if self.plots else "rows"
+        print(
+            f"  {summary.trials:,} trials in {self.seconds:.0f} s, {summary.cpu_s:.0f} s of work · {what}: "
+            f"{self.results.path}"
+        )

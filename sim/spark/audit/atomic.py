@@ -1,0 +1,71 @@
+"""Every global transaction took effect at all its participants, or at none.
+
+What a Subscriber's transaction wrote is at the Publisher, and so among the commands; it must be at the Subscriber
+too, unless somebody has written the row since. The other way round, a row at a Subscriber has a version that came
+from somewhere.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from sim.spark.audit.frames import Frames, Names, by_whom, findings
+from sim.spark.audit.rows import ARCHIVE, differences
+
+
+def check(frames: Frames, names: Names, found: DataFrame | None = None) -> DataFrame:
+    """`FINDINGS` of class ``atomic``.
+
+    Args:
+        found: `rows.differences`, where somebody has them.
+    """
+    frame = (differences(frames, names) if found is None else found).where(
+        (F.col("node") != ARCHIVE) & F.col("version").isNotNull()
+    )
+    told = frame.withColumn("has", F.get("actual", F.col("version")))
+    own = told.where(F.col("last.origin") == F.col("node")).where(
+        # the row at the Publisher is the one that this transaction has made, or not there because it took it away
+        F.when(F.col("last.operation") == "del", F.col("expected").isNull() & F.col("actual").isNotNull())
+        .otherwise(
+            (F.get("expected", F.col("version")) == F.col("last.new_version"))
+            & ~F.col("has").eqNullSafe(F.col("last.new_version"))
+        )
+    )  # fmt: skip
+    at_publisher_only = findings(
+        own, "atomic", names, node=F.col("node"), seqno=F.col("last.seqno"), gid=F.col("last.gid"),
+        detail=F.concat(
+            F.lit("a transaction of "), F.col("node"), F.lit(f" took effect at {names.publisher}, not at "),
+            F.col("node"), by_whom("last"),
+        ),
+    )  # fmt: skip
+    strange = told.where("has is not null").join(
+        _versions(frames, names), on=["article_id", "has"], how="left_anti"
+    )
+    at_subscriber_only = findings(
+        strange, "atomic", names, node=F.col("node"), seqno=F.col("last.seqno"),
+        detail=F.concat(
+            F.lit("took effect at "), F.col("node"), F.lit(f", not at {names.publisher}: version "),
+            F.col("has"), F.lit(" is nowhere else"),
+        ),
+    )  # fmt: skip
+    return at_publisher_only.unionByName(at_subscriber_only).select(*at_publisher_only.columns)
+
+
+def _versions(frames: Frames, names: Names) -> DataFrame:
+    """Every version that a row has had at the Publisher, as far as anybody knows: `article_id has`."""
+    of_commands = frames.changes.select(
+        "article_id", F.explode(F.array("old_version", "new_version")).alias("has")
+    )
+    of_bases = frames.known.select("article_id", F.col("version").alias("has"))
+    places = (
+        frames.articles.where("version is not null")
+        .groupBy("article_id")
+        .agg(F.max_by("version", "shape").alias("version"))
+    )
+    live = (
+        frames.rows_at.where(F.col("node") == names.publisher)
+        .join(F.broadcast(places), on="article_id", how="inner")
+        .select("article_id", F.get("values", F.col("version")).alias("has"))
+    )
+    return of_commands.unionByName(of_bases).unionByName(live).select("article_id", "has")

@@ -1,0 +1,175 @@
+"""Nothing goes back to where it came from; every other Subscriber gets every command, once and in order.
+
+All of it is judged by a witness: a trigger at the Subscriber that notes what agents really do there. The distribution
+database only says what they were to do.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from sim.spark.audit.frames import Frames, Names, article_name, findings, lsn, newest_articles
+
+_DEED = ("subscriber", "article_id", "key", "operation", "version")
+
+
+def echo(frames: Frames, names: Names) -> DataFrame:
+    """`FINDINGS` of class ``echo``: an agent did at a Subscriber what that Subscriber had done itself."""
+    own = frames.changes.where("origin is not null")
+    versions = own.where("new_version is not null").select(
+        F.col("origin").alias("subscriber"), "article_id",
+        F.col("new_version").alias("version"), "seqno", "gid",
+    )  # fmt: skip
+    written = witnessed(frames).join(
+        versions, on=["subscriber", "article_id", "version"], how="inner"
+    )
+    # a deleted row has no new version: it is an echo if nobody else has deleted that key
+    deletes = frames.changes.where("operation = 'del'").select(
+        "article_id", "key", "origin", "seqno", "gid"
+    )
+    by_key = deletes.groupBy("article_id", "key").agg(
+        F.collect_set(F.coalesce("origin", F.lit(""))).alias("origins"),
+        F.max("seqno").alias("seqno"),
+        F.max_by("gid", "seqno").alias("gid"),
+    )
+    deleted = (
+        witnessed(frames)
+        .where("operation = 'del'")
+        .join(by_key, on=["article_id", "key"], how="inner")
+        .where(F.col("origins") == F.array("subscriber"))
+    )
+    columns = ("subscriber", "article_id", "article", "key", "operation", "seqno", "gid")
+    both = (
+        written.where("operation <> 'del'")
+        .select(*columns)
+        .unionByName(deleted.select(*columns))
+        .distinct()
+    )
+    return findings(
+        both, "echo", names, node=F.col("subscriber"), seqno=F.col("seqno"), gid=F.col("gid"),
+        detail=F.concat(
+            F.lit("what "), F.col("subscriber"), F.lit(" did came back to it: "), _word(F.col("operation")),
+            F.lit(", command "), lsn(F.col("seqno")),
+        ),
+    )  # fmt: skip
+
+
+def delivered(frames: Frames, names: Names) -> DataFrame:
+    """`FINDINGS` of class ``delivered``: a command that is missing at a Subscriber, came twice, or that nobody sent."""
+    due = _due(frames).groupBy(*_DEED).agg(
+        F.count("*").alias("due"), F.max("seqno").alias("seqno"), F.max_by("gid", "seqno").alias("gid")
+    )  # fmt: skip
+    done = witnessed(frames).groupBy(*_DEED).agg(F.count("*").alias("done"))
+    articles = newest_articles(frames.articles).select("article_id", "article")
+    frame = (
+        _null_safe(due, done)
+        .where(F.coalesce("due", F.lit(0)) != F.coalesce("done", F.lit(0)))
+        # its own deeds, brought back, are told as echoes
+        .join(_own(frames), on=["subscriber", "article_id", "version"], how="left_anti")
+        .join(F.broadcast(articles), on="article_id", how="left")
+    )
+    told = (
+        F.when(F.col("done").isNull(), F.concat(F.lit("missing: "), _word(F.col("operation"))))
+        .when(F.col("due").isNull(), F.concat(F.lit("strange: nobody sent this "), _word(F.col("operation"))))
+        .otherwise(
+            F.concat(
+                _word(F.col("operation")), F.lit(" came "), F.col("done"), F.lit(" times, and was sent "),
+                F.col("due"), F.lit(" times"),
+            )
+        )
+    )  # fmt: skip
+    at = F.when(
+        F.col("seqno").isNotNull(), F.concat(F.lit(", command "), lsn(F.col("seqno")))
+    ).otherwise("")
+    return findings(
+        frame, "delivered", names, node=F.col("subscriber"), seqno=F.col("seqno"), gid=F.col("gid"),
+        detail=F.concat(told, at),
+    )  # fmt: skip
+
+
+def order(frames: Frames, names: Names) -> DataFrame:
+    """`FINDINGS` of class ``order``: of two commands of one row the later one came first.
+
+    Of different rows the order within a batch is the agent's own affair: it is one transaction there.
+    """
+    sent = _due(frames).select(*_DEED, "seqno", "command_id", "gid").where("version is not null")
+    seen = witnessed(frames).select(*_DEED, "article", "id")
+    joined = seen.join(sent, on=[*_DEED], how="inner")
+    per_row = Window.partitionBy("subscriber", "article_id", "key").orderBy("id")
+    late = joined.withColumn("before", F.lag(F.struct("seqno", "command_id")).over(per_row)).where(
+        F.col("before") > F.struct("seqno", "command_id")
+    )
+    return findings(
+        late, "order", names, node=F.col("subscriber"), seqno=F.col("seqno"), gid=F.col("gid"),
+        detail=F.concat(
+            F.lit("command "), lsn(F.col("seqno")), F.lit(" came after "), lsn(F.col("before.seqno")),
+        ),
+    )  # fmt: skip
+
+
+def witnessed(frames: Frames) -> DataFrame:
+    """What agents did to published rows: `subscriber article_id article key operation version id`.
+
+    A deed that moved a row is under its new key; of a delete the version does not count: commands do not tell it.
+    """
+    articles = (
+        frames.articles.groupBy("article_id", "source_schema", "source_object")
+        .agg(F.max("shape").alias("shape"))
+        .select(
+            "article_id", "source_schema", "source_object",
+            article_name(F.col("source_schema"), F.col("source_object")),
+        )
+    )  # fmt: skip
+    deed = F.when(F.col("operation") != "del", F.col("version"))
+    return (
+        frames.witnessed.join(F.broadcast(articles), on=["source_schema", "source_object"], how="inner")
+        .select("subscriber", "article_id", "article", "key", "operation", deed.alias("version"), "id")
+    )  # fmt: skip
+
+
+def _due(frames: Frames) -> DataFrame:
+    """What each watched Subscriber was to get: `subscriber article_id key operation version seqno command_id gid`."""
+    wanted = (
+        frames.subscriptions.where("status = 2")
+        .join(frames.watched, on=["subscriber", "article_id"], how="inner")
+        .select(
+            "subscriber", "article_id", "loopback_detection", "upto",
+            F.greatest("since", F.coalesce("subscription_seqno", F.lit(0)), F.coalesce("copy_seqno", F.lit(0))).alias("after"),
+        )
+    )  # fmt: skip
+    is_own = F.col("origin").eqNullSafe(F.col("subscriber")) & F.col("loopback_detection")
+    version = F.when(F.col("operation") != "del", F.col("new_version"))
+    return (
+        frames.changes.join(F.broadcast(wanted), on="article_id", how="inner")
+        .where((F.col("seqno") > F.col("after")) & (F.col("seqno") <= F.col("upto")) & ~is_own)
+        .select(
+            "subscriber", "article_id", F.col("new_key").alias("key"), "operation",
+            version.alias("version"), "seqno", "command_id", "gid",
+        )
+    )  # fmt: skip
+
+
+def _own(frames: Frames) -> DataFrame:
+    return (
+        frames.changes.where("origin is not null and new_version is not null")
+        .select(F.col("origin").alias("subscriber"), "article_id", F.col("new_version").alias("version"))
+        .distinct()
+    )  # fmt: skip
+
+
+def _null_safe(due: DataFrame, done: DataFrame) -> DataFrame:
+    """Both sides, by deed; a version may be null, and then it is the same."""
+    left, right = due.alias("l"), done.alias("r")
+    on = [F.col(f"l.{name}").eqNullSafe(F.col(f"r.{name}")) for name in _DEED]
+    joined = left.join(right, on=on, how="full")
+    return joined.select(
+        *(F.coalesce(f"l.{name}", f"r.{name}").alias(name) for name in _DEED),
+        "due", "done", "seqno", "gid",
+    )  # fmt: skip
+
+
+def _word(operation: Column) -> Column:
+    return (
+        F.when(operation == "ins", "insert").when(operation == "upd", "update").otherwise("delete")
+    )

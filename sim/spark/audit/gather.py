@@ -1,0 +1,277 @@
+"""Reads what an audit looks at: the archive, the distribution database and live tables, while everybody works on.
+
+The order makes it sound. Rows and witnesses are read first, then how far the log goes: so every change that was seen
+has its command among those that are looked at. What two places do not hold alike is looked at once more, by
+`sim.validation`, which knows what was under way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from sim.spark import shapes
+from sim.spark.archive import Archive
+from sim.spark.audit import witness
+from sim.spark.audit.frames import ROWS_AT, VERSIONS, WATCHED, Frames, changes
+from sim.spark.decode import decoded
+from sim.spark.errors import ArchiveError, PipelineError
+from sim.spark.fold import state_of
+from sim.spark.session import translated
+from sim.spark.source import read
+from sim.spark.source.facts import Facts, connected, facts
+from sim.spark.source.options import Published
+from twopc.names import PREFIX
+
+_KIND = """
+select to_regclass('msrepl.sysarticles') is not null, to_regclass('msrepl.coordinator_epoch') is not null
+"""
+_PREPARED = """
+select count(*) from pg_prepared_xacts
+where database = current_database() and starts_with(gid, %(prefix)s) and prepared < now() - interval '10 s'
+"""
+
+
+@dataclass(slots=True, kw_only=True)
+class Sites:
+    """The nodes of an audit, and what of them cannot be examined."""
+
+    publisher: str
+    nodes: Mapping[str, str] = field(repr=False)
+    """Administrators' connection strings."""
+    distribution: str
+    """The node with the distribution database."""
+    subscribers: list[str]
+    """Those that are there."""
+    unexamined: list[str] = field(default_factory=list)
+
+    @property
+    def distribution_dsn(self) -> str:
+        """Where the commands are."""
+        return self.nodes[self.distribution]
+
+    def lost(self, node: str, error: Exception) -> None:
+        """A Subscriber is not there any more: what is about it is not examined."""
+        at = datetime.now(UTC).strftime("%H:%M:%S")
+        said = str(error).strip().splitlines()
+        self.unexamined.append(
+            f"{node} cannot be reached since {at} ({said[-1] if said else error}): atomic, rows, echo, delivered and "
+            "order are not examined there"
+        )
+        if node in self.subscribers:
+            self.subscribers.remove(node)
+
+
+def sites(nodes: Mapping[str, str], archive: Archive) -> tuple[Sites, Facts]:
+    """Which node is what. A Subscriber may be missing; Publisher and distribution database may not.
+
+    Raises:
+        PipelineError: one of those is missing, or they are not of this archive.
+    """
+    publishers, logs, failed = list[str](), list[str](), dict[str, Exception]()
+    for name, dsn in nodes.items():
+        try:
+            with psycopg.connect(dsn, autocommit=True, connect_timeout=5) as connection:
+                row = connection.execute(_KIND).fetchone()
+        except psycopg.Error as error:
+            failed[name] = error
+            continue
+        assert row is not None
+        publishers += [name] if row[0] else []
+        logs += [name] if row[1] else []
+    if len(publishers) != 1 or not logs:
+        what = "the Publisher" if len(publishers) != 1 else "the distribution database"
+        why = "".join(f"; {name}: {error}" for name, error in failed.items()).strip()
+        raise PipelineError(
+            f"{what} must be among the nodes given, and be there: --node NAME=DSN{why}"
+        )
+    known = facts(nodes[logs[0]])
+    _of_this_archive(archive, known)
+    found = Sites(
+        publisher=publishers[0], nodes=nodes, distribution=logs[0],
+        subscribers=sorted({row["subscriber"] for row in known.subscriptions if row["status"] == 2}),
+    )  # fmt: skip
+    for name in [*found.subscribers]:
+        if name in failed:
+            found.lost(name, failed[name])
+        elif name not in nodes:
+            found.subscribers.remove(name)
+            found.unexamined.append(f"{name} is not among the nodes given: it is not examined")
+    return found, known
+
+
+def _of_this_archive(archive: Archive, known: Facts) -> None:
+    mine, theirs = archive.manifest.publisher, known.publisher
+    if (mine.name, mine.distribution) != (theirs.name, theirs.distribution):
+        raise ArchiveError(
+            f"{archive.name} is of {mine.name} (distribution database {mine.distribution}); this is {theirs.name} "
+            f"({theirs.distribution}): another database, or one that was restored"
+        )
+    known.holds(after=archive.manifest.position, upto=archive.manifest.position, where=archive.name)
+
+
+class Gathered:
+    """What was read, and what can be read again once more is known.
+
+    Args:
+        work: a folder that driver and executors share, for rows while they are looked at.
+    """
+
+    def __init__(self, spark: SparkSession, archive: Archive, found: Sites, known: Facts, work: Path) -> None:  # fmt: skip
+        self._spark = spark
+        self._archive = archive
+        self._sites = found
+        self._work = work
+        newest = {row["article_id"]: row for row in known.articles}
+        subscribed = {row["article_id"] for row in known.subscriptions if row["status"] == 2}
+        self._articles = {number: newest[number] for number in sorted(subscribed & set(newest))}
+        self._subscribed = {
+            (row["subscriber"], row["article_id"]) for row in known.subscriptions if row["status"] == 2
+        }  # fmt: skip
+        self._rows = self._read_rows()
+        self._witnessed, self._watched = self._read_witnesses(known)
+        self._note_prepared()
+
+    def frames(self) -> Frames:
+        """With everything that the log holds by now."""
+        spark, archive = self._spark, self._archive
+        now = facts(self._sites.distribution_dsn)
+        position = archive.manifest.position
+        tail = self._tail("commands", position, now.read_to)
+        commands = archive.commands(spark).unionByName(tail)
+        transactions = archive.transactions(spark).unionByName(
+            self._tail("transactions", position, now.read_to)
+        )
+        articles = _together(spark, archive.manifest.articles, now.articles, shapes.ARTICLES)
+        subscriptions = spark.createDataFrame([dict(row) for row in now.subscriptions], shapes.SUBSCRIPTIONS)  # fmt: skip
+        based = sorted({each.article_id for each in archive.manifest.base} & set(self._articles))
+        state = state_of(archive, spark) if based else spark.createDataFrame([], shapes.STATE)
+        behind = decoded(tail, articles).where("key is not null")
+        later = behind.select("article_id", "key").unionByName(
+            behind.where("new_key is not null").select("article_id", F.col("new_key").alias("key"))
+        )
+        self.decoded = decoded(commands, articles)
+        return Frames(
+            changes=changes(self.decoded, transactions, subscriptions),
+            state=state,
+            articles=articles,
+            subscriptions=subscriptions,
+            later=later.distinct(),
+            known=self._versions(),
+            rows_at=self._rows,
+            witnessed=spark.createDataFrame(self._witnessed, shapes.WITNESSED),
+            watched=spark.createDataFrame(self._watched, WATCHED),
+            folded=tuple(based),
+        )
+
+    def not_folded(self) -> list[str]:
+        """Articles of which the archive has no base."""
+        based = {each.article_id for each in self._archive.manifest.base}
+        return [
+            row["source_object"] for number, row in self._articles.items() if number not in based
+        ]
+
+    def history(self) -> DataFrame:
+        """`AGENT_HISTORY`."""
+        return read(self._spark, "agent_history", dsn=self._sites.distribution_dsn)
+
+    def watched(self) -> set[str]:
+        """Subscribers with a witness."""
+        return {str(row[0]) for row in self._watched}
+
+    def _tail(self, table: str, after: int, upto: int) -> DataFrame:
+        """What the archive has not yet."""
+        if upto <= after:
+            return self._spark.createDataFrame([], getattr(shapes, table.upper()))
+        return read(
+            self._spark, table, dsn=self._sites.distribution_dsn, after=str(after), upto=str(upto)
+        )
+
+    def _versions(self) -> DataFrame:
+        """Versions that rows of bases have, by the place that their shape gives the version."""
+        rows = self._archive.base(self._spark)
+        shape_of = self._archive.articles(self._spark).select("article_id", "shape", "version")
+        return (
+            rows.join(F.broadcast(shape_of), on=["article_id", "shape"], how="inner")
+            .select("article_id", F.get("values", F.col("version")).alias("version"))
+            .where("version is not null")
+            .select(*VERSIONS.names)
+        )
+
+    def _read_rows(self) -> DataFrame:
+        """`ROWS_AT`; a node that goes away while it is read is left out, and said so."""
+        read_at = [
+            *self._kept(self._sites.publisher, None),
+            *(path for each in [*self._sites.subscribers] for path in self._kept(each, each)),
+        ]
+        found = self._spark.createDataFrame([], ROWS_AT)
+        for path in read_at:
+            found = found.unionByName(self._spark.read.schema(ROWS_AT).parquet(str(path)))
+        return found
+
+    def _kept(self, node: str, subscriber: str | None) -> Iterator[Path]:
+        """A node's rows as files: what comes of them later does not hang on it any more."""
+        path = self._work / f"rows-{len(list(self._work.glob('rows-*')))}"
+        try:
+            for number, row in self._articles.items():
+                if subscriber is not None and (subscriber, number) not in self._subscribed:
+                    continue
+                article = Published(
+                    article_id=number,
+                    source_schema=row["source_schema"],
+                    source_object=row["source_object"],
+                    columns=tuple(row["columns"]),
+                    key=tuple(row["columns"][at] for at in row["key"]),
+                    filter_clause=row["filter_clause"] if subscriber is None else None,
+                )
+                rows = read(self._spark, "rows", dsn=self._sites.nodes[node], article=article.text())  # fmt: skip
+                with translated():
+                    rows.select(
+                        F.lit(node).alias("node"), "article_id", "key", "values"
+                    ).write.mode("append").parquet(str(path))
+        except PipelineError as error:
+            if subscriber is None:
+                raise
+            self._sites.lost(node, error)
+            return
+        if path.exists():
+            yield path
+
+    def _read_witnesses(self, known: Facts) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        seen, watched = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
+        for each in [*self._sites.subscribers]:
+            try:
+                here, of = witness.read(each, self._sites.nodes[each], known)
+            except PipelineError as error:
+                self._sites.lost(each, error)
+                continue
+            seen += here
+            watched += of
+        return seen, watched
+
+    def _note_prepared(self) -> None:
+        """A transaction that nobody has finished for a while: whether it will be whole is not known."""
+        for name in (self._sites.publisher, *self._sites.subscribers):
+            with contextlib.suppress(PipelineError), connected(self._sites.nodes[name], name) as connection:  # fmt: skip
+                row = connection.execute(_PREPARED, {"prefix": PREFIX}).fetchone()
+                if row is not None and row[0]:
+                    self._sites.unexamined.append(
+                        f"{row[0]} transactions have been prepared at {name} for more than 10 s: how they end is not "
+                        "known yet (twopc indoubt lists them)"
+                    )
+
+
+def _together(
+    spark: SparkSession, known: Sequence[Mapping[str, Any]], live: Sequence[Mapping[str, Any]], columns: Any
+) -> DataFrame:  # fmt: skip
+    """All shapes that the archive or the distribution database knows, each once."""
+    found = {(row["article_id"], row["shape"]): dict(row) for row in (*live, *known)}
+    return spark.createDataFrame(list(found.values()), columns)

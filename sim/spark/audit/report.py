@@ -1,0 +1,242 @@
+"""Audits an archive and live nodes, and says what was found and what could not be examined."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from sim.operate import attach
+from sim.spark import shapes
+from sim.spark.archive import Archive
+from sim.spark.audit import atomic, delivery, rows, versions
+from sim.spark.audit.frames import Frames, Names, findings, lsn, newest_articles
+from sim.spark.audit.gather import Gathered, Sites, sites
+from sim.spark.session import translated
+from twopc.errors import TwopcError
+
+#: In the order in which they are told.
+CLASSES = ("atomic", "echo", "delivered", "order", "versions", "rows")
+WITNESS = frozenset({"echo", "delivered", "order"})
+#: So many rows that differ are looked at again; further ones are counted as they are.
+LOOKED_AT = 10_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What an audit came to."""
+
+    classes: dict[str, int]
+    """How many findings, of each class that was examined."""
+    findings: list[Mapping[str, Any]]
+    """The first of each class."""
+    left_out: int
+    """Findings beyond these."""
+    unexamined: list[str]
+    after: int
+    upto: int
+    seconds: float = 0.0
+
+    @property
+    def total(self) -> int:
+        """All findings."""
+        return sum(self.classes.values())
+
+
+@dataclass(slots=True, kw_only=True)
+class Wanted:
+    """How somebody wants it."""
+
+    only: Sequence[str] = CLASSES
+    limit: int = 100
+    drive: bool = False
+    """Deliver meanwhile, where no agents run."""
+    repro: str = ""
+    out: Path = field(default_factory=Path)
+    """A folder that driver and executors share: findings are left there."""
+
+
+def audit(
+    spark: SparkSession, archive: Archive, nodes: Mapping[str, str], wanted: Wanted
+) -> Report:  # fmt: skip
+    """Hold an archive and live nodes against each other.
+
+    Args:
+        nodes: name to administrator's connection string: the Publisher, the distribution database, Subscribers.
+
+    Raises:
+        PipelineError: the Publisher or the distribution database is not there, or is not of this archive.
+    """
+    began = time.monotonic()
+    found, known = sites(nodes, archive)
+    work = wanted.out / "work"
+    work.mkdir(parents=True)
+    with translated():
+        gathered = Gathered(spark, archive, found, known, work)
+        names = Names(publisher=found.publisher, repro=wanted.repro)
+        told = _checked(spark, gathered, found, names, wanted, work)
+        path = str(wanted.out / "findings")
+        told.write.parquet(path)
+        kept = spark.read.schema(shapes.FINDINGS).parquet(path)
+        counts = {row["class"]: row["count"] for row in kept.groupBy("class").count().collect()}
+        first: list[Mapping[str, Any]] = []
+        for kind in wanted.only:
+            here = kept.where(F.col("class") == kind).orderBy("article", "key", "node")
+            first += [row.asDict() for row in here.limit(wanted.limit - len(first)).collect()]
+    examined = _examined(gathered, found, wanted)
+    return Report(
+        classes={kind: counts.get(kind, 0) for kind in wanted.only if kind in examined},
+        findings=first,
+        left_out=sum(counts.values()) - len(first),
+        unexamined=found.unexamined,
+        after=archive.manifest.first,
+        upto=archive.manifest.position,
+        seconds=time.monotonic() - began,
+    )
+
+
+def _examined(gathered: Gathered, found: Sites, wanted: Wanted) -> set[str]:
+    """Classes about which something is known; of the others it is noted why."""
+    blind = [each for each in found.subscribers if each not in gathered.watched()]
+    asked = [each for each in CLASSES if each in WITNESS and each in wanted.only]
+    if blind and asked:
+        found.unexamined.append(
+            f"{', '.join(blind)}: no witness is there, so {', '.join(asked)} are not examined "
+            "(twopc audit --witness install)"
+        )
+    without = gathered.not_folded()
+    if without and "rows" in wanted.only:
+        found.unexamined.append(
+            f"{', '.join(without)}: the archive has no base, so rows are not held against the commands"
+        )
+    if not found.subscribers:
+        return set(wanted.only) & {"versions", "rows"}
+    if len(blind) == len(found.subscribers):
+        return set(wanted.only) - WITNESS
+    return set(wanted.only)
+
+
+def _checked(
+    spark: SparkSession, gathered: Gathered, found: Sites, names: Names, wanted: Wanted, work: Path
+) -> DataFrame:  # fmt: skip
+    """`FINDINGS` of the classes that are wanted."""
+    frames = gathered.frames()
+    told = [spark.createDataFrame([], shapes.FINDINGS)]
+    if {"rows", "atomic"} & set(wanted.only):
+        differ = _kept(rows.differences(frames, names), work / "differences")
+        again = differ.select("node", "article", "key").limit(LOOKED_AT).collect()
+        if again:
+            confirmed = asyncio.run(_look_again(found, again, drive=wanted.drive))
+            frames = gathered.frames()  # the log has been read past everything that was seen
+            differ = _confirmed(spark, frames, differ, confirmed)
+            differ = _kept(differ, work / "confirmed")
+        told += [atomic.check(frames, names, differ)] if "atomic" in wanted.only else []
+        told += [rows.check(frames, names, differ)] if "rows" in wanted.only else []
+    if "versions" in wanted.only:
+        told += [versions.check(frames, names), _unreadable(gathered, found, frames, names)]
+    for kind, check in (("echo", delivery.echo), ("delivered", delivery.delivered), ("order", delivery.order)):  # fmt: skip
+        told += [check(frames, names)] if kind in wanted.only else []
+    if "delivered" in wanted.only:
+        told.append(_skipped(gathered, names))
+    every = told[0]
+    for each in told[1:]:
+        every = every.unionByName(each)
+    return every.select(*shapes.FINDINGS.names)
+
+
+def _kept(frame: DataFrame, path: Path) -> DataFrame:
+    """Worked out once."""
+    frame.write.parquet(str(path))
+    return frame.sparkSession.read.schema(frame.schema).parquet(str(path))
+
+
+async def _look_again(
+    found: Sites, differ: Sequence[Any], *, drive: bool
+) -> set[tuple[str, str, tuple[str, ...]]]:  # fmt: skip
+    """Which of the rows really differ: node, article and key; what cannot be told is noted as unexamined."""
+    tables: dict[str, set[str]] = {each: set() for each in found.subscribers}
+    for row in differ:
+        for node in [row["node"]] if row["node"] != rows.ARCHIVE else tables:
+            tables.setdefault(node, set()).add(row["article"])
+    there = (found.publisher, found.distribution, *found.subscribers)
+    nodes = {name: dsn for name, dsn in found.nodes.items() if name in there}
+    confirmed: set[tuple[str, str, tuple[str, ...]]] = set()
+    for node, names in tables.items():
+        if not names:
+            continue
+        try:
+            async with await attach(nodes) as topology:
+                verdicts = await topology.validate(node, tables=sorted(names), drive=drive)
+        except TwopcError as error:
+            found.unexamined.append(
+                f"rows of {node} differ and could not be looked at again: {error}"
+            )
+            continue
+        for each in verdicts:
+            confirmed |= {(node, each.article, difference.key) for difference in each.differences}
+            if each.undecided:
+                found.unexamined.append(
+                    f"{len(each.undecided)} rows of {each.article} at {node} were changed whenever they were looked at"
+                )
+    return confirmed
+
+
+def _confirmed(
+    spark: SparkSession, frames: Frames, differ: DataFrame, confirmed: set[tuple[str, str, tuple[str, ...]]]
+) -> DataFrame:  # fmt: skip
+    """The differences that are still there; those from the fold, if nobody has changed the row since."""
+    keys = spark.createDataFrame(
+        [(node, article, list(key)) for node, article, key in sorted(confirmed)],
+        shapes.shape("node string, article string, key array<string>"),
+    )
+    of_nodes = differ.where(F.col("node") != rows.ARCHIVE).join(
+        F.broadcast(keys), on=["node", "article", "key"], how="left_semi"
+    )
+    of_fold = differ.where(F.col("node") == rows.ARCHIVE).join(
+        frames.later, on=["article_id", "key"], how="left_anti"
+    )
+    return of_nodes.select(*differ.columns).unionByName(of_fold.select(*differ.columns))
+
+
+def _unreadable(gathered: Gathered, found: Sites, frames: Frames, names: Names) -> DataFrame:
+    """Commands that do not fit their article's shape; what else cannot be read is noted as unexamined."""
+    wrong = gathered.decoded.where("problem <> ''")
+    others = wrong.where("problem <> 'shape'").groupBy("problem", "article_id").agg(
+        F.count("*").alias("times"), F.min(lsn(F.col("seqno"))).alias("first")
+    )  # fmt: skip
+    for row in others.orderBy("article_id").collect():
+        said = (
+            f"article {row['article_id']} is in {row['times']} commands from {row['first']} on and in no list of articles"
+            if row["problem"] == "article"
+            else f"article {row['article_id']} travels as SQL statements ({row['times']} commands)"
+        )
+        found.unexamined.append(f"{said}: its rows are not examined")
+    unfit = wrong.where("problem = 'shape'").join(
+        F.broadcast(newest_articles(frames.articles)), on="article_id", how="left"
+    )
+    return findings(
+        unfit.select("article", F.lit(None).cast("array<string>").alias("key"), "seqno", "command_id"),
+        "versions", names, node=F.lit(names.publisher), seqno=F.col("seqno"),
+        detail=F.concat(
+            F.lit("command "), F.col("command_id"), F.lit(" of "), lsn(F.col("seqno")),
+            F.lit(" does not fit its article's columns"),
+        ),
+    )  # fmt: skip
+
+
+def _skipped(gathered: Gathered, names: Names) -> DataFrame:
+    """What an agent has left out because of an error that its profile lists."""
+    skipped = gathered.history().where("event = 'skipped'").select(
+        F.lit(None).cast("string").alias("article"), F.lit(None).cast("array<string>").alias("key"),
+        "subscriber", "seqno", "error", "message",
+    )  # fmt: skip
+    return findings(
+        skipped, "delivered", names, node=F.col("subscriber"), seqno=F.col("seqno"),
+        detail=F.concat(F.lit("skipped ("), F.coalesce("error", F.lit("?")), F.lit("): "), F.coalesce("message", F.lit(""))),
+    )  # fmt: skip

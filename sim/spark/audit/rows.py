@@ -1,0 +1,111 @@
+"""The Publisher and its Subscribers hold the same rows, and those that the commands come to."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from sim.spark.audit.frames import (
+    Frames,
+    Names,
+    by_whom,
+    findings,
+    last_changes,
+    newest_articles,
+)
+
+#: The node of a difference between the Publisher's rows and the fold.
+ARCHIVE = "archive"
+
+
+def differences(frames: Frames, names: Names) -> DataFrame:
+    """Rows of which two places do not hold the same text.
+
+    Returns:
+        `node article_id key expected actual last article columns version`; node: where `actual` is; of the
+        fold it is the Publisher. `last`: the row's last change.
+    """
+    at_publisher = frames.rows_at.where(F.col("node") == names.publisher)
+    here = at_publisher.select("article_id", "key", F.col("values").alias("expected"))
+    present = frames.rows_at.where(F.col("node") != names.publisher)
+    pairs = (
+        frames.subscriptions.where("status = 2")
+        .select("article_id", F.col("subscriber").alias("node"))
+        .join(present.select("node").distinct(), on="node", how="left_semi")
+    )
+    expected = F.broadcast(pairs).join(here, on="article_id", how="inner")
+    there = present.select("node", "article_id", "key", F.col("values").alias("actual")).join(
+        F.broadcast(pairs), on=["node", "article_id"], how="left_semi"
+    )
+    differ = ~F.col("expected").eqNullSafe(F.col("actual"))
+    of_subscribers = expected.join(there, on=["node", "article_id", "key"], how="full").where(
+        differ
+    )
+    folded = F.col("article_id").isin(*frames.folded)
+    of_fold = (
+        frames.state.where(folded)
+        .select("article_id", "key", F.col("values").alias("expected"))
+        .join(
+            at_publisher.where(folded).select("article_id", "key", F.col("values").alias("actual")),
+            on=["article_id", "key"],
+            how="full",
+        )
+        .where(differ)
+        .join(frames.later, on=["article_id", "key"], how="left_anti")
+        .select(F.lit(ARCHIVE).alias("node"), "article_id", "key", "expected", "actual")
+    )
+    columns = ("node", "article_id", "key", "expected", "actual")
+    return (
+        of_subscribers.select(*columns)
+        .unionByName(of_fold)
+        .join(last_changes(frames.changes), on=["article_id", "key"], how="left")
+        .join(F.broadcast(newest_articles(frames.articles)), on="article_id", how="left")
+        .select(*columns, "last", "article", "columns", "version")
+    )
+
+
+def check(frames: Frames, names: Names, found: DataFrame | None = None) -> DataFrame:
+    """`FINDINGS` of class ``rows``.
+
+    Args:
+        found: `differences`, where somebody has them.
+    """
+    frame = differences(frames, names) if found is None else found
+    of_fold = F.col("node") == ARCHIVE
+    where = F.when(of_fold, F.lit(names.publisher)).otherwise(F.col("node"))
+    told = (
+        F.when(
+            F.col("actual").isNull(),
+            F.when(of_fold, F.lit("not there; the commands come to a row")).otherwise(
+                "not there; the Publisher has it"
+            ),
+        )
+        .when(
+            F.col("expected").isNull(),
+            F.when(of_fold, F.lit("there; the commands come to no row")).otherwise(
+                "there; the Publisher has no such row"
+            ),
+        )
+        .otherwise(changed_columns())
+    )
+    return findings(
+        frame, "rows", names, node=where, detail=F.concat(told, by_whom("last")),
+        seqno=F.col("last.seqno"), gid=F.col("last.gid"),
+    )  # fmt: skip
+
+
+def changed_columns() -> Column:
+    """``balance '90', not '80'; …`` of `expected`, `actual` and `columns`."""
+
+    def said(value: Column) -> Column:
+        return F.coalesce(F.concat(F.lit("'"), F.substr(value, F.lit(1), F.lit(60)), F.lit("'")), F.lit("NULL"))  # fmt: skip
+
+    def of_column(name: Column, at: Column) -> Column:
+        actual, expected = F.get("actual", at), F.get("expected", at)
+        return F.when(
+            ~actual.eqNullSafe(expected),
+            F.concat(name, F.lit(" "), said(actual), F.lit(", not "), said(expected)),
+        )
+
+    told = F.transform("columns", of_column)
+    return F.array_join(F.filter(told, lambda each: each.isNotNull()), "; ")

@@ -1,0 +1,94 @@
+"""The versions of a row form a chain: each comes once, and follows the one before it.
+
+The one place with a window over a key. A hot key would sit in one task, so keys are cut into buckets of the sequence;
+the first change of a bucket is joined to the last one of an earlier bucket.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from sim.spark.audit.frames import Frames, Names, findings, lsn, newest_articles
+
+#: So much of the sequence is a bucket: 64 MiB of WAL.
+BUCKET = 1 << 26
+_KEY = ("article_id", "key")
+
+
+def check(frames: Frames, names: Names, *, bucket: int = BUCKET) -> DataFrame:
+    """`FINDINGS` of class ``versions``.
+
+    Args:
+        bucket: how much of the sequence a task of a hot key takes.
+    """
+    articles = F.broadcast(newest_articles(frames.articles).select("article_id", "article"))
+    twice = (
+        frames.changes.where("new_version is not null")
+        .groupBy("article_id", F.col("new_key").alias("key"), "new_version")
+        .agg(
+            F.count("*").alias("times"),
+            F.min("seqno").alias("first"),
+            F.max(F.struct("seqno", "gid")).alias("last"),
+        )
+        .where("times > 1")
+        .join(articles, on="article_id", how="left")
+    )
+    repeated = findings(
+        twice, "versions", names, node=F.lit(names.publisher), seqno=F.col("last.seqno"), gid=F.col("last.gid"),
+        detail=F.concat(
+            F.lit("version "), F.col("new_version"), F.lit(" was given "), F.col("times"), F.lit(" times, first by "),
+            lsn(F.col("first")), F.lit(", last by "), lsn(F.col("last.seqno")),
+        ),
+    )  # fmt: skip
+    broken = (
+        chained(frames.changes, bucket=bucket)
+        .where(
+            "old_version is not null and previous is not null and previous.new_version is not null"
+        )
+        .where("old_version <> previous.new_version")
+        .join(articles, on="article_id", how="left")
+    )
+    not_followed = findings(
+        broken, "versions", names, node=F.lit(names.publisher), seqno=F.col("seqno"), gid=F.col("gid"),
+        detail=F.concat(
+            F.lit("it replaces version "), F.col("old_version"), F.lit(", but the change before it, "),
+            lsn(F.col("previous.seqno")), F.lit(", had made "), F.col("previous.new_version"),
+        ),
+    )  # fmt: skip
+    return repeated.unionByName(not_followed).select(*repeated.columns)
+
+
+def chained(changes: DataFrame, *, bucket: int) -> DataFrame:
+    """Each change of a row with the one before it: `article_id key seqno command_id old_version gid previous`.
+
+    A change of the key ends a chain under the old key and begins one under the new key.
+    """
+    made = F.struct("seqno", "command_id", "operation", "new_version")
+    moved = ~F.col("key").eqNullSafe(F.col("new_key")) & (F.col("operation") == "upd")
+    left = changes.where(moved).select(
+        "article_id", "key", "seqno", "command_id", "old_version", "gid",
+        F.lit(None).cast("string").alias("new_version"), F.lit("del").alias("operation"),
+    )  # fmt: skip
+    stay = changes.select(
+        "article_id", F.col("new_key").alias("key"), "seqno", "command_id",
+        F.when(~moved, F.col("old_version")).alias("old_version"), "gid", "new_version", "operation",
+    )  # fmt: skip
+    cut = (
+        stay.unionByName(left)
+        .withColumn("made", made)
+        .withColumn("bucket", F.floor(F.col("seqno") / bucket))
+    )
+    within = Window.partitionBy(*_KEY, "bucket").orderBy("seqno", "command_id")
+    # the last of each bucket, and of the bucket before that one has a change of the row at all
+    ends = cut.groupBy(*_KEY, "bucket").agg(F.max("made").alias("end"))
+    across = Window.partitionBy(*_KEY).orderBy("bucket")
+    before = ends.select(*_KEY, "bucket", F.lag("end").over(across).alias("end_before"))
+    return (
+        cut.withColumn("lagged", F.lag("made").over(within))
+        .join(before, on=[*_KEY, "bucket"], how="left")
+        .select(
+            *_KEY, "seqno", "command_id", "old_version", "gid",
+            F.coalesce("lagged", "end_before").alias("previous"),
+        )
+    )  # fmt: skip

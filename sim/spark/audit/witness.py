@@ -1,0 +1,157 @@
+"""The witness of an audit: at each Subscriber, triggers that note what agents really do.
+
+A row trigger that fires for agents makes them call their procedures row by row: it is for tests and inspections, and
+is taken away again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from sim.spark.source.facts import Facts, connected
+from twopc.lsn import lsn_value
+from twopc.sql.render import render
+
+TABLE = "msrepl.delivery_witness"
+#: Sorts behind the triggers that others have.
+_TRIGGER = "~~delivery_witness"
+_THERE = "select to_regclass(%(table)s) is not null"
+_MARK = """
+insert into msrepl.delivery_witness (source_schema, source_object, operation, key)
+select %(schema)s, %(table)s, 'since', array[coalesce(min(transaction_timestamp), '0/0')::text]
+from msrepl.msreplication_subscriptions
+"""
+_SINCE = """
+select source_schema, source_object, min(key[1]::pg_lsn)::text from msrepl.delivery_witness
+where operation = 'since' group by 1, 2
+"""
+_POSITION = "select min(transaction_timestamp)::text from msrepl.msreplication_subscriptions"
+_SEEN = """
+select id, xid::text::bigint as xid, source_schema, source_object, operation, key, version, at
+from msrepl.delivery_witness where operation <> 'since' order by id
+"""
+_FUNCTIONS = """
+select p.proname from pg_proc p where p.pronamespace = 'msrepl'::regnamespace and p.proname like 'delivery_witness_%'
+"""
+
+Connection = psycopg.Connection[Any]
+
+
+def install(subscribers: Mapping[str, str], facts: Facts) -> list[str]:
+    """Begin to note what agents do; tables that have a witness keep it.
+
+    Args:
+        subscribers: node to administrator's connection string.
+
+    Returns:
+        The Subscribers where there is one now, each as a whole or not at all.
+
+    Raises:
+        PipelineError: a Subscriber cannot be reached.
+    """
+    done = []
+    for subscriber, dsn in subscribers.items():
+        with connected(dsn, subscriber) as connection, connection.transaction():
+            connection.execute(render("sim.spark.audit", "witness_table").encode())
+            for article in _subscribed(facts, subscriber):
+                _watch(connection, article)
+        done.append(subscriber)
+    return done
+
+
+def _subscribed(facts: Facts, subscriber: str) -> Iterable[Mapping[str, Any]]:
+    """The newest shape of each article that goes there."""
+    numbers = {row["article_id"] for row in facts.subscriptions if row["subscriber"] == subscriber}
+    newest = {row["article_id"]: row for row in facts.articles if row["article_id"] in numbers}
+    return newest.values()
+
+
+def _watch(connection: Connection, article: Mapping[str, Any]) -> None:
+    table = sql.Identifier(article["source_schema"], article["source_object"])
+    known = connection.execute(
+        "select 1 from pg_trigger where tgrelid = %s::regclass and tgname = %s",
+        (table.as_string(connection), _TRIGGER),
+    ).fetchone()
+    if known is not None:
+        return
+    columns: Sequence[str] = article["columns"]
+    key = [columns[at] for at in article["key"]]
+    version = None if article["version"] is None else columns[article["version"]]
+    function = sql.Identifier("msrepl", f"delivery_witness_{article['article_id']}")
+    connection.execute(
+        render(
+            "sim.spark.audit", "witness_function",
+            function=function,
+            source_schema=sql.Literal(article["source_schema"]),
+            source_object=sql.Literal(article["source_object"]),
+            new_key=_texts("new", key), old_key=_texts("old", key),
+            new_version=_text("new", version), old_version=_text("old", version),
+        ).encode()
+    )  # fmt: skip
+    # the trigger's lock waits for the agent's transaction, and keeps the next one out until ours is over
+    trigger = render(
+        "sim.spark.audit", "witness_trigger",
+        trigger=sql.Identifier(_TRIGGER), table=table, function=function,
+    )  # fmt: skip
+    connection.execute(trigger.encode())
+    connection.execute(
+        _MARK, {"schema": article["source_schema"], "table": article["source_object"]}
+    )
+
+
+def _text(row: str, column: str | None) -> sql.Composable:
+    """A column as the log has it; what `format` makes of it is what its type writes."""
+    if column is None:
+        return sql.SQL("null")
+    return sql.SQL("pg_catalog.format('%s', {}.{})").format(sql.SQL(row), sql.Identifier(column))
+
+
+def _texts(row: str, columns: Sequence[str]) -> sql.Composable:
+    return sql.SQL("array[{}]").format(sql.SQL(", ").join(_text(row, each) for each in columns))
+
+
+def remove(subscribers: Mapping[str, str]) -> list[str]:
+    """Take every witness away; nothing is left of it. Returns where there was one."""
+    done = []
+    for subscriber, dsn in subscribers.items():
+        with connected(dsn, subscriber) as connection, connection.transaction():
+            if not _is_there(connection):
+                continue
+            for (name,) in connection.execute(_FUNCTIONS).fetchall():
+                function = sql.Identifier("msrepl", name)
+                connection.execute(sql.SQL("drop function {}() cascade").format(function))
+            connection.execute("drop table msrepl.delivery_witness")
+        done.append(subscriber)
+    return done
+
+
+def _is_there(connection: Connection) -> bool:
+    row = connection.execute(_THERE, {"table": TABLE}).fetchone()
+    return row is not None and bool(row[0])
+
+
+def read(
+    subscriber: str, dsn: str, facts: Facts
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """What was noted at a Subscriber, and what it can be held against, in one snapshot.
+
+    Returns:
+        Rows of `shapes.WITNESSED`, and of `frames.WATCHED`; both empty if nothing is witnessed there.
+    """
+    with connected(dsn, subscriber) as connection, connection.transaction():
+        connection.execute("set transaction isolation level repeatable read read only")
+        if not _is_there(connection):
+            return [], []
+        position = connection.execute(_POSITION).fetchone()
+        upto = lsn_value(position[0]) if position is not None and position[0] else 0
+        since = {(schema, table): lsn_value(at) for schema, table, at in connection.execute(_SINCE)}
+        watched = [
+            (subscriber, row["article_id"], since[row["source_schema"], row["source_object"]], upto)
+            for row in _subscribed(facts, subscriber)
+            if (row["source_schema"], row["source_object"]) in since
+        ]
+        return [(subscriber, *row) for row in connection.execute(_SEEN)], watched

@@ -1,0 +1,109 @@
+"""A small world to be audited: one table, a Publisher, two Subscribers, and four commands that are everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sim.spark import shapes
+from sim.spark.audit.frames import KEYS, ROWS_AT, VERSIONS, WATCHED, Frames, Names, changes
+
+NAMES = Names(publisher="pub", repro="twopc audit bank.archive")
+ACCOUNT = (
+    1, 1, 0, "public", "account", ["id", "balance", "v"], ["integer", "integer", "uuid"], [0], 2, None,
+    "CALL", "SCALL", "CALL", [],
+)  # fmt: skip
+
+
+def command(
+    seqno: int, operation: str, key: str, old: str | None, new: str | None, *, originator: int | None = None,
+    new_key: str | None = None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """A row of `DECODED`."""
+    after = None if operation == "del" else [new_key or key]
+    return (seqno, 1, 1, 1, operation, originator, [key], after, None, None, None, old, new, "")
+
+
+@dataclass(slots=True)
+class World:
+    """What is where; a test changes it and asks for the frames."""
+
+    #: 1 is inserted and changed by north; 2 is inserted by the Publisher and changed by south.
+    decoded: list[tuple[Any, ...]] = field(
+        default_factory=lambda: [
+            command(10, "ins", "1", None, "a1"),
+            command(11, "ins", "2", None, "b1"),
+            command(12, "upd", "1", "a1", "a2", originator=1),
+            command(13, "upd", "2", "b1", "b2", originator=2),
+        ]
+    )
+    transactions: list[tuple[Any, ...]] = field(
+        default_factory=lambda: [
+            (seqno, seqno, None, None, 0, 1, 1, f"twopc:bank:1:{seqno}") for seqno in range(10, 20)
+        ]
+    )
+    rows: dict[str, dict[str, tuple[str, str]]] = field(
+        default_factory=lambda: {
+            name: {"1": ("90", "a2"), "2": ("80", "b2")} for name in ("pub", "north", "south")
+        }
+    )
+    state: dict[str, tuple[str, str]] = field(
+        default_factory=lambda: {"1": ("90", "a2"), "2": ("80", "b2")}
+    )
+    later: list[str] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+    #: Subscriber, operation, key, version, in the order in which it was done.
+    witnessed: list[tuple[str, str, str, str]] = field(
+        default_factory=lambda: [
+            ("north", "ins", "1", "a1"),
+            ("north", "ins", "2", "b1"),
+            ("north", "upd", "2", "b2"),
+            ("south", "ins", "1", "a1"),
+            ("south", "ins", "2", "b1"),
+            ("south", "upd", "1", "a2"),
+        ]
+    )
+    watched: Sequence[str] = ("north", "south")
+
+    def frames(self, spark: SparkSession) -> Frames:
+        """As the checks take them."""
+        subscriptions = spark.createDataFrame(
+            [(1, "north", 1, 2, True, 0, 0, None), (1, "south", 2, 2, True, 0, 0, None)],
+            shapes.SUBSCRIPTIONS,
+        )
+        told = changes(
+            spark.createDataFrame(self.decoded, shapes.DECODED),
+            spark.createDataFrame(self.transactions, shapes.TRANSACTIONS),
+            subscriptions,
+        )
+        rows = [
+            (node, 1, [key], [key, *values])
+            for node, there in self.rows.items()
+            for key, values in there.items()
+        ]
+        state = [(1, [key], [key, *values], 1, 1, 1, True) for key, values in self.state.items()]
+        witnessed = [
+            (node, at, at, "public", "account", operation, [key], version, None)
+            for at, (node, operation, key, version) in enumerate(self.witnessed, 1)
+        ]
+        return Frames(
+            changes=told,
+            state=spark.createDataFrame(state, shapes.STATE),
+            articles=spark.createDataFrame([ACCOUNT], shapes.ARTICLES),
+            subscriptions=subscriptions,
+            later=spark.createDataFrame([(1, [key]) for key in self.later], KEYS),
+            known=spark.createDataFrame([(1, each) for each in self.known], VERSIONS),
+            rows_at=spark.createDataFrame(rows, ROWS_AT),
+            witnessed=spark.createDataFrame(witnessed, shapes.WITNESSED),
+            watched=spark.createDataFrame([(each, 1, 0, 100) for each in self.watched], WATCHED),
+            folded=(1,),
+        )
+
+
+def told(found: DataFrame) -> list[tuple[str, str, str]]:
+    """Key, node and detail of what was found, and that it is of the right shape."""
+    assert found.columns == shapes.FINDINGS.names
+    return sorted((row["key"][0], row["node"], row["detail"]) for row in found.collect())
