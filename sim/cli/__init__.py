@@ -28,6 +28,7 @@ from sim.cli.init import init
 from sim.cli.listing import list_, show
 from sim.cli.matrix import matrix
 from sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
+from sim.cli.replay import replay
 from sim.cli.report import report
 from sim.cli.run import run
 from sim.cli.schema import schema
@@ -134,6 +135,7 @@ COMMANDS = (
     (validate, "validate", "Compare Subscribers' rows with the Publisher's."),
     (audit, "audit", "Check an archive and live tables against each other."),
     (accumulate, "accumulate", "Append what was distributed to an archive."),
+    (replay, "replay", "Play an archive again, and say what differs."),
 )
 GROUPS = (
     (agent, "agent", "Run log reader, distribution agents or cleanup."),

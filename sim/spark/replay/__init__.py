@@ -1,0 +1,9 @@
+"""Plays an archive again, and says where what comes of it differs from what was recorded."""
+
+from __future__ import annotations
+
+from sim.spark.replay.divergence import compare_states
+from sim.spark.replay.report import Report
+from sim.spark.replay.rows import onto_rows
+
+__all__ = ["Report", "compare_states", "onto_rows"]

@@ -1,0 +1,98 @@
+"""What a replay came to: counts, divergences by class, and what could not be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from twopc.lsn import lsn_text
+
+#: Every class of divergence, in the order in which they are told.
+CLASSES = ("rows", "rowcount", "outcome", "error", "state")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One replay."""
+
+    after: int
+    upto: int
+    """The range, as sequence numbers."""
+    counts: Mapping[str, int]
+    classes: Mapping[str, int]
+    """Divergences by class; a class that was not examined is not among them."""
+    divergences: DataFrame
+    """Of `shapes.DIVERGENCES`, all of them."""
+    unexamined: Sequence[str] = ()
+    """What could not be looked at, and why."""
+    seconds: float = 0.0
+    told: Sequence[str] = ()
+    """Lines about the replay itself."""
+    pace: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """How many divergences there are."""
+        return sum(self.classes.values())
+
+    def shown(self, limit: int) -> list[dict[str, Any]]:
+        """The first divergences, by class, article and key."""
+        if not self.total:
+            return []
+        ordered = self.divergences.orderBy("class", "article", "key", "seqno", "actual")
+        return [row.asDict() for row in ordered.limit(limit).collect()]
+
+    def as_json(self, *, limit: int, repro: str) -> dict[str, Any]:
+        """One document."""
+        shown = self.shown(limit)
+        return {
+            "command": "replay",
+            "range": {"after": self.after, "upto": self.upto},
+            "counts": dict(self.counts),
+            "classes": dict(self.classes),
+            "divergences": shown,
+            "left_out": self.total - len(shown),
+            "unexamined": list(self.unexamined),
+            "pace": dict(self.pace),
+            "seconds": round(self.seconds, 3),
+            "repro": repro,
+        }
+
+    def lines(self, *, limit: int) -> list[str]:
+        """For people."""
+        shown = self.shown(limit)
+        said = list(self.told)
+        by_class = " · ".join(f"{name} {count:,}" for name, count in self.classes.items())
+        if self.classes:
+            said.append(f"divergence: {self.total or 'none'}   {by_class}")
+        said += [_line(each) for each in shown]
+        if self.total > len(shown):
+            said.append(f"  … and {self.total - len(shown):,} more")
+        said += [f"not examined: {each}" for each in self.unexamined]
+        return said
+
+
+def counted(divergences: DataFrame, examined: Sequence[str]) -> dict[str, int]:
+    """Divergences by class, nought for those that have none."""
+    found = {row["class"]: row["count"] for row in divergences.groupBy("class").count().collect()}
+    return {name: int(found.get(name, 0)) for name in CLASSES if name in examined or name in found}
+
+
+def _line(found: Mapping[str, Any]) -> str:
+    key = ", ".join("NULL" if each is None else each for each in found["key"] or ())
+    place = " ".join(
+        each
+        for each in (
+            found["article"],
+            f"key {key}" if found["key"] else None,
+            found["session"],
+            found["call"],
+            lsn_text(found["seqno"]) if (found["seqno"] or -1) > 0 else None,
+            found["gid"],
+        )
+        if each
+    )
+    return f"  ✗ {found['class']:<8} {place}: {found['expected']} was expected, {found['actual']}"

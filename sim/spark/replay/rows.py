@@ -1,0 +1,187 @@
+"""An archive as the rows of its tables at a point in its sequence, and against live tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.storagelevel import StorageLevel
+
+from sim.spark import shapes, source
+from sim.spark.archive import Archive
+from sim.spark.archive.files import spark_path
+from sim.spark.errors import PipelineError
+from sim.spark.fold import newest, state_of, unfoldable
+from sim.spark.replay.divergence import compare_states
+from sim.spark.replay.report import Report, counted
+from sim.spark.source.options import Published
+from twopc.lsn import lsn_text
+from twopc.names import article_name
+
+#: A subscription that is there; 0 stands for one that is gone.
+_GONE = 0
+
+
+class NothingError(PipelineError):
+    """Nothing of what was asked for is there."""
+
+
+def onto_rows(
+    archive: Archive,
+    spark: SparkSession,
+    *,
+    upto: int | None = None,
+    articles: Sequence[str] = (),
+    against: Mapping[str, str] | None = None,
+    out: Path | None = None,
+) -> Report:
+    """Fold the commands up to a point, and compare the rows with those of live tables.
+
+    Args:
+        upto: None: the archive's end.
+        articles: names as ``table`` or ``schema.table``; none: all.
+        against: the Publisher's or Subscribers' names and connection strings.
+        out: a folder: the rows are written there as Parquet, ``rows``.
+
+    Raises:
+        ArchiveError: the archive does not tell that point.
+        NothingError: there is no such article, or node.
+    """
+    began = time.perf_counter()
+    at = archive.manifest.position if upto is None else upto
+    known = [Row(**each) for each in archive.manifest.articles]
+    chosen = _chosen(newest(known, upto=upto), articles, archive.name, at)
+    blind = unfoldable(known) & set(chosen)
+    seen = {number: each for number, each in chosen.items() if number not in blind}
+    ids = [int(each) for each in seen]
+    state = state_of(archive, spark, upto=upto).where(F.col("article_id").isin(ids))
+    state = state.persist(StorageLevel.DISK_ONLY)
+    try:
+        if out is not None:
+            state.write.mode("overwrite").parquet(spark_path(out.absolute() / "rows"))
+        told = [f"state at {lsn_text(at)}", *_counts(state, seen)]
+        shape_of = as_frame(spark, seen.values())
+        found = _incomplete(state, shape_of)
+        for node, dsn in (against or {}).items():
+            there = {number: seen[number] for number in _of_node(archive, node) if number in seen}
+            if not there:
+                raise NothingError(f"{node} has none of the articles chosen")
+            is_publisher = node == archive.manifest.publisher.name
+            live = live_rows(spark, dsn, there.values(), is_publisher=is_publisher)
+            of_node = F.col("article_id").isin([int(each) for each in there])
+            whole = state.where(of_node & F.col("complete"))
+            found = found.unionByName(
+                compare_states(whole, live, shape_of.where(of_node), node=node)
+            )
+            told.append(f"  against {node}: {', '.join(_name(each) for each in there.values())}")
+        found = found.persist(StorageLevel.DISK_ONLY)
+        classes = counted(found, ["state"])
+    finally:
+        state.unpersist()
+    return Report(
+        after=archive.manifest.first,
+        upto=at,
+        counts={"articles": len(seen)},
+        classes=classes,
+        divergences=found,
+        unexamined=[
+            f"article {_name(chosen[each])} travels as SQL statements, or not at all: its rows cannot be folded"
+            for each in sorted(blind)
+        ],
+        seconds=time.perf_counter() - began,
+        told=told,
+    )
+
+
+def _name(article: Row) -> str:
+    return article_name(article["source_schema"], article["source_object"])
+
+
+def _chosen(
+    known: Mapping[int, Row], names: Sequence[str], archive: str, at: int
+) -> dict[int, Row]:
+    by_name = {_name(each): number for number, each in known.items()}
+    for name in names:
+        if name not in by_name:
+            raise NothingError(
+                f"{archive} has no article {name!r} at {lsn_text(at)}; articles are "
+                f"{', '.join(sorted(by_name)) or 'none'}"
+            )
+    return {by_name[name]: known[by_name[name]] for name in names or sorted(by_name)}
+
+
+def _counts(state: DataFrame, articles: Mapping[int, Row]) -> list[str]:
+    found = {
+        row["article_id"]: row
+        for row in state.groupBy("article_id")
+        .agg(F.count("*").alias("rows"), F.sum("commands").alias("commands"))
+        .collect()
+    }
+    return [
+        f"  {_name(each)}: {row['rows']:,} rows, last made by {row['commands']:,} commands"
+        if (row := found.get(number))
+        else f"  {_name(each)}: no rows"
+        for number, each in articles.items()
+    ]
+
+
+def _incomplete(state: DataFrame, articles: DataFrame) -> DataFrame:
+    """Rows of which only some columns are known: their first update met no row."""
+    partial = state.where(~F.col("complete"))
+    nothing = partial.where(F.lit(False)).select("article_id", "key", "values")
+    return compare_states(partial, nothing, articles).withColumn(
+        "actual", F.lit("updated, and never seen before")
+    )
+
+
+def _of_node(archive: Archive, node: str) -> list[int]:
+    """The numbers of the articles that a node has."""
+    manifest = archive.manifest
+    if node == manifest.publisher.name:
+        return [int(each["article_id"]) for each in manifest.articles]
+    found = [
+        int(each["article_id"])
+        for each in manifest.subscriptions
+        if each["subscriber"] == node and each["status"] != _GONE
+    ]
+    if not found:
+        known = sorted({str(each["subscriber"]) for each in manifest.subscriptions})
+        raise NothingError(
+            f"{archive.name} knows no node {node!r}; there are "
+            f"{', '.join([manifest.publisher.name, *known])}"
+        )
+    return found
+
+
+def as_frame(spark: SparkSession, articles: Iterable[Row]) -> DataFrame:
+    """`shapes.ARTICLES` of these."""
+    names = shapes.ARTICLES.names
+    rows = [tuple(each[name] for name in names) for each in articles]
+    return spark.createDataFrame(rows, shapes.ARTICLES)
+
+
+def live_rows(
+    spark: SparkSession, dsn: str, articles: Iterable[Row], *, is_publisher: bool
+) -> DataFrame:
+    """`shapes.ROWS` of a node's tables; at the Publisher only those that an article's filter lets through."""
+    frames = [
+        source.read(
+            spark,
+            "rows",
+            dsn=dsn,
+            article=Published(
+                article_id=each["article_id"],
+                source_schema=each["source_schema"],
+                source_object=each["source_object"],
+                columns=tuple(each["columns"]),
+                key=tuple(each["columns"][at] for at in each["key"]),
+                filter_clause=each["filter_clause"] if is_publisher else None,
+            ).text(),
+        )
+        for each in articles
+    ]
+    return reduce(DataFrame.unionByName, frames)

@@ -1,0 +1,48 @@
+"""A real topology on which something happened, and the archive of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from sim.spark.archive import Archive, load, writer
+from sim.topology import Topology
+
+
+async def execute(topology: Topology, node: str, *statements: str) -> None:
+    """One transaction at a node."""
+    if node == topology.publisher:
+        await topology.execute(node, "; ".join(["begin", *statements, "commit"]))
+        return
+    async with topology.transaction(node) as transaction:
+        for statement in statements:
+            await transaction.execute(statement)
+
+
+async def accumulated(topology: Topology, spark: SparkSession, folder: Path) -> Archive:
+    """Everything that was committed at the Publisher, delivered and archived."""
+    await topology.sync()
+    wanted = load.Wanted(
+        dsn=topology.node(topology.distribution).dsn,
+        publisher_dsn=topology.node(topology.publisher).dsn,
+        partitions=2,
+    )
+
+    def work() -> Archive:
+        with writer(load.opened(folder, wanted)) as held:
+            return load.accumulate(held, spark, wanted, lambda *_: None)
+
+    return await asyncio.to_thread(work)
+
+
+def nodes(topology: Topology) -> dict[str, str]:
+    """Names and connection strings of Publisher and Subscribers."""
+    return {name: topology.node(name).dsn for name in (topology.publisher, *topology.subscribers)}
+
+
+async def rows(topology: Topology, node: str, table: str) -> list[tuple[Any, ...]]:
+    """All columns as text, in the order of the key."""
+    return await topology.execute(node, f"select * from {table} order by id")
