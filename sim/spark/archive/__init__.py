@@ -172,10 +172,8 @@ class Archive:
     def _read(self, spark: SparkSession, found: Sequence[File], shape: StructType) -> DataFrame:
         if not found:
             return spark.createDataFrame([], shape)
-        paths = [files.spark_path(self.folder / each.path) for each in found]
-        # a folder's name may have brackets in it
-        reader = spark.read.schema(shape).option("__globPaths__", "false")
-        return reader.parquet(*paths)
+        paths = [files.spark_path(self.folder / each.path, read=True) for each in found]
+        return spark.read.schema(shape).parquet(*paths)
 
     def _small(self, spark: SparkSession, rows: Sequence[Any], shape: StructType) -> DataFrame:
         return spark.createDataFrame(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -22,6 +23,7 @@ from twopc.server.cache import FileLock
 
 MANIFEST = "manifest.json"
 LOCK = "writer.lock"
+_PATTERN = re.compile(r"[\\{}\[\]*?]")
 _WHO = "writer.json"
 #: Ready to be moved in the manifest's place.
 _FRESH = "manifest.json.new"
@@ -46,9 +48,14 @@ def folder_of(text: str | Path) -> Path:
     return Path(given).absolute()
 
 
-def spark_path(path: Path) -> str:
-    """As Spark takes it, whatever its default file system is."""
-    return f"file://{path}"
+def spark_path(path: Path, *, read: bool = False) -> str:
+    """As Spark takes it, whatever its default file system is.
+
+    Args:
+        read: what is read is a pattern to Spark: brackets in a folder's name must not mean anything.
+    """
+    text = _PATTERN.sub(lambda found: "\\" + found[0], str(path)) if read else str(path)
+    return "file://" + text
 
 
 def fresh_id() -> str:

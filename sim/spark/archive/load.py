@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from sim.spark.errors import ArchiveError, PipelineError
 from sim.spark.source import queries
 from sim.spark.source.facts import Facts, connected, facts, system_of
 from twopc.lsn import lsn_text
+from twopc.server.waiting import wait_for
 
 #: So few commands are no task's work.
 _TASK_ROWS = 100_000
@@ -224,6 +226,11 @@ def follow(
             # in pieces, so that an interrupt is heard between two of them
             if query.awaitTermination(1 if end is None else max(0.1, min(1.0, left))):
                 break
+        # a batch that has begun is brought to its end
+        with suppress(TimeoutError):
+            wait_for(
+                lambda: not query.status["isTriggerActive"], what="the last batch", timeout_s=60
+            )
     except Exception:
         if failed:
             raise failed[0] from None

@@ -1,0 +1,26 @@
+"""A process that appends to an archive what is ready, and may be told to die at a point (``TWOPC_ARM``).
+
+``python -m tests.spark.archive.dying ARCHIVE SEQNO …``
+"""
+
+from __future__ import annotations
+
+import sys
+
+from sim.spark.archive import Archive, writer
+from sim.spark.archive.append import add, reach
+from tests.spark.archive.made import facts, stage
+
+
+def main() -> None:
+    """Append what lies behind the position, as `append` does when Spark has written it."""
+    seqnos = [int(each) for each in sys.argv[2:]]
+    with writer(Archive.open(sys.argv[1])) as held:
+        left = [each for each in seqnos if each > held.manifest.position]
+        if left:
+            reach("archive.before_write")
+            add(held, stage(held.folder, left), upto=left[-1], facts=facts())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""An archive's files: what is spoilt is named, what is not in the manifest does not exist, and who dies harms nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sim.spark.archive import Archive, writer
+from sim.spark.archive.append import add
+from sim.spark.archive.files import folder_of, locked
+from sim.spark.archive.show import lines
+from sim.spark.errors import ArchiveBusyError, ArchiveError, PipelineError
+from tests.spark.archive.made import PUBLISHER, archive, content, facts, stage
+from twopc.drivers.points import ARCHIVE_POINTS
+
+ROOT = Path(__file__).parents[3]
+
+
+def files(made: Archive) -> list[Path]:
+    """Those with commands."""
+    return [made.folder / each.path for each in made.manifest.of_table("commands")]
+
+
+def run(folder: Path, *seqnos: int, arm: str = "") -> int:
+    """Append in a process of its own; returns its exit code."""
+    return subprocess.run(
+        [sys.executable, "-m", "tests.spark.archive.dying", folder, *map(str, seqnos)],
+        cwd=ROOT,
+        env={**os.environ, "TWOPC_ARM": arm},
+        timeout=120,
+    ).returncode
+
+
+def test_killed_at_any_point(tmp_path: Path) -> None:
+    """What is there is always whole; the next writer removes what was left, and nothing is there twice."""
+    undisturbed = content(archive(tmp_path / "undisturbed", [3, 5], [8, 9, 12]))
+    for number, point in enumerate(ARCHIVE_POINTS):
+        made = archive(tmp_path / str(number), [3, 5])
+        assert run(made.folder, 3, 5, 8, 9, 12, arm=f"{point}=kill") == -signal.SIGKILL
+        found = Archive.open(made.folder, verify=True)
+        replaced = point == "archive.manifest_replaced"
+        assert found.manifest.position == (12 if replaced else 5)
+        assert found.manifest.commands == (10 if replaced else 4)
+        assert run(made.folder, 3, 5, 8, 9, 12) == 0
+        found = Archive.open(made.folder, verify=True)
+        assert content(found) == undisturbed, point
+        assert not (made.folder / "staging").exists() or not list(
+            (made.folder / "staging").iterdir()
+        )
+        assert not any("not in the manifest" in line for line in lines(found))
+
+
+def test_one_writer(tmp_path: Path) -> None:
+    """Another is refused, and told who writes; the lock goes with its process."""
+    made = archive(tmp_path / "a", [1])
+    with (
+        writer(made),
+        pytest.raises(ArchiveBusyError, match=rf"process {os.getpid()} on ") as caught,
+    ):
+        with locked(made.folder):
+            pass
+    assert caught.value.pid == os.getpid()
+    with writer(made) as held:
+        assert held.manifest == made.manifest
+
+
+def test_commands_and_transactions_belong_together(tmp_path: Path) -> None:
+    """Nothing is added of a segment whose halves do not fit."""
+    made = archive(tmp_path / "a", [1])
+    staging = stage(made.folder, [4, 6], said=3)
+    with pytest.raises(
+        ArchiveError, match=r"0/2 to 0/6 has 4 commands, and its 2 transactions say 6"
+    ):
+        add(made, staging, upto=6, facts=facts())
+    assert Archive.open(made.folder).manifest == made.manifest
+
+
+def test_spoilt_files(tmp_path: Path) -> None:
+    """Cut off, gone, of the same length with other bytes: each is named, and what to do about it."""
+    made = archive(tmp_path / "a", [1, 2], [7])
+    path = files(made)[1]
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    size = f"{len(whole) - 10:,} bytes and should have {len(whole):,}"
+    with pytest.raises(
+        ArchiveError, match=rf"{size}: restore it, or rebuild the segment 0/3 to 0/7"
+    ):
+        Archive.open(made.folder)
+    path.write_bytes(whole[:20] + bytes([whole[20] ^ 1]) + whole[21:])
+    assert Archive.open(made.folder).manifest == made.manifest
+    with pytest.raises(ArchiveError, match=r"is not what was written \(sha256\)"):
+        Archive.open(made.folder, verify=True)
+    path.unlink()
+    with pytest.raises(ArchiveError, match="is missing: restore it"):
+        Archive.open(made.folder)
+
+
+def test_a_copied_file_does_not_exist(tmp_path: Path) -> None:
+    """`show` tells of it, nobody reads it, and the next writer removes it."""
+    made = archive(tmp_path / "a", [1, 2])
+    copy = files(made)[0].with_name("copy.parquet")
+    shutil.copy(files(made)[0], copy)
+    found = Archive.open(made.folder)
+    assert len(content(found)["commands"]) == 4
+    assert any("1 file is not in the manifest and not read: data/" in each for each in lines(found))
+    with writer(found):
+        assert not copy.exists()
+
+
+def test_show(tmp_path: Path) -> None:
+    """What is in it, by the manifest and by the columns that are counted."""
+    made = archive(tmp_path / "a", [1, 2], [7])
+    said = "\n".join(lines(made, segments=True))
+    assert "archive of pub (pub_db), revision 3" in said
+    assert "0/0 → 0/7 without a gap: 3 transactions, 6 commands, 2 segments, 4 files, " in said
+    assert "article 1 account   1 shape   columns id balance   key id   no base" in said
+    assert "articles: inserts 6, updates 0, deletes 0 · originators: pub 1, north 2" in said
+    assert "segment 2: 0/3 to 0/7, 1 transaction, 2 commands, " in said
+
+
+def test_where_an_archive_can_be(tmp_path: Path) -> None:
+    """A folder of its own, in a file system."""
+    assert folder_of(f"file://{tmp_path}") == tmp_path
+    with pytest.raises(PipelineError, match="s3a cannot put a manifest in place of another"):
+        folder_of("s3a://bucket/archive")
+    with pytest.raises(ArchiveError, match="it is not there; twopc accumulate makes one"):
+        Archive.open(tmp_path)
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(ArchiveError, match="something else is there"):
+        Archive.create(tmp_path, PUBLISHER)

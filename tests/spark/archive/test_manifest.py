@@ -1,0 +1,166 @@
+"""Manifests: what is written is read back, and what contradicts itself is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim.spark.archive.compact import plan
+from sim.spark.archive.manifest import Base, File, Manifest, Recorded, Segment
+from sim.spark.errors import ArchiveError, GapError
+from tests.spark.archive.made import ARTICLE, PUBLISHER, facts
+
+Document = dict[str, Any]
+
+
+def segment(first: int, last: int, transactions: int, commands: int) -> Segment:
+    """A segment with a file of each table, if there is something for it."""
+    files = {
+        table: (
+            File(path=f"{table}-{last}", rows=rows, bytes=9, sha256="0", first=first, last=last),
+        )
+        for table, rows in (("commands", commands), ("transactions", transactions))
+        if rows
+    }
+    return Segment(
+        first=first,
+        last=last,
+        transactions=transactions,
+        commands=commands,
+        at="2026-01-01T00:00:00Z",
+        how="append",
+        files=files,
+    )
+
+
+def manifest(*sizes: tuple[int, int, int], first: int = 0) -> Manifest:
+    """Segments of these lengths, with so many transactions and commands."""
+    made, end = [], first
+    for length, transactions, commands in sizes:
+        made.append(segment(end + 1, end + length, transactions, commands))
+        end += length
+    return Manifest(publisher=PUBLISHER, first=first, created="now", segments=tuple(made))
+
+
+SIZES = st.lists(
+    st.tuples(st.integers(1, 1 << 56), st.integers(0, 50), st.integers(0, 500)), max_size=20
+)
+
+
+@given(SIZES, st.integers(0, 1 << 60))
+def test_round_trip(sizes: list[tuple[int, int, int]], first: int) -> None:
+    """Sequence numbers up to 2^63 survive JSON; position and counts follow from the segments."""
+    made = manifest(*sizes, first=first).next(
+        base=(Base(article_id=1, shape=1, snapshot="1:1:", seqno=5, rows=0, files=()),),
+        histories=(Recorded(run="r", files=(), records=0, sha256=""),),
+        notes=({"at": "now", "what": "begun"},),
+    )
+    made = made.knows(facts())
+    read = Manifest.parse(made.text(), "here")
+    assert read == made
+    assert read.position == first + sum(length for length, _, _ in sizes)
+
+
+@given(SIZES, st.integers(1, 1000))
+def test_compaction_plan(sizes: list[tuple[int, int, int]], commands: int) -> None:
+    """Slices are apart, rising, of two segments or more, and none is larger than was asked for."""
+    segments = manifest(*sizes).segments
+    end = 0
+    for begin, stop in plan(segments, commands):
+        assert end <= begin < stop - 1 < len(segments)
+        assert sum(each.commands for each in segments[begin:stop]) <= commands
+        end = stop
+
+
+def test_what_is_gone_stays_known() -> None:
+    """An article that was dropped, its originator and its subscription: old commands name them."""
+    subscription = {"article_id": 1, "subscriber": "north", "status": 2}
+    made = manifest().knows(facts(subscriptions=(subscription,)))
+    wider = {**ARTICLE, "shape": 2, "first_seqno": 9}
+    made = made.knows(facts(articles=(wider,), originators=(), subscriptions=()))
+    assert [each["shape"] for each in made.articles] == [1, 2]
+    assert [each["srvname"] for each in made.originators] == ["north"]
+    assert [each["status"] for each in made.subscriptions] == [0]
+
+
+def _gap(found: Document) -> None:
+    del found["segments"][1]
+
+
+def _swapped(found: Document) -> None:
+    found["segments"].reverse()
+
+
+def _twice(found: Document) -> None:
+    second = found["segments"][1]
+    second["files"]["commands"] *= 2
+    second["commands"] *= 2
+    found["counts"]["commands"] += 4
+
+
+def _lost(found: Document) -> None:
+    found["segments"][0]["files"]["commands"] = []
+
+
+def _outside(found: Document) -> None:
+    found["segments"][0]["files"]["commands"][0]["last"] = 11
+
+
+def _counts(found: Document) -> None:
+    found["counts"]["transactions"] += 1
+
+
+def _version(found: Document) -> None:
+    found["twopc_archive"] = 2
+
+
+def _no_base(found: Document) -> None:
+    del found["base"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "message"),
+    [
+        (
+            _gap,
+            GapError,
+            r"numbers 0/B to 0/14 are missing between segments 1 and 2: the manifest was",
+        ),
+        (_swapped, GapError, r"numbers 0/1 to 0/14 are missing before segment 1"),
+        (_twice, ArchiveError, r"0/B to 0/14 is in two files: commands-20 and commands-20"),
+        (_lost, ArchiveError, r"segment 1 \(0/1 to 0/A\) has 4 commands, and its files 0"),
+        (_outside, ArchiveError, r"commands-10 has 0/1 to 0/B, outside of its segment"),
+        (
+            _counts,
+            ArchiveError,
+            r"position and counts are not those of its segments, which have 6 tr",
+        ),
+        (_version, ArchiveError, r"here: version 2; this program reads 1"),
+        (_no_base, ArchiveError, r"here: not a manifest of an archive: no field 'base'"),
+    ],
+)
+def test_contradictions(
+    spoil: Callable[[Document], None], error: type[ArchiveError], message: str
+) -> None:
+    """Each is refused, with what is wrong and where."""
+    found = json.loads(manifest((10, 2, 4), (10, 2, 4), (10, 2, 4)).text())
+    found["what later versions add"] = 1
+    spoil(found)
+    with pytest.raises(error, match=message):
+        Manifest.parse(json.dumps(found), "here")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"twopc_archive": 1}'])
+def test_no_manifest(text: str, tmp_path: Path) -> None:
+    """Whatever else a file may be."""
+    with pytest.raises(
+        ArchiveError, match=re.escape(f"{tmp_path}: not a manifest of an archive: ")
+    ):
+        Manifest.parse(text, str(tmp_path))
