@@ -67,11 +67,13 @@ def _play(loaded: Loaded, wanted: Wanted) -> int:
     began = time.monotonic()
     setup = Setup(path=path, on=wanted.on, options=wanted.options, selection=wanted.selection)
     squares: list[Square] = []
+    unsettled = 0
     with Pool(serve, setup, wanted.workers) as pool:
         cells = _derived(loaded, wanted, pool)
         places = {str(cell): place for place, cell in enumerate(cells)}
         try:
             for _, result in pool.results(cells):
+                unsettled += result.unsettled
                 squares.append(_told(path, result, wanted.on))
                 if len(squares) % _SAY_EVERY == 0:
                     took = time.monotonic() - began
@@ -81,6 +83,12 @@ def _play(loaded: Loaded, wanted: Wanted) -> int:
     seconds = time.monotonic() - began
     squares.sort(key=lambda square: places[square.name])
     print(f"{path}: {figures(squares, seconds)}, {wanted.workers} at once")
+    if unsettled:
+        told = "time" if unsettled == 1 else "times"
+        print(
+            f"{unsettled} {told} a branch could not be settled at once, which its recovery did later",
+            file=sys.stderr,
+        )
     if wanted.csv is not None:
         write_csv(wanted.csv, squares)
     if wanted.html is not None:

@@ -63,6 +63,11 @@ def exit_code(error: Exception) -> int:
     if isinstance(error, DeliveryError):
         print(f"error: {error}", file=sys.stderr)
         return SAFETY
+    from sim.model.loop import HungError  # not before: it brings the simulation with it
+
+    if isinstance(error, HungError):
+        print(f"error: {error}", file=sys.stderr)
+        return LIVENESS
     traceback.print_exception(error)
     print("internal error: this is a fault of twopc, not of your scenario", file=sys.stderr)
     return INTERNAL

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
+from sim.crash.unsettled import unsettled
 from sim.report.history import History, OrderHistory
 from sim.scenario.cases import groups
 from sim.scenario.check import Loaded, load
@@ -71,6 +72,8 @@ class MatrixResult:
     outcomes: str = ""
     """``alice committed, bob in doubt``."""
     seconds: float = 0.0
+    unsettled: int = 0
+    """How often a coordinator has said that it could not settle a branch yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +174,8 @@ class Stand:
             )
         }
         faults = tuple(_fault(name, *place, "delay 1ms") for name, place in probes.items())
-        history = await self._play(with_faults(case, faults), order)
+        with unsettled():
+            history = await self._play(with_faults(case, faults), order)
         reached = [
             probes[name]
             for record in history.records
@@ -192,7 +196,8 @@ class Stand:
         fault = _fault(_FAULT, cell.point, cell.nth, cell.do)
         case = self._cases[cell.order]
         try:
-            history = await self._play(with_faults(case, (fault,)), str(cell))
+            with unsettled() as told:
+                history = await self._play(with_faults(case, (fault,)), str(cell))
         except (
             Exception
         ) as error:  # one that cannot be played is broken, and the others are not its victims
@@ -211,6 +216,7 @@ class Stand:
             struck=any(record.kind == "fault" for record in history.records),
             outcomes=", ".join(outcomes),
             seconds=time.monotonic() - began,
+            unsettled=told.count,
         )
 
     async def _play(self, case: Case, name: str) -> OrderHistory:

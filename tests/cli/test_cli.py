@@ -19,6 +19,7 @@ import pytest
 
 from sim.cli import exits
 from sim.cli.files import scenario_files
+from sim.model.loop import HungError
 from sim.report.history import read
 from sim.scenario.selecting import selector
 from twopc.errors import (
@@ -367,3 +368,10 @@ def test_what_is_logged(twopc, monkeypatch, arguments, level):
     monkeypatch.setattr("twopc.log.configure", lambda **said: configured.append(said["level"]))
     twopc(*arguments)
     assert configured == [level]
+
+
+def test_a_run_that_hangs_has_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no internal error, and has no traceback."""
+    error = HungError("nothing can happen any more, and somebody still waits")
+    assert exits.exit_code(error) == exits.LIVENESS
+    assert capsys.readouterr().err == f"error: {error}\n"

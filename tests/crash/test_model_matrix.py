@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,23 @@ def test_a_fault_that_strikes_after_the_end_is_mended(
 
     result = played("model", play())
     assert (result.struck, result.broken) == (True, ())
+
+
+def test_branches_that_cannot_be_settled_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody need read of each; a run that is none of a matrix says it still."""
+
+    async def play() -> MatrixResult:
+        async with ModelTheatre() as theatre:
+            path = str(LOST_UPDATE)
+            setup = Setup(path=path, on="model", options=TheatreOptions(), selection=Selection())
+            cell = MatrixCell(
+                order=ORDER, point="coordinator.before_commit(sub1)", nth=1, do="stop node sub1"
+            )
+            return await Stand(setup, theatre).cell(cell)
+
+    result = played("model", play())
+    assert result.broken == ()
+    assert result.unsettled > 0
+    assert [record for record in caplog.records if record.msg == "branch not settled yet"] == []
+    logging.getLogger("twopc.drivers.hub").warning("branch not settled yet")
+    assert len(caplog.records) == 1
