@@ -21,6 +21,11 @@ Protection = Literal[
     "not_for_replication",
     "one_subscription",
     "epoch",
+    "vote_heard",
+    "every_vote",
+    "decision_kept",
+    "missing_looked_up",
+    "sites_asked",
 ]
 
 

@@ -23,16 +23,10 @@ PLAYED = [path for path in FILES if path.parent.name != "stress"]
 LINES_MAX = 60
 #: Without a twin, and why.
 TWINLESS = {
-    "dies-halfway": "recovery asks the other site before it presumes anything, whatever the coordinator got wrong",
     "publisher-crash-in-doubt": "a prepared branch is on disk, or it was not prepared: that is the server's",
-    "subscriber-cannot-prepare": "a tag without an error needs a client that ends its transaction by itself",
-    "lost-acknowledgement": "that 42704 is not taken for an outcome is none of the protections",
-    "operator-guesses": "the wrong guess is what must be seen",
-    "idle-branch-killed": "what a session that is gone has held is gone with it: that is the server's",
     "orphan-blocks-vacuum": "it is nobody's of ours",
-    "agent-dies-mid-batch": "position and rows in one commit are none of the protections",
-    "applied-but-unmarked": "likewise",
-    "apply-meets-in-doubt": "waiting for a lock is the server's",
+    "agent-dies-mid-batch": "between two commits of an agent, if it had two, there is no point to be killed at",
+    "applied-but-unmarked": "likewise; tests/explore kills it there, in the model",
 }
 LOST_UPDATE = SCENARIOS / "immediate/lost_update.twopc.yaml"
 

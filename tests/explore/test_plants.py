@@ -8,7 +8,7 @@ from sim.model.explore.search import by_bounds
 from sim.model.explore.small import PROGRAMS
 from sim.model.explore.words import Budget
 from sim.model.plants import PLANTS
-from sim.model.plants.protections import SUPPORTED, wiring_for
+from sim.model.plants.protections import PLANT_OF, SUPPORTED, wiring_for
 from sim.model.wiring import Wiring
 from tests.explore.plants import find, wrong
 
@@ -48,8 +48,8 @@ def test_several_subscribers(program: str, of: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(SUPPORTED))
 def test_protections_are_plants(name: str) -> None:
-    """What a twin switches off is a planted bug of that name, and is found when it is put in as twins do it."""
-    plant = PLANTS[name]
+    """What a twin switches off is a planted bug, and is found when it is put in as twins do it."""
+    plant = PLANTS[PLANT_OF.get(name, name)]
     wiring = wiring_for([name])
     assert wiring.names == (name,)
     found = by_bounds(PROGRAMS[plant.program], wiring, plant.budget)

@@ -29,6 +29,19 @@ _CLASSES: Mapping[str, Plant] = {
     "command_tag": coordinator.driven_by(coordinator.IgnoresTag),
     "decision_before_finish": coordinator.driven_by(coordinator.FinishesFirst),
     "epoch": log.kept_by(log.UnfencedSession),
+    "vote_heard": coordinator.driven_by(coordinator.TakesLostForYes),
+    "every_vote": coordinator.decided_by(coordinator.Outvotes),
+    "decision_kept": coordinator.driven_by(coordinator.ForgetsEarly),
+    "missing_looked_up": recovery.asked_by(recovery.TakesMissing),
+    "sites_asked": recovery.recovered_by(recovery.PresumesForAgent),
+}
+#: Those whose planted bug has another name.
+PLANT_OF: Mapping[str, str] = {
+    "vote_heard": "unknown_is_yes",
+    "every_vote": "no_is_outvoted",
+    "decision_kept": "forgotten_early",
+    "missing_looked_up": "missing_is_committed",
+    "sites_asked": "presumes_for_agent",
 }
 #: Those that can be switched off.
 SUPPORTED = frozenset((*_RULES, *_CLASSES))
