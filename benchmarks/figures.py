@@ -20,14 +20,17 @@ class Figure:
     name: str
     value: float
     unit: str
-    target: float
+    target: float | None
+    """None: it is only told."""
     better: str
     """``higher`` or ``lower``."""
     detail: dict[str, Any] = field(default_factory=dict)
 
     @property
     def met(self) -> bool:
-        """Whether the target is reached."""
+        """Whether the target is reached; where there is none, it is."""
+        if self.target is None:
+            return True
         return self.value >= self.target if self.better == "higher" else self.value <= self.target
 
 
@@ -41,8 +44,8 @@ def report(title: str, figures: Sequence[Figure]) -> None:
         table.add_row(
             figure.name,
             f"{figure.value:.3f} {figure.unit}",
-            f"{sign} {figure.target:g}",
-            "met" if figure.met else "missed",
+            "–" if figure.target is None else f"{sign} {figure.target:g}",
+            "" if figure.target is None else "met" if figure.met else "missed",
             ", ".join(f"{key} {value}" for key, value in figure.detail.items()),
         )
     Console(width=160).print(table)

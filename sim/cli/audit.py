@@ -97,7 +97,7 @@ def audit(
     if as_json:
         print(json.dumps(_json(report, opened, again, folder), ensure_ascii=False, default=str))
     else:
-        _tell(report, chosen, folder)
+        _tell(report, chosen, folder, opened)
     raise typer.Exit(_code(report, allow_unexamined))
 
 
@@ -129,8 +129,9 @@ def _witness(what: str, archive: Archive, given: Mapping[str, str]) -> None:
         raise typer.Exit(UNKNOWN)
 
 
-def _tell(report: Report, chosen: Sequence[str], folder: Path) -> None:
+def _tell(report: Report, chosen: Sequence[str], folder: Path, archive: Archive) -> None:
     """The classes in one line, findings, and what nobody has looked at."""
+    keys = _keys(archive)
     words = []
     for kind in chosen:
         count = report.classes.get(kind)
@@ -139,7 +140,7 @@ def _tell(report: Report, chosen: Sequence[str], folder: Path) -> None:
         )
     print("  " + "  ".join(words))
     for each in report.findings:
-        print(f"  ✗ {each['class']:<9}  {_where(each)}: {each['detail']}{_gid(each)}")
+        print(f"  ✗ {each['class']:<9}  {_where(each, keys)}: {each['detail']}{_gid(each)}")
         print(f"             again: {each['repro']}")
     if report.left_out:
         print(f"  and {report.left_out:,} more, in {folder}/findings")
@@ -147,10 +148,24 @@ def _tell(report: Report, chosen: Sequence[str], folder: Path) -> None:
         print(f"  ? {text}")
 
 
-def _where(finding: Mapping[str, Any]) -> str:
+def _keys(archive: Archive) -> dict[str, list[str]]:
+    """The key columns of each article, by its name."""
+    found = {}
+    for row in archive.manifest.articles:  # the newest shape is the last
+        schema, table = row["source_schema"], row["source_object"]
+        name = table if schema == "public" else f"{schema}.{table}"
+        found[name] = [row["columns"][at] for at in row["key"]]
+    return found
+
+
+def _where(finding: Mapping[str, Any], keys: Mapping[str, Sequence[str]]) -> str:
     """``account id=17 at south``; a finding may be about no row."""
-    key = "" if finding["key"] is None else f" ({', '.join(map(str, finding['key']))})"
-    return f"{finding['article'] or 'a transaction'}{key} at {finding['node']}"
+    article, key = finding["article"] or "a transaction", finding["key"]
+    if key is None:
+        return f"{article} at {finding['node']}"
+    columns = keys.get(article) or [""] * len(key)
+    said = ", ".join(f"{column}={value}" for column, value in zip(columns, key, strict=False))
+    return f"{article} {said} at {finding['node']}"
 
 
 def _gid(finding: Mapping[str, Any]) -> str:

@@ -93,17 +93,21 @@ def order(frames: Frames, names: Names) -> DataFrame:
 
     Of different rows the order within a batch is the agent's own affair: it is one transaction there.
     """
-    sent = _due(frames).select(*_DEED, "seqno", "command_id", "gid").where("version is not null")
+    # a version that was given twice, which is a finding of its own, stands for its first command
+    sent = (
+        _due(frames)
+        .where("version is not null")
+        .groupBy(*_DEED)
+        .agg(F.min(F.struct("seqno", "command_id", "gid")).alias("sent"))
+    )
     seen = witnessed(frames).select(*_DEED, "article", "id")
     joined = seen.join(sent, on=[*_DEED], how="inner")
     per_row = Window.partitionBy("subscriber", "article_id", "key").orderBy("id")
-    late = joined.withColumn("before", F.lag(F.struct("seqno", "command_id")).over(per_row)).where(
-        F.col("before") > F.struct("seqno", "command_id")
-    )
+    late = joined.withColumn("before", F.lag("sent").over(per_row)).where("before > sent")
     return findings(
-        late, "order", names, node=F.col("subscriber"), seqno=F.col("seqno"), gid=F.col("gid"),
+        late, "order", names, node=F.col("subscriber"), seqno=F.col("sent.seqno"), gid=F.col("sent.gid"),
         detail=F.concat(
-            F.lit("command "), lsn(F.col("seqno")), F.lit(" came after "), lsn(F.col("before.seqno")),
+            F.lit("command "), lsn(F.col("sent.seqno")), F.lit(" came after "), lsn(F.col("before.seqno")),
         ),
     )  # fmt: skip
 

@@ -1,0 +1,299 @@
+"""The Spark pipeline: ``python -m benchmarks.pipeline``.
+
+``source_ratio`` is rows per second of ``format("twopc")`` on two cores over those of one ADBC connection that reads
+the same statement into an Arrow table, Spark's start-up left out. ``fold_ratio`` is the fold against the same fold
+by DuckDB's ``arg_max`` over the same Parquet, decoded before. ``sweep_ratio`` is trials per second of a sweep on two
+cores over those of a plain loop in one process. ``memory_growth`` is the peak of all processes of accumulating and
+folding over that with a tenth of the commands, both with the same heap.
+
+The sides run in turns. A run is void unless both sides have read, or come to, the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from benchmarks.figures import Figure, median, report, spread
+from benchmarks.pipeline_data import filled
+from sim.spark.archive import Archive, load, writer
+from sim.spark.decode import decoded
+from sim.spark.fold import state_of
+from sim.spark.session import SparkOptions, session
+from sim.spark.source import queries, read
+from sim.spark.source.facts import facts
+from sim.spark.sweep import grid
+from sim.spark.sweep.results import Results, asked
+from sim.spark.sweep.run import sweep
+from sim.spark.sweep.trial import trial
+
+FIGURES = ("source_ratio", "fold_ratio", "sweep_ratio", "memory_growth")
+SCENARIO = "scenarios/stress/agent_outage.twopc.yaml"
+SETTINGS = ("workload.for=7500ms", "workload.clients=2")
+OPTIONS = SparkOptions(master="local[2]", conf={"spark.sql.shuffle.partitions": "4"})
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def same(one: object, other: object, what: str) -> None:
+    """RuntimeError: the run is void."""
+    if one != other:
+        raise RuntimeError(f"void: {what}: {one} and {other}")
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def source(spark: SparkSession, dsn: str, commands: int, rounds: int, started_s: float) -> Figure:
+    """The data source against one ADBC connection."""
+    import pyarrow.compute as pc
+    from adbc_driver_postgresql import dbapi
+
+    upto = facts(dsn).read_to
+    query = queries.logged("commands", 1, after=0, upto=upto)
+
+    def ours() -> DataFrame:
+        return read(spark, "commands", dsn=dsn, after="0", upto=str(upto), partitions="2")
+
+    def plain() -> Any:
+        with dbapi.connect(dsn) as connection, connection.cursor() as cursor:
+            cursor.execute(query)
+            return cursor.fetch_arrow_table()
+
+    sums = [F.count("*"), F.sum("seqno"), F.sum("hashkey"), F.sum(F.length("command"))]
+    table = plain()
+    by_adbc = (
+        table.num_rows, pc.sum(table["seqno"]).as_py(), pc.sum(table["hashkey"]).as_py(),
+        pc.sum(pc.utf8_length(table["command"])).as_py(),
+    )  # fmt: skip
+    del table
+    first_s = timed(lambda: same(tuple(ours().agg(*sums).collect()[0]), by_adbc, "what was read"))
+    same(by_adbc[0], commands, "the number of commands")
+    mine, theirs = [], []
+    for _ in range(rounds):
+        theirs.append(timed(plain))
+        mine.append(timed(lambda: ours().write.format("noop").mode("overwrite").save()))
+    ratios = [there / here for here, there in zip(mine, theirs, strict=True)]
+    return Figure(
+        name="source_ratio", value=median(ratios), unit="", target=0.6, better="higher",
+        detail={
+            "rounds": spread(ratios), "ours_rows_s": round(commands / median(mine)),
+            "adbc_rows_s": round(commands / median(theirs)), "started_s": round(started_s, 1),
+            "first_query_s": round(first_s, 1),
+        },
+    )  # fmt: skip
+
+
+# -- folding ---------------------------------------------------------------------------------------
+
+_DUCKDB = """
+create or replace table folded as
+select key[1] as key,
+    arg_max(values[1], order_of) filter (where whole or changed[1]) as id,
+    arg_max(values[2], order_of) filter (where whole or changed[2]) as note,
+    arg_max(values[3], order_of) filter (where whole or changed[3]) as n
+from (
+    select key, values, changed, operation <> 'upd' as whole, seqno::hugeint * 1000 + command_id as order_of
+    from read_parquet(?)
+)
+group by key
+"""
+
+
+def accumulated(spark: SparkSession, dsn: str, path: Path) -> Archive:
+    """All there is, in an archive."""
+    wanted = load.Wanted(dsn=dsn, partitions=2)
+    with writer(load.opened(path, wanted)) as held:
+        return load.accumulate(held, spark, wanted, lambda *_: None)
+
+
+def fold(spark: SparkSession, dsn: str, commands: int, rounds: int, folder: Path) -> Figure:
+    """The fold against DuckDB's, both of what was decoded before; with decoding in the detail."""
+    import duckdb
+
+    archive = accumulated(spark, dsn, folder / "archive")
+    before = str(folder / "decoded")
+    frame = decoded(archive.commands(spark), archive.articles(spark))
+    frame.select(
+        "seqno", "command_id", "article_id", "operation", "key", "new_key", "values", "changed"
+    ).write.parquet(before)
+    files = f"{before}/*.parquet"
+    there = duckdb.connect(str(folder / "duck.db"), config={"threads": 2})
+    widths = {1: 3}
+
+    def ours() -> DataFrame:
+        from sim.spark.fold.state import _by_key  # the fold itself, without what is around it
+
+        return _by_key(spark.read.parquet(before), widths)
+
+    def value(column: Any) -> Any:
+        return F.coalesce(F.length(column), F.lit(0))
+
+    values = [value(F.get("values", F.lit(at))) for at in range(3)]
+    n = F.get("values", F.lit(2)).cast("bigint")
+    mine_is = tuple(
+        ours().agg(F.count("*"), F.sum(values[0] + values[1] + values[2]), F.sum(n)).collect()[0]
+    )
+    there.execute(_DUCKDB, [files])
+    theirs_is = there.execute(
+        "select count(*), sum(length(id) + length(note) + length(n))::bigint, sum(n::bigint)::bigint from folded"
+    ).fetchone()
+    same(mine_is, theirs_is, "what the commands come to")
+    mine, theirs, whole = [], [], []
+    for _ in range(rounds):
+        theirs.append(timed(lambda: there.execute(_DUCKDB, [files])))
+        mine.append(timed(lambda: ours().write.format("noop").mode("overwrite").save()))
+        state = state_of(archive, spark)
+        whole.append(timed(lambda state=state: state.write.format("noop").mode("overwrite").save()))  # type: ignore[misc]
+    there.close()
+    ratios = [other / here for here, other in zip(mine, theirs, strict=True)]
+    parquet = sum(each.bytes for each in archive.manifest.files())
+    return Figure(
+        name="fold_ratio", value=median(ratios), unit="", target=None, better="higher",
+        detail={
+            "rounds": spread(ratios), "ours_s": round(median(mine), 1), "duckdb_s": round(median(theirs), 1),
+            "with_decoding_s": round(median(whole), 1), "bytes_a_command": round(parquet / commands, 1),
+        },
+    )  # fmt: skip
+
+
+# -- sweeping --------------------------------------------------------------------------------------
+
+
+def sweeping(spark: SparkSession, trials: int, rounds: int, folder: Path) -> Figure:
+    """A sweep over seeds against a plain loop over the same."""
+    document = grid.read(SCENARIO)
+    (point,) = grid.parse_grid(SETTINGS)
+    loaded = grid.with_settings(document, point.settings)
+    trial(loaded, 0)  # both sides warm
+    ratios, mine, theirs = [], [], []
+    warm = Results(folder / "warm", asked(document, [point], ""), resume=False)
+    sweep(spark, document, [point], range(1, 5), warm)
+    for number in range(rounds):
+        results = Results(folder / f"sweep{number}", asked(document, [point], ""), resume=False)
+        seeds = range(1, trials + 1)
+        mine.append(timed(lambda r=results, s=seeds: sweep(spark, document, [point], s, r)))  # type: ignore[misc]
+        plain: dict[int, object] = {}
+        theirs.append(
+            timed(lambda p=plain, s=seeds: p.update({each: trial(loaded, each)["history_sha256"] for each in s}))  # type: ignore[misc]
+        )  # fmt: skip
+        found = {row["seed"]: row["history_sha256"] for row in results.rows()}
+        same(found, plain, "the histories of the trials")
+        ratios.append(theirs[-1] / mine[-1])
+    return Figure(
+        name="sweep_ratio", value=median(ratios), unit="", target=1.7, better="higher",
+        detail={
+            "rounds": spread(ratios), "trials_s": round(trials / median(mine), 2),
+            "plain_trials_s": round(trials / median(theirs), 2), "trials": trials,
+        },
+    )  # fmt: skip
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+def peak(process: subprocess.Popen[str]) -> int:
+    """Bytes of a process and all below it, at most, until it ends."""
+    most, over = 0, threading.Event()
+    root = psutil.Process(process.pid)
+    while process.poll() is None:
+        held = 0
+        try:
+            for each in (root, *root.children(recursive=True)):
+                try:
+                    held += each.memory_info().rss
+                except psutil.NoSuchProcess:
+                    continue
+        except psutil.NoSuchProcess:
+            break
+        most = max(most, held)
+        over.wait(0.05)
+    return most
+
+
+def _child(dsn: str, times: int) -> None:
+    """Accumulate and fold, so often: the heap takes its usual size."""
+    options = SparkOptions(master="local[2]", conf={**OPTIONS.conf, "spark.driver.memory": "1g"})
+    with session(options) as spark, tempfile.TemporaryDirectory() as directory:
+        for number in range(times):
+            archive = accumulated(spark, dsn, Path(directory) / f"archive{number}")
+            state_of(archive, spark).write.format("noop").mode("overwrite").save()
+
+
+def memory(dsns: Mapping[int, str]) -> Figure:
+    """The peak with all commands over that with a tenth of them."""
+    peaks = {}
+    for size, dsn in dsns.items():
+        times = 3 if size == min(dsns) else 1
+        command = [sys.executable, "-m", "benchmarks.pipeline", "--child", json.dumps([dsn, times])]
+        process = subprocess.Popen(command, text=True)
+        peaks[size] = peak(process)
+        if process.wait() != 0:
+            raise RuntimeError(f"void: accumulating {size:,} commands has failed")
+    small, large = peaks[min(dsns)], peaks[max(dsns)]
+    return Figure(
+        name="memory_growth",
+        value=large / small,
+        unit="",
+        target=1.5,
+        better="lower",
+        detail={"mb": f"{small / 1e6:.0f} to {large / 1e6:.0f}", "heap": "1g"},
+    )
+
+
+def measured(only: Sequence[str], commands: int, trials: int, rounds: int) -> list[Figure]:
+    """Those figures that are asked for."""
+    found = []
+    sizes = (commands // 10, commands) if "memory_growth" in only else (commands,)
+    with filled(*sizes) as dsns, tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        if "memory_growth" in only:  # before there is a JVM here
+            found.append(memory(dsns))
+        if set(only) - {"memory_growth"}:
+            began = time.perf_counter()
+            with session(OPTIONS) as spark:
+                spark.range(1).count()
+                started_s = time.perf_counter() - began
+                if "source_ratio" in only:
+                    found.append(source(spark, dsns[commands], commands, rounds, started_s))
+                if "fold_ratio" in only:
+                    found.append(fold(spark, dsns[commands], commands, rounds, folder))
+                if "sweep_ratio" in only:
+                    found.append(sweeping(spark, trials, rounds, folder))
+    return sorted(found, key=lambda each: FIGURES.index(each.name))
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--commands", type=int, default=10_000_000)
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=FIGURES, choices=FIGURES)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        _child(*json.loads(options.child))
+        return
+    report("Pipeline", measured(options.only, options.commands, options.trials, options.rounds))
+
+
+if __name__ == "__main__":
+    main()
