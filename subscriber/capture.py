@@ -20,6 +20,15 @@ LINK = "msrepl"
 
 NOTHING = sql.SQL("")
 
+#: From what a new row's version is derived beside its old one: the same throughout a transaction. A name that
+#: any client's transaction got at its first change came too late for what that change has stamped.
+SALT = sql.SQL(
+    "case when coalesce(current_setting('msrepl.gid', true), '') = ''"
+    " or current_setting('msrepl.any_client', true) = 'yes'"
+    " then extract(epoch from now()) || ' ' || pg_backend_pid()"
+    " else current_setting('msrepl.gid', true) end"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sites:
@@ -231,10 +240,7 @@ class CaptureTexts:
             holes |= {"new_key": self._keys("n"), "new_columns": self._images("n")}
         if operation == "upd":
             holes |= {"old_target": self._targets("o"), "new_target": self._targets("n")}
-            holes["derived"] = sql.SQL(
-                "md5(o.msrepl_tran_version::text"
-                " || coalesce(current_setting('msrepl.gid', true), ''))::uuid"
-            )
+            holes["derived"] = sql.SQL("md5(o.msrepl_tran_version::text || {})::uuid").format(SALT)
         file = {"ins": "hold_insert", "upd": "hold_update", "del": "hold_delete"}[operation]
         return compose("subscriber", file, **holes)
 
@@ -290,6 +296,7 @@ class CaptureTexts:
             "updated in",
             old_columns=self._keys("o"),
             new_columns=self._images("n"),
+            salt=SALT,
         )
 
     def capture_delete(self) -> str:

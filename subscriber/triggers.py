@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from subscriber.capture import LINK, NOTHING, CaptureTexts, Sites
+from subscriber.capture import LINK, NOTHING, SALT, CaptureTexts, Sites
 from subscriber.firing import OPERATIONS, by_row
 from twopc import names
 from twopc.articles import Column
@@ -60,6 +60,7 @@ class TriggerTexts(CaptureTexts):
             "stamp_version",
             function=self.function("ver"),
             guard=guard,
+            salt=SALT,
             owner=self.owner,
             comment=self._comment("Gives a new version to updated rows of"),
         )

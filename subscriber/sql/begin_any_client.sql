@@ -5,7 +5,7 @@
 --
 -- Its name is rolled back with the savepoint in which the change was made, as is the branch marker; the next
 -- change then gets another, and the Publisher's transaction begins anew. After RESET ALL the marker of the
--- first name is still there, and a second one in the same transaction is refused (23505).
+-- first name is still there, and a second one in the same transaction is refused by its caller.
 --
 -- A client that has said SET CONSTRAINTS ALL IMMEDIATE before is asked at its end all the same.
 create or replace function msrepl.begin_any_client(table_name text) returns text
@@ -21,6 +21,7 @@ begin
         perform msrepl.raise_uncoordinated($1);
     end if;
     perform set_config('msrepl.gid', gid, true);
+    perform set_config('msrepl.any_client', 'yes', true);
     set constraints msrepl.trg_mssync_guard_branches deferred;
     return gid;
 end

@@ -1,7 +1,7 @@
 -- trg_mssync_upd_<table>: sends the rows that an UPDATE changed to the Publisher, in one call.
 -- called by: AFTER UPDATE trigger of the subscribed table
 -- tables:    transition tables deleted and inserted; msrepl.branch_marker
--- holes:     function, old_columns, new_columns, variables, before, ship, owner, comment
+-- holes:     function, old_columns, new_columns, salt, variables, before, ship, owner, comment
 --
 -- Old and new rows pair by position. Transition tables promise no order, so several rows are sorted: a new
 -- row's version was derived from its old one (trg_mssync_ver_<table>), and sorting both by it puts them in
@@ -26,7 +26,7 @@ begin{before}
     elsif changed = 1 then
         select array_agg(row({new_columns}))::text into news from inserted as n;
     else
-        salt := coalesce(current_setting('msrepl.gid', true), '');
+        salt := {salt};
         select array_agg(row({old_columns}) order by md5(o.msrepl_tran_version::text || sync.salt)::uuid)::text
         into olds from deleted as o;
         select array_agg(row({new_columns}) order by n.msrepl_tran_version)::text

@@ -126,14 +126,15 @@ begin
     if marker is null then
         insert into msrepl.branch_marker as m (gid, xid, participants, pending)
         values (transaction || {own_branch}, pg_current_xact_id(), coalesce(sites, {sites}), message)
+        on conflict (xid) do nothing
         returning m.ctid, m.pending into marker, queued;
     else
         update msrepl.branch_marker as m set pending = coalesce(m.pending || ';', '') || message
         where m.ctid = marker and m.xid = pg_current_xact_id()
         returning m.ctid, m.pending into marker, queued;
-        if marker is null then
-            perform msrepl.raise_uncoordinated(step.article);
-        end if;
+    end if;
+    if marker is null then
+        perform msrepl.raise_uncoordinated(step.article);
     end if;
     perform set_config('msrepl.marker', marker::text, true);
     if cardinality(taking) = 0 and current_setting('msrepl.shipping', true) = 'lazy' and length(queued) <= 16384 then

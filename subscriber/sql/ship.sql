@@ -14,7 +14,7 @@
 -- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
+-- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
 -- enable_seqscan off: a plan made while the table was small would scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
@@ -28,9 +28,6 @@
         where m.ctid = sync.marker and m.xid = pg_current_xact_id()
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
-        if sync.sent is null then
-            perform msrepl.raise_uncoordinated({table_name});
-        end if;
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
@@ -42,7 +39,11 @@
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || {own_branch}, pg_current_xact_id(), coalesce(sync.sites, {sites}), sync.step,
                 case when sync.step = 0 then sync.call end)
+        on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+    end if;
+    if sync.sent is null then
+        perform msrepl.raise_uncoordinated({table_name});
     end if;
     perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then

@@ -1,18 +1,18 @@
 -- trg_mssync_ver_<table>: gives an updated row its new version.
 -- called by: BEFORE UPDATE row trigger of the subscribed table
 -- tables:    the row in hand only
--- holes:     function, guard, owner, comment
+-- holes:     function, guard, salt, owner, comment
 --
 -- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). Derived from the old one and the
--- global transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired.
+-- transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired. Any
+-- client's transaction gets its name between the two, so it is told from others by its begin and its session.
 create or replace function {function}() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
     {guard}
-    new.msrepl_tran_version :=
-        md5(old.msrepl_tran_version::text || coalesce(current_setting('msrepl.gid', true), ''))::uuid;
+    new.msrepl_tran_version := md5(old.msrepl_tran_version::text || {salt})::uuid;
     return new;
 end
 $msrepl$;

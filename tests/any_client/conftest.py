@@ -72,12 +72,12 @@ class Clients:
         rows = await self.rows("pub", "select balance from account order by id")
         return [int(balance) for (balance,) in rows]
 
-    async def link_waits(self, client: AsyncConnection[Any]) -> None:
+    async def link_waits(self, client: AsyncConnection[Any], node: str = "sub1") -> None:
         """Wait until a client's call waits for a lock at the Publisher."""
         query = (
             "select from pg_stat_activity where application_name = %s and wait_event_type = 'Lock'"
         )
-        name = link_name("sub1", client.info.backend_pid)
+        name = link_name(node, client.info.backend_pid)
         with psycopg.connect(self.topology.node("pub").dsn, autocommit=True) as eyes:
             await asyncio.to_thread(
                 wait_for,

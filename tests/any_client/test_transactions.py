@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import psycopg
@@ -173,13 +174,14 @@ async def test_another_role_within_the_transaction(clients: Clients) -> None:
     ("statements", "error", "words"),
     [
         (["begin", UPDATE, "prepare transaction 'mine'"], pg.FeatureNotSupported, "by its coordinator only"),
-        (["begin", UPDATE, "reset all", UPDATE], pg.UniqueViolation, "branch_marker_xid_key"),
+        (["begin", UPDATE, "reset all", UPDATE], pg.InvalidTransactionState, "RESET ALL has no place"),
+        (["begin", UPDATE, "set local msrepl.marker = ''", UPDATE], pg.InvalidTransactionState, "Roll back and try"),
         (["begin", UPDATE, LATE, LATE, UPDATE], pg.InvalidTransactionState, "after this transaction was prepared"),
         (["truncate entry"], psycopg.Error, "TRUNCATE"),
         (["select * from msrepl.any_client"], pg.InsufficientPrivilege, "any_client"),
         (["select msrepl.begin_any_client('account')"], pg.InsufficientPrivilege, "begin_any_client"),
     ],
-    ids=["prepare", "reset all", "changed after it was prepared", "truncate", "peep", "begin by hand"],
+    ids=["prepare", "reset all", "no marker", "changed after it was prepared", "truncate", "peep", "begin by hand"],
 )  # fmt: skip
 async def test_what_is_refused(
     clients: Clients, statements: list[str], error: type[Exception], words: str
@@ -239,3 +241,41 @@ async def test_where_nobody_subscribes(make_topology: MakeTopology) -> None:
     with pytest.raises(SubscriptionError, match="subscribe it first"):
         await topology.allow_any_client("sub1")
     assert topology.resolvers == {}
+
+
+async def test_two_subscribers_make_versions_of_their_own(clients: Clients) -> None:
+    """Both change the same row, in their transactions' first statements: the later is told what is there now."""
+    await clients.topology.allow_any_client("sub2")
+    await clients.app.execute("begin")
+    await clients.app.execute(UPDATE)
+    other = await clients.client("sub2")
+    waiting = asyncio.create_task(other.execute("update account set balance = 7 where id = 1"))
+    await clients.link_waits(other, "sub2")
+    await clients.app.execute("commit")
+    with pytest.raises(pg.SerializationFailure) as caught:
+        await waiting
+    facts = json.loads(caught.value.diag.message_detail or "")
+    assert (facts["kind"], facts["key"]) == ("version_mismatch", {"id": 1})
+    assert facts["publisher_row"]["balance"] == 101
+    assert facts["subscriber_version"] != facts["publisher_version"]
+    await clients.settled()
+
+
+async def test_rows_pair_although_the_name_comes_between(clients: Clients) -> None:
+    """A trigger begins the global transaction when some rows of the first statement are stamped already."""
+    await clients.topology.execute(
+        "sub1",
+        """
+        create function writes_entry() returns trigger language plpgsql as $$
+        begin
+            insert into entry (account, amount) values (new.id, 1);
+            return new;
+        end $$;
+        create trigger writes_entry before update on account for each row execute function writes_entry();
+        """,
+    )
+    await clients.topology.activate("sub1")
+    for _ in range(3):
+        await clients.app.execute("update account set balance = balance + id")
+    await clients.settled()
+    assert await clients.balances() == [103, 106, 109, 112]

@@ -64,10 +64,11 @@ select msrepl.drop_triggers('"public"."thing"'::regclass);
 -- trg_mssync_ver_<table>: gives an updated row its new version.
 -- called by: BEFORE UPDATE row trigger of the subscribed table
 -- tables:    the row in hand only
--- holes:     function, guard, owner, comment
+-- holes:     function, guard, salt, owner, comment
 --
 -- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). Derived from the old one and the
--- global transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired.
+-- transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired. Any
+-- client's transaction gets its name between the two, so it is told from others by its begin and its session.
 create or replace function "msrepl"."trg_mssync_ver_thing"() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -77,8 +78,7 @@ begin
         raise exception 'identity column id of thing cannot be updated (20510)'
             using errcode = 'generated_always';
     end if;
-    new.msrepl_tran_version :=
-        md5(old.msrepl_tran_version::text || coalesce(current_setting('msrepl.gid', true), ''))::uuid;
+    new.msrepl_tran_version := md5(old.msrepl_tran_version::text || case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end)::uuid;
     return new;
 end
 $msrepl$;
@@ -167,7 +167,7 @@ begin
 -- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
+-- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
 -- enable_seqscan off: a plan made while the table was small would scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
@@ -181,9 +181,6 @@ begin
         where m.ctid = sync.marker and m.xid = pg_current_xact_id()
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
-        if sync.sent is null then
-            perform msrepl.raise_uncoordinated('thing');
-        end if;
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
@@ -195,7 +192,11 @@ begin
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
+        on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+    end if;
+    if sync.sent is null then
+        perform msrepl.raise_uncoordinated('thing');
     end if;
     perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then
@@ -252,7 +253,7 @@ comment on function "msrepl"."trg_mssync_ins_thing"() is 'Sends to the Publisher
 -- trg_mssync_upd_<table>: sends the rows that an UPDATE changed to the Publisher, in one call.
 -- called by: AFTER UPDATE trigger of the subscribed table
 -- tables:    transition tables deleted and inserted; msrepl.branch_marker
--- holes:     function, old_columns, new_columns, variables, before, ship, owner, comment
+-- holes:     function, old_columns, new_columns, salt, variables, before, ship, owner, comment
 --
 -- Old and new rows pair by position. Transition tables promise no order, so several rows are sorted: a new
 -- row's version was derived from its old one (trg_mssync_ver_<table>), and sorting both by it puts them in
@@ -288,7 +289,7 @@ begin
     elsif changed = 1 then
         select array_agg(row("n"."id", "n"."nr", "n"."mood", "n"."name", "n"."msrepl_tran_version"))::text into news from inserted as n;
     else
-        salt := coalesce(current_setting('msrepl.gid', true), '');
+        salt := case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end;
         select array_agg(row("o"."id", "o"."msrepl_tran_version") order by md5(o.msrepl_tran_version::text || sync.salt)::uuid)::text
         into olds from deleted as o;
         select array_agg(row("n"."id", "n"."nr", "n"."mood", "n"."name", "n"."msrepl_tran_version") order by n.msrepl_tran_version)::text
@@ -311,7 +312,7 @@ begin
 -- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
+-- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
 -- enable_seqscan off: a plan made while the table was small would scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
@@ -325,9 +326,6 @@ begin
         where m.ctid = sync.marker and m.xid = pg_current_xact_id()
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
-        if sync.sent is null then
-            perform msrepl.raise_uncoordinated('thing');
-        end if;
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
@@ -339,7 +337,11 @@ begin
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
+        on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+    end if;
+    if sync.sent is null then
+        perform msrepl.raise_uncoordinated('thing');
     end if;
     perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then
@@ -439,7 +441,7 @@ begin
 -- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
+-- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
 -- enable_seqscan off: a plan made while the table was small would scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
@@ -453,9 +455,6 @@ begin
         where m.ctid = sync.marker and m.xid = pg_current_xact_id()
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
-        if sync.sent is null then
-            perform msrepl.raise_uncoordinated('thing');
-        end if;
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
@@ -467,7 +466,11 @@ begin
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
+        on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+    end if;
+    if sync.sent is null then
+        perform msrepl.raise_uncoordinated('thing');
     end if;
     perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then

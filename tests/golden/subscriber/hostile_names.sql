@@ -35,18 +35,18 @@ select msrepl.drop_triggers( E'"the ""odd"" one"."t%s{}\\''"'::regclass);
 -- trg_mssync_ver_<table>: gives an updated row its new version.
 -- called by: BEFORE UPDATE row trigger of the subscribed table
 -- tables:    the row in hand only
--- holes:     function, guard, owner, comment
+-- holes:     function, guard, salt, owner, comment
 --
 -- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). Derived from the old one and the
--- global transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired.
+-- transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired. Any
+-- client's transaction gets its name between the two, so it is told from others by its begin and its session.
 create or replace function "msrepl"."trg_mssync_ver_the ""odd"" one__t%s{}\'"() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
     
-    new.msrepl_tran_version :=
-        md5(old.msrepl_tran_version::text || coalesce(current_setting('msrepl.gid', true), ''))::uuid;
+    new.msrepl_tran_version := md5(old.msrepl_tran_version::text || case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end)::uuid;
     return new;
 end
 $msrepl$;
@@ -100,7 +100,7 @@ begin
 -- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
+-- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
 -- enable_seqscan off: a plan made while the table was small would scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
@@ -114,9 +114,6 @@ begin
         where m.ctid = sync.marker and m.xid = pg_current_xact_id()
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
-        if sync.sent is null then
-            perform msrepl.raise_uncoordinated( E'the "odd" one.t%s{}\\''');
-        end if;
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
@@ -128,7 +125,11 @@ begin
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
+        on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+    end if;
+    if sync.sent is null then
+        perform msrepl.raise_uncoordinated( E'the "odd" one.t%s{}\\''');
     end if;
     perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then
@@ -171,7 +172,7 @@ comment on function "msrepl"."trg_mssync_ins_the ""odd"" one__t%s{}\'"() is  E'S
 -- trg_mssync_upd_<table>: sends the rows that an UPDATE changed to the Publisher, in one call.
 -- called by: AFTER UPDATE trigger of the subscribed table
 -- tables:    transition tables deleted and inserted; msrepl.branch_marker
--- holes:     function, old_columns, new_columns, variables, before, ship, owner, comment
+-- holes:     function, old_columns, new_columns, salt, variables, before, ship, owner, comment
 --
 -- Old and new rows pair by position. Transition tables promise no order, so several rows are sorted: a new
 -- row's version was derived from its old one (trg_mssync_ver_<table>), and sorting both by it puts them in
@@ -206,7 +207,7 @@ begin
     elsif changed = 1 then
         select array_agg(row("n"."t", "n"."sent", "n"."100% {x} %(y)s", "n"."it's ""so""", "n"."naïve\日本", "n"."msrepl_tran_version"))::text into news from inserted as n;
     else
-        salt := coalesce(current_setting('msrepl.gid', true), '');
+        salt := case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end;
         select array_agg(row("o"."t", "o"."msrepl_tran_version") order by md5(o.msrepl_tran_version::text || sync.salt)::uuid)::text
         into olds from deleted as o;
         select array_agg(row("n"."t", "n"."sent", "n"."100% {x} %(y)s", "n"."it's ""so""", "n"."naïve\日本", "n"."msrepl_tran_version") order by n.msrepl_tran_version)::text
@@ -229,7 +230,7 @@ begin
 -- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
+-- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
 -- enable_seqscan off: a plan made while the table was small would scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
@@ -243,9 +244,6 @@ begin
         where m.ctid = sync.marker and m.xid = pg_current_xact_id()
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
-        if sync.sent is null then
-            perform msrepl.raise_uncoordinated( E'the "odd" one.t%s{}\\''');
-        end if;
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
@@ -257,7 +255,11 @@ begin
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
+        on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+    end if;
+    if sync.sent is null then
+        perform msrepl.raise_uncoordinated( E'the "odd" one.t%s{}\\''');
     end if;
     perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then
@@ -343,7 +345,7 @@ begin
 -- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
+-- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
 -- enable_seqscan off: a plan made while the table was small would scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
@@ -357,9 +359,6 @@ begin
         where m.ctid = sync.marker and m.xid = pg_current_xact_id()
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
-        if sync.sent is null then
-            perform msrepl.raise_uncoordinated( E'the "odd" one.t%s{}\\''');
-        end if;
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
@@ -371,7 +370,11 @@ begin
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
+        on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+    end if;
+    if sync.sent is null then
+        perform msrepl.raise_uncoordinated( E'the "odd" one.t%s{}\\''');
     end if;
     perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then

@@ -33,18 +33,18 @@ select msrepl.drop_triggers('"public"."account"'::regclass);
 -- trg_mssync_ver_<table>: gives an updated row its new version.
 -- called by: BEFORE UPDATE row trigger of the subscribed table
 -- tables:    the row in hand only
--- holes:     function, guard, owner, comment
+-- holes:     function, guard, salt, owner, comment
 --
 -- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). Derived from the old one and the
--- global transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired.
+-- transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired. Any
+-- client's transaction gets its name between the two, so it is told from others by its begin and its session.
 create or replace function "msrepl"."trg_mssync_ver_account"() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
     
-    new.msrepl_tran_version :=
-        md5(old.msrepl_tran_version::text || coalesce(current_setting('msrepl.gid', true), ''))::uuid;
+    new.msrepl_tran_version := md5(old.msrepl_tran_version::text || case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end)::uuid;
     return new;
 end
 $msrepl$;
@@ -106,7 +106,7 @@ begin
 -- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
+-- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
 -- enable_seqscan off: a plan made while the table was small would scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
@@ -120,9 +120,6 @@ begin
         where m.ctid = sync.marker and m.xid = pg_current_xact_id()
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
-        if sync.sent is null then
-            perform msrepl.raise_uncoordinated('account');
-        end if;
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
@@ -134,7 +131,11 @@ begin
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
+        on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+    end if;
+    if sync.sent is null then
+        perform msrepl.raise_uncoordinated('account');
     end if;
     perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then
@@ -177,7 +178,7 @@ comment on function "msrepl"."trg_mssync_ins_account"() is 'Sends to the Publish
 -- trg_mssync_upd_<table>: sends the rows that an UPDATE changed to the Publisher, in one call.
 -- called by: AFTER UPDATE trigger of the subscribed table
 -- tables:    transition tables deleted and inserted; msrepl.branch_marker
--- holes:     function, old_columns, new_columns, variables, before, ship, owner, comment
+-- holes:     function, old_columns, new_columns, salt, variables, before, ship, owner, comment
 --
 -- Old and new rows pair by position. Transition tables promise no order, so several rows are sorted: a new
 -- row's version was derived from its old one (trg_mssync_ver_<table>), and sorting both by it puts them in
@@ -220,7 +221,7 @@ begin
     elsif changed = 1 then
         select array_agg(row("n"."id", "n"."owner", "n"."balance", "n"."msrepl_tran_version"))::text into news from inserted as n;
     else
-        salt := coalesce(current_setting('msrepl.gid', true), '');
+        salt := case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end;
         select array_agg(row("o"."id", "o"."msrepl_tran_version") order by md5(o.msrepl_tran_version::text || sync.salt)::uuid)::text
         into olds from deleted as o;
         select array_agg(row("n"."id", "n"."owner", "n"."balance", "n"."msrepl_tran_version") order by n.msrepl_tran_version)::text
@@ -243,7 +244,7 @@ begin
 -- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
+-- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
 -- enable_seqscan off: a plan made while the table was small would scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
@@ -257,9 +258,6 @@ begin
         where m.ctid = sync.marker and m.xid = pg_current_xact_id()
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
-        if sync.sent is null then
-            perform msrepl.raise_uncoordinated('account');
-        end if;
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
@@ -271,7 +269,11 @@ begin
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
+        on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+    end if;
+    if sync.sent is null then
+        perform msrepl.raise_uncoordinated('account');
     end if;
     perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then
@@ -365,7 +367,7 @@ begin
 -- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
--- row's xid is checked, and without a row a second marker of the same xid is refused. An index would be
+-- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
 -- slower, and under SERIALIZABLE its pages would make unrelated transactions conflict. (The functions set
 -- enable_seqscan off: a plan made while the table was small would scan it for ever.)
     sync.marker := nullif(current_setting('msrepl.marker', true), '')::tid;
@@ -379,9 +381,6 @@ begin
         where m.ctid = sync.marker and m.xid = pg_current_xact_id()
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
-        if sync.sent is null then
-            perform msrepl.raise_uncoordinated('account');
-        end if;
     else
         sync.transaction := current_setting('msrepl.gid', true);
         if coalesce(sync.transaction, '') = '' then
@@ -393,7 +392,11 @@ begin
         insert into msrepl.branch_marker as m (gid, xid, participants, calls, pending)
         values (sync.transaction || ':sub1', pg_current_xact_id(), coalesce(sync.sites, array['pub', 'sub1']), sync.step,
                 case when sync.step = 0 then sync.call end)
+        on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+    end if;
+    if sync.sent is null then
+        perform msrepl.raise_uncoordinated('account');
     end if;
     perform set_config('msrepl.marker', sync.marker::text, true);
     if sync.step = 0 then

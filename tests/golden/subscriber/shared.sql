@@ -390,7 +390,7 @@ reset role;
 --
 -- Its name is rolled back with the savepoint in which the change was made, as is the branch marker; the next
 -- change then gets another, and the Publisher's transaction begins anew. After RESET ALL the marker of the
--- first name is still there, and a second one in the same transaction is refused (23505).
+-- first name is still there, and a second one in the same transaction is refused by its caller.
 --
 -- A client that has said SET CONSTRAINTS ALL IMMEDIATE before is asked at its end all the same.
 create or replace function msrepl.begin_any_client(table_name text) returns text
@@ -406,6 +406,7 @@ begin
         perform msrepl.raise_uncoordinated($1);
     end if;
     perform set_config('msrepl.gid', gid, true);
+    perform set_config('msrepl.any_client', 'yes', true);
     set constraints msrepl.trg_mssync_guard_branches deferred;
     return gid;
 end
@@ -1170,14 +1171,15 @@ begin
     if marker is null then
         insert into msrepl.branch_marker as m (gid, xid, participants, pending)
         values (transaction || ':sub1', pg_current_xact_id(), coalesce(sites, array['pub', 'sub1']), message)
+        on conflict (xid) do nothing
         returning m.ctid, m.pending into marker, queued;
     else
         update msrepl.branch_marker as m set pending = coalesce(m.pending || ';', '') || message
         where m.ctid = marker and m.xid = pg_current_xact_id()
         returning m.ctid, m.pending into marker, queued;
-        if marker is null then
-            perform msrepl.raise_uncoordinated(step.article);
-        end if;
+    end if;
+    if marker is null then
+        perform msrepl.raise_uncoordinated(step.article);
     end if;
     perform set_config('msrepl.marker', marker::text, true);
     if cardinality(taking) = 0 and current_setting('msrepl.shipping', true) = 'lazy' and length(queued) <= 16384 then
