@@ -16,6 +16,7 @@ from subscriber.triggers import LINK, Sites, TriggerTexts
 from twopc import names
 from twopc.sql.fragments import COMMA, qualified
 from twopc.sql.render import compose, render
+from twopc.waits import link_prefix
 
 #: Name of the foreign server object that holds the Publisher's address.
 SERVER = "msrepl_publisher"
@@ -122,7 +123,7 @@ def _options(options: Mapping[str, str]) -> sql.Composed:
 def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
     """Everything at a Subscriber that does not depend on an article."""
     link = sql.Literal(LINK)
-    application_name = sql.Literal(f"msrepl {sites.subscriber}")
+    application_name = sql.Literal(link_prefix(sites.subscriber))
     return [
         render("subscriber", "catalog", owner=owner),
         render("twopc", "branch_marker", owner=owner),

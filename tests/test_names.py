@@ -128,3 +128,13 @@ def test_parts_that_cannot_be_in_a_gid(part: str) -> None:
         GlobalId(coordinator=part, epoch=1, sequence=1)
     with pytest.raises(ValueError, match="use 1 to 63 of the characters"):
         GlobalId(coordinator="c", epoch=1, sequence=1).branch(part)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"twopc:{'c' * 64}:1:1", f"twopc:{'c' * 64}:1:1:pub", f"twopc:c:1:1:{'b' * 64}", f"twopc:c:1:1:pub/{'b' * 64}"],
+)  # fmt: skip
+def test_a_gid_that_nobody_can_have_made_is_foreign(text: str) -> None:
+    """Anybody may prepare a transaction under any gid: reading it raises nothing."""
+    assert BranchId.parse(text) is None
+    assert GlobalId.parse(text) is None

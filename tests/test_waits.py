@@ -106,3 +106,14 @@ def test_each_cycle_is_found_once_however_long_the_queue_behind_it() -> None:
         ["a", "b"],
         ["c", "d"],
     ]
+
+
+def test_a_link_of_a_subscriber_with_a_long_name() -> None:
+    """The server cuts names at 63 bytes: the pid must not be what goes."""
+    name = "s" * 63
+    assert len(link_name(name, 4_194_304)) <= 63
+    assert link_name(name, 12).endswith(" 12")
+    assert link_name(name, 1) != link_name("s" * 62, 1)
+    graph = build([one(name, 1), link(11, (name, 1), 12), one("sub2", 2), link(12, ("sub2", 2))])
+    (edge,) = graph.waits_of(f"server of {name}", 1)
+    assert edge.holder == Party("server of sub2", 2)

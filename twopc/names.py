@@ -79,11 +79,7 @@ class GlobalId:
         found = _GID.match(text)
         if found is None or found["branch"] is not None:
             return None
-        return cls(
-            coordinator=found["coordinator"],
-            epoch=int(found["epoch"]),
-            sequence=int(found["sequence"]),
-        )
+        return _global_id(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,12 +112,25 @@ class BranchId:
         found = _GID.match(gid)
         if found is None or found["branch"] is None or len(gid) > GID_BYTES_MAX:
             return None
-        global_id = GlobalId(
-            coordinator=found["coordinator"],
-            epoch=int(found["epoch"]),
-            sequence=int(found["sequence"]),
-        )
+        global_id = _global_id(found)
+        if global_id is None or not all(map(_fits, found["branch"].split("/"))):
+            return None
         return cls(global_id=global_id, branch=found["branch"])
+
+
+def _global_id(found: re.Match[str]) -> GlobalId | None:
+    """What a gid's text names; None if no coordinator can be called so. Anybody may prepare under any gid."""
+    if len(found["coordinator"]) > _COORDINATOR_BYTES_MAX:
+        return None
+    return GlobalId(
+        coordinator=found["coordinator"],
+        epoch=int(found["epoch"]),
+        sequence=int(found["sequence"]),
+    )
+
+
+def _fits(branch: str) -> bool:
+    return len(branch) <= _BRANCH_BYTES_MAX
 
 
 _STREAM_GID = re.compile(

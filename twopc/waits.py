@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from twopc.names import BranchId, GlobalId
+from twopc.names import BranchId, GlobalId, bounded
 
 #: The sessions of one database that have a transaction open, and what they wait for. One row each,
 #: columns in the order of the fields of `Session` after `node`. A prepared branch has no process:
@@ -61,6 +61,8 @@ where a.datname = current_database() and a.xact_start is not null
   and a.backend_type = 'client backend' and a.pid <> pg_backend_pid()
 """
 
+#: Leaves room for ``msrepl``, two spaces and a pid of seven digits.
+_SUBSCRIBER_BYTES_MAX = 48
 _LINK = re.compile(r"msrepl (?P<subscriber>\S+) (?P<pid>\d+)\Z")
 
 
@@ -70,7 +72,16 @@ Transactions = Mapping[GlobalId, tuple[tuple[str, int], ...]]
 
 def link_name(subscriber: str, pid: int) -> str:
     """The `application_name` of the link that backend `pid` of `subscriber` has to the Publisher."""
-    return f"msrepl {subscriber} {pid}"
+    return f"{link_prefix(subscriber)} {pid}"
+
+
+def link_prefix(subscriber: str) -> str:
+    """What the names of a Subscriber's links begin with: the server would cut the pid off a longer one."""
+    return f"msrepl {_short(subscriber)}"
+
+
+def _short(subscriber: str) -> str:
+    return bounded(subscriber, _SUBSCRIBER_BYTES_MAX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,11 +227,13 @@ def build(sessions: Iterable[Session], transactions: Transactions | None = None)
     }
     first = {party: parties[0] for parties in known.values() for party in parties[1:]}
 
+    server_of_link = {_short(node): server for node, server in server_of.items()}
+
     def party_of(one: Session) -> Party:
         link = _LINK.match(one.application_name)
         if link is None:
             return Party(one.server, one.pid)
-        return Party(server_of.get(link["subscriber"], link["subscriber"]), int(link["pid"]))
+        return Party(server_of_link.get(link["subscriber"], link["subscriber"]), int(link["pid"]))
 
     def whole(party: Party) -> Party:
         return first.get(party, party)

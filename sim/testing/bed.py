@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import psycopg
@@ -26,7 +26,7 @@ from twopc.names import PREFIX, VERSION_COLUMN
 from twopc.server import Server
 
 #: How long branches whose transactions are over may take to be finished.
-_FINISH_S = 1.0
+_FINISH_S = 5.0
 
 _KEY = """
 select a.attname from pg_index as i join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
@@ -69,13 +69,19 @@ class Bed:
     async def close(self) -> list[str]:
         """End every session, then roll back what is still prepared; returns what that was, in words."""
         faults = self.surroundings.faults
-        if faults is not None:
-            await faults.heal()  # who waits for what is broken could not be ended
-        await self._leave()
-        if faults is not None:
-            await faults.close()
-        left = await self.roll_back_left()
-        await self.surroundings.eyes.close()
+        left: list[str] = []
+
+        async def roll_back() -> None:
+            left.extend(await self.roll_back_left())
+
+        async with AsyncExitStack() as stack:  # each of them, whatever the one before has met
+            stack.push_async_callback(self.surroundings.eyes.close)
+            stack.push_async_callback(roll_back)
+            if faults is not None:
+                stack.push_async_callback(faults.close)
+            stack.push_async_callback(self._leave)
+            if faults is not None:
+                await faults.heal()  # who waits for what is broken could not be ended
         return left
 
     async def close_sessions(self) -> None:
@@ -87,11 +93,12 @@ class Bed:
     async def _leave(self) -> None:
         """End every session. Who holds a lock lets it go only when nobody waits for it any more."""
         sessions = [*self.surroundings.sessions.values()]
-        for session in sessions:
-            await session.stop()
-        for session in sessions:
-            await session.close()
-        self.surroundings.sessions.clear()
+        async with AsyncExitStack() as stack:
+            stack.callback(self.surroundings.sessions.clear)
+            for session in sessions:
+                stack.push_async_callback(session.close)
+            for session in sessions:
+                await session.stop()
 
     def begin_order(self, order: str) -> None:
         """The history begins anew: another order is played; empty: none is."""
@@ -307,7 +314,9 @@ class Bed:
         until = loop.time() + _FINISH_S
         while True:
             left = await self._prepared()
-            finishing = any(gid.startswith(f"{PREFIX}:{self.topology.name}:") for _, gid in left)
+            # a resolver's are called after the Subscriber as well: ``name.sub1``
+            ours = (f"{PREFIX}:{self.topology.name}:", f"{PREFIX}:{self.topology.name}.")
+            finishing = any(gid.startswith(ours) for _, gid in left)
             if not finishing or loop.time() > until:
                 return left
             await asyncio.wait({loop.create_future()}, timeout=LOOK_EVERY_S)
@@ -325,7 +334,10 @@ class Bed:
         prepared = await self.at_rest()
         for node, gid in prepared:
             text = sql.SQL("rollback prepared {}").format(sql.Literal(gid))
-            with suppress(psycopg.errors.UndefinedObject):  # somebody was quicker
+            # somebody was quicker, or is at it
+            with suppress(
+                psycopg.errors.UndefinedObject, psycopg.errors.ObjectNotInPrerequisiteState
+            ):
                 await self.topology.execute(node, text.as_string(None))
         self.is_spoiled = self.is_spoiled or bool(prepared)
         return [f"{gid} at {node}" for node, gid in prepared]

@@ -26,6 +26,7 @@ class Clients(Inspection):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        self._starting = asyncio.Lock()
         self.resolvers: dict[str, Resolver] = {}
         """Those that run, by Subscriber."""
 
@@ -57,7 +58,7 @@ class Clients(Inspection):
                 )
                 await self.execute(self.distribution, "select pg_advisory_unlock_all()")
                 known = AnyClient(coordinator=coordinator, epoch=rows[0][0])
-            await any_client.allow(here, known)
+            known = await any_client.allow(here, known)
             if resolve:
                 await self._start_resolver(name, known)
 
@@ -65,6 +66,7 @@ class Clients(Inspection):
         """Let only global transactions change subscribed tables again; what is under way is finished.
 
         Raises:
+            LockTimeoutError: a client's transaction does not end; nothing was changed at that Subscriber.
             InDoubtError: something stays prepared.
         """
         for name in subscribers or self.subscribers:
@@ -114,8 +116,10 @@ class Clients(Inspection):
 
     async def close(self) -> None:
         """End everything that was started; harmless twice."""
-        await self.stop_resolvers()
-        await super().close()
+        try:
+            await self.stop_resolvers()
+        finally:
+            await super().close()
 
     async def _undecided(self) -> Sequence[str]:
         names = [f"{self.name}.{name}" for name in self.resolvers]
@@ -130,8 +134,11 @@ class Clients(Inspection):
         return [gid for (gid,) in rows]
 
     async def _start_resolver(self, name: str, known: AnyClient) -> None:
-        if name in self.resolvers:
-            return
+        async with self._starting:
+            if name not in self.resolvers:
+                self.resolvers[name] = await self._resolver(name, known)
+
+    async def _resolver(self, name: str, known: AnyClient) -> Resolver:
         publisher = self.node(self.publisher)
         resolver = Resolver(
             Resolved(
@@ -148,7 +155,7 @@ class Clients(Inspection):
         except BaseException:
             await resolver.close()
             raise
-        self.resolvers[name] = resolver
+        return resolver
 
     def _subscriber(self, name: str) -> str:
         if name not in self.subscribers:

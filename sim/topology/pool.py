@@ -11,12 +11,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
-import psycopg
-
 from sim.topology.checkpoint import Checkpoint, RewindError, checkpoint, rewind
 from sim.topology.nodes import AnyServer
 from sim.topology.topology import Topology
-from twopc.errors import TwopcError
+from twopc.errors import ConfigurationError
 from twopc.log import get_logger
 
 _log = get_logger(__name__)
@@ -59,6 +57,8 @@ class TopologyPool:
         self._numbers = itertools.count(1)
         self._ahead = 0 if rewinds else size
         self._coming: deque[asyncio.Task[Topology]] = deque()
+        self._awaited: set[asyncio.Task[Topology]] = set()
+        """Those that somebody who takes one waits for."""
         self._drops: set[asyncio.Task[None]] = set()
         self._checkpoints: dict[str, Checkpoint] = {}
         self._taken: dict[str, Topology] = {}
@@ -75,15 +75,21 @@ class TopologyPool:
             self._coming.remove(ready)
         else:
             ready = self._coming.popleft() if self._coming else self._start(self._make())
+        self._awaited.add(ready)
         try:
             topology = await asyncio.shield(ready)
+            if self._closed:
+                raise ConfigurationError(
+                    f"the pool {self._prefix!r} was closed while one of its topologies was awaited"
+                )
             self._taken[topology.name] = topology
             return topology
         except asyncio.CancelledError:
-            if not ready.cancelled():
+            if not ready.cancelled() and not self._closed:
                 self._coming.append(ready)  # somebody gave up waiting; it comes all the same
             raise
         finally:
+            self._awaited.discard(ready)
             self._refill()
 
     async def give_back(self, topology: Topology, *, how: How) -> None:
@@ -111,7 +117,7 @@ class TopologyPool:
             TwopcError: one that is made ahead has failed.
         """
         while unfinished := [task for task in self._coming if not task.done()]:
-            await unfinished[0]
+            await asyncio.shield(unfinished[0])  # whoever waits no longer does not stop it
         while self._drops:
             await asyncio.wait(self._drops)
 
@@ -121,11 +127,14 @@ class TopologyPool:
         for topology in [*self._taken.values()]:
             self._drop_later(topology)
         self._taken.clear()
-        while self._coming:
-            task = self._coming.popleft()
+        coming = [*self._coming, *self._awaited]
+        self._coming.clear()
+        for task in coming:
             try:
-                self._drop_later(await task)
-            except (TwopcError, psycopg.Error) as error:
+                self._drop_later(await asyncio.shield(task))
+            except (
+                Exception
+            ) as error:  # whatever `prepare` raised: the others are dropped all the same
                 _log.debug("one that was made ahead had failed", error=str(error))
         while self._drops:
             await asyncio.wait(self._drops)
@@ -170,7 +179,7 @@ class TopologyPool:
                 await topology.stop_agents()
                 await rewind(topology, kept)
                 return topology
-        except (TwopcError, psycopg.Error) as error:
+        except Exception as error:
             _log.debug("made anew instead of rewound", topology=topology.name, error=str(error))
         self._ahead = self._size
         self._drop_later(topology)
@@ -185,7 +194,7 @@ class TopologyPool:
     async def _drop(self, topology: Topology) -> None:
         try:
             await topology.close()
-        except (TwopcError, psycopg.Error) as error:
+        except Exception as error:
             # the server may be gone; what is left on one that runs is found by its name later
             _log.warning("not dropped", topology=topology.name, error=str(error))
 

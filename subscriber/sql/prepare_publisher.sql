@@ -1,6 +1,6 @@
 -- msrepl.prepare_publisher: sends what waits and prepares the Publisher's branch.
 -- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
--- tables:    msrepl.branch_marker
+-- tables:    msrepl.branch_marker, msrepl.any_client
 -- holes:     owner, link, held, own_branch, sites
 --
 -- calls is 0 on return if nothing was sent in this transaction: then there is no branch at the Publisher.
@@ -37,6 +37,13 @@ begin{held}
             using errcode = 'null_value_not_allowed';
     end if;
     if marked is null then
+        if exists (
+            select from msrepl.any_client as a
+            where starts_with($1, 'twopc:' || a.coordinator || ':' || a.epoch || ':')
+        ) then
+            raise exception 'transactions called %... are numbered here, and prepared at their COMMIT only', left($1, -length(substring($1 from '[^:]*$')))
+                using errcode = 'insufficient_privilege';
+        end if;
         perform msrepl.reset_link();
         if pg_current_xact_id_if_assigned() is not null then
             begin

@@ -14,7 +14,8 @@
 -- SET CONSTRAINTS ALL IMMEDIATE makes this run too early to tell. A coordinator's transaction is not guarded
 -- then; any client's is asked again at its end. At a transaction's end no other function or statement is around
 -- this one; a procedure's COMMIT is. Said twice, SET CONSTRAINTS ALL IMMEDIATE prepares any client's branch: what
--- is changed after that is refused.
+-- is changed after that is refused. In another language of messages a procedure's COMMIT is not known as such:
+-- after some turns it is taken for the end whatever is around.
 create or replace function msrepl.refuse_unprepared() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
@@ -33,7 +34,7 @@ begin
     end if;
     get diagnostics context = pg_context;
     around := substr(context, strpos(context || E'\n', E'\n') + 1);
-    is_early := around <> '' and split_part(around, E'\n', 1) !~ ' at COMMIT$';
+    is_early := new.turn < 8 and around <> '' and split_part(around, E'\n', 1) !~ ' at COMMIT$';
     is_any := exists (
         select from msrepl.any_client as a
         where starts_with(new.gid, 'twopc:' || a.coordinator || ':' || a.epoch || ':')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from sim.topology import Topology
 from sim.topology.pool import TopologyPool
-from twopc.errors import ArticleError
+from twopc.errors import ArticleError, ConfigurationError
 from twopc.server import Server
 
 MakePool = Callable[..., TopologyPool]
@@ -126,3 +127,57 @@ async def test_whoever_takes_it_hears_why_it_cannot_be_made(make_pool: MakePool)
     for _ in range(2):
         with pytest.raises(ArticleError, match="keyless"):
             await pool.take()
+
+
+async def test_closing_while_somebody_waits(make_pool: MakePool, server: Server) -> None:
+    """Nobody gets one of a closed pool, and what was being made for him is dropped."""
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(topology: Topology) -> None:
+        reached.set()
+        await go_on.wait()
+
+    pool = make_pool(prepare=slow)
+    waiting = asyncio.create_task(pool.take())
+    await reached.wait()
+    closing = asyncio.create_task(pool.close())
+    await asyncio.sleep(0)  # it has begun
+    go_on.set()
+    with pytest.raises(ConfigurationError, match="was closed while"):
+        await waiting
+    await closing
+    assert databases(server) == []
+
+
+async def test_who_waits_no_longer_stops_nothing(make_pool: MakePool) -> None:
+    """A wait for what is made ahead ends by its time; who takes it afterwards gets it."""
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(topology: Topology) -> None:
+        reached.set()
+        await go_on.wait()
+
+    pool = make_pool(prepare=slow, rewinds=False, size=1)
+    first = asyncio.create_task(pool.take())
+    await reached.wait()
+    waiting = asyncio.create_task(pool.until_ready())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    go_on.set()
+    await pool.give_back(await first, how="drop")
+    await pool.give_back(await pool.take(), how="drop")
+
+
+async def test_whatever_preparing_raises(make_pool: MakePool, server: Server) -> None:
+    """An assertion in it is heard by who takes one, and closing goes on."""
+
+    async def prepare(topology: Topology) -> None:
+        raise AssertionError("not so")
+
+    pool = make_pool(prepare=prepare, rewinds=False, size=2)
+    with pytest.raises(AssertionError, match="not so"):
+        await pool.take()
+    await pool.close()
+    assert databases(server) == []

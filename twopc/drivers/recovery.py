@@ -349,14 +349,17 @@ class Recovery:
                     if node_of(site) != self._publisher and node_of(site) in self._participants:
                         there = branch_gid(str(branch.global_id), site)
                         asked.setdefault(node_of(site), {})[there] = gid
+            alone: dict[str, None] = {}
             for node, gids in asked.items():
                 known = await self._participants[node].markers([*gids])
-                for there, gid in gids.items():
-                    if known.get(there, True):
-                        await self._decisions.damage(
-                            gid=gid, node=self._publisher,
-                            outcome=Outcome.COMMITTED, decided=Outcome.ABORTED,
-                        )  # fmt: skip
+                alone |= dict.fromkeys(gid for there, gid in gids.items() if known.get(there, True))
+            # what somebody forgets meanwhile goes here first
+            still = await publisher.markers([*alone]) if alone else {}
+            for gid in filter(still.__contains__, alone):
+                await self._decisions.damage(
+                    gid=gid, node=self._publisher,
+                    outcome=Outcome.COMMITTED, decided=Outcome.ABORTED,
+                )  # fmt: skip
 
     # -- forgetting --------------------------------------------------------------------------------
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, errors, sql
 
-from twopc.drivers.database import Database
+from twopc.drivers.database import ANSWER_TIMEOUT_S, Database, connect_timeout, cut_after
 from twopc.drivers.decided import Decided
 from twopc.drivers.participant import Participant, ParticipantAddress
 from twopc.drivers.points import Points
@@ -24,6 +24,7 @@ from twopc.drivers.recovery import Recovery, Settled
 from twopc.log import get_logger
 from twopc.names import PREFIX, BranchId, branch_gid
 from twopc.together import together
+from twopc.waits import link_prefix
 
 _log = get_logger(__name__)
 
@@ -32,6 +33,8 @@ _HANDS = 4
 #: For how many of those that it is told of a hand looks whether they are decided, in one question.
 _TOLD_MAX = 16
 _MARKERS_BATCH = 2000
+#: For how many times as long as other markers fences stay, against a PREPARE that is still on its way.
+_FENCES_KEPT = 10
 _RETRY_S = 0.5
 #: Links of sessions that are not in a transaction any more, and have one open at the Publisher all the same.
 _LEFT = """
@@ -40,9 +43,16 @@ from pg_stat_activity
 where datname = current_database() and application_name ~ %s
   and state like 'idle in transaction%%' and state_change < clock_timestamp() - %s * interval '1 second'
 """
+#: Of roles that we are no member of nothing but the pid is shown: it may have a transaction open.
 _OPEN = """
 select pid from pg_stat_activity
-where datname = current_database() and pid = any (%s) and (xact_start is not null or state = 'active')
+where datname = current_database() and pid = any (%s) and (state is distinct from 'idle' or xact_start is not null)
+"""
+_OLD = """
+select gid from msrepl.branch_marker
+where starts_with(gid, %s) and created_at < clock_timestamp() - %s * interval '1 second'
+  and (not fence or created_at < clock_timestamp() - %s * interval '1 second')
+limit %s
 """
 
 
@@ -99,7 +109,7 @@ class Resolver:
         )
         self._listening: AsyncConnection[Any] | None = None
         self._told: asyncio.Queue[str] = asyncio.Queue()
-        self._over: deque[tuple[float, str]] = deque()
+        self._forgotten_at = -math.inf
         self._seen: set[str] = set()
         """What was prepared the last time that we looked."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -146,13 +156,25 @@ class Resolver:
     async def _listen(self) -> AsyncConnection[Any]:
         connection = self._listening
         if connection is None or connection.closed:
-            connection = self._listening = await AsyncConnection.connect(
-                self._at.subscriber.dsn,
-                autocommit=True,
-                application_name=f"twopc resolver {self._at.coordinator}",
-            )
-            await connection.execute(sql.SQL("listen {}").format(sql.Identifier(self._at.channel)))
+            connection = await self._connect(self._at.subscriber)
+            try:
+                with cut_after(connection, ANSWER_TIMEOUT_S):
+                    await connection.execute(
+                        sql.SQL("listen {}").format(sql.Identifier(self._at.channel))
+                    )
+            except BaseException:
+                await connection.close()
+                raise
+            self._listening = connection
         return connection
+
+    async def _connect(self, at: ParticipantAddress) -> AsyncConnection[Any]:
+        return await AsyncConnection.connect(
+            at.dsn,
+            autocommit=True,
+            application_name=f"twopc resolver {self._at.coordinator}",
+            connect_timeout=connect_timeout(ANSWER_TIMEOUT_S),
+        )
 
     async def _keep_listening(self) -> None:
         while True:
@@ -174,9 +196,12 @@ class Resolver:
                 try:
                     for branch in await self._decided(told):
                         connection = connection or await self._connect_as_link()
-                        await self._finish(connection, str(branch.global_id))
+                        with cut_after(connection, ANSWER_TIMEOUT_S):
+                            await self._finish(connection, str(branch.global_id))
                 except psycopg.Error as error:
                     _log.debug("not finished at once", reason=" ".join(str(error).split()))
+                except Exception:
+                    _log.exception("not finished at once")  # a fault of ours must not end the watch
                 if connection is not None and connection.closed:
                     connection = None
         finally:
@@ -203,14 +228,9 @@ class Resolver:
         except (errors.UndefinedObject, errors.ObjectNotInPrerequisiteState):
             return
         self.finished += 1
-        self._over.append((asyncio.get_running_loop().time(), gid))
 
     async def _connect_as_link(self) -> AsyncConnection[Any]:
-        connection = await AsyncConnection.connect(
-            self._at.publisher.dsn,
-            autocommit=True,
-            application_name=f"twopc resolver {self._at.coordinator}",
-        )
+        connection = await self._connect(self._at.publisher)
         try:
             await connection.execute(
                 sql.SQL("set role {}").format(sql.Identifier(self._at.link_role))
@@ -248,9 +268,9 @@ class Resolver:
 
     async def _end_links(self) -> None:
         """Nobody tells a server that a transaction was rolled back: its link is found idle in one."""
-        name = self._at.subscriber.name.replace(".", "\\.")
+        prefix = re.escape(link_prefix(self._at.subscriber.name))
         left = await self._publisher.database.fetch(
-            _LEFT, (f"^msrepl {name} [0-9]+$", self._sweep_s / 2)
+            _LEFT, (f"^{prefix} [0-9]+$", self._sweep_s / 2)
         )
         if not left:
             return
@@ -263,10 +283,36 @@ class Resolver:
             await self._publisher.end_links(self._at.subscriber.name, gone)
 
     async def _forget(self) -> None:
-        until = asyncio.get_running_loop().time() - self._markers_kept_s
-        over: list[str] = []
-        while self._over and self._over[0][0] <= until and len(over) < _MARKERS_BATCH:
-            over.append(self._over.popleft()[1])
+        """Remove the markers of what has been over for long, whoever finished it, and old fences.
+
+        The Subscriber's stay while the Publisher's branch is prepared: they are the decision. The Publisher's
+        are the first to go: what it alone has a marker of was never committed elsewhere.
+        """
+        now = asyncio.get_running_loop().time()
+        if now < self._forgotten_at + self._markers_kept_s / 4:
+            return
+        ours = await self._old(self._subscriber)
+        open_ = {
+            gid.rpartition(":")[0] for gid in await self._publisher.prepared(self._prefix)
+        }  # asked for after the decisions were read
+        over = [gid for gid in ours if gid.rpartition(":")[0] not in open_]
+        there = await self._old(self._publisher)
+        there += [branch_gid(gid.rpartition(":")[0], self._publisher.name) for gid in over]
+        if there:
+            await self._publisher.forget(there)
         if over:
-            for participant in (self._publisher, self._subscriber):
-                await participant.forget([branch_gid(gid, participant.name) for gid in over])
+            await self._subscriber.forget(over)
+        if len(ours) < _MARKERS_BATCH:
+            self._forgotten_at = now
+
+    async def _old(self, participant: Participant) -> list[str]:
+        rows = await participant.database.fetch(
+            _OLD,
+            (
+                self._prefix,
+                self._markers_kept_s,
+                _FENCES_KEPT * self._markers_kept_s,
+                _MARKERS_BATCH,
+            ),
+        )
+        return [gid for (gid,) in rows]

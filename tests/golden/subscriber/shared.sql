@@ -1394,7 +1394,7 @@ alter event trigger msrepl_drop_guard enable always;
 
 -- msrepl.prepare_publisher: sends what waits and prepares the Publisher's branch.
 -- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
--- tables:    msrepl.branch_marker
+-- tables:    msrepl.branch_marker, msrepl.any_client
 -- holes:     owner, link, held, own_branch, sites
 --
 -- calls is 0 on return if nothing was sent in this transaction: then there is no branch at the Publisher.
@@ -1431,6 +1431,13 @@ begin
             using errcode = 'null_value_not_allowed';
     end if;
     if marked is null then
+        if exists (
+            select from msrepl.any_client as a
+            where starts_with($1, 'twopc:' || a.coordinator || ':' || a.epoch || ':')
+        ) then
+            raise exception 'transactions called %... are numbered here, and prepared at their COMMIT only', left($1, -length(substring($1 from '[^:]*$')))
+                using errcode = 'insufficient_privilege';
+        end if;
         perform msrepl.reset_link();
         if pg_current_xact_id_if_assigned() is not null then
             begin
@@ -1506,7 +1513,8 @@ comment on procedure msrepl.prepare_publisher(text, integer, text[]) is 'Sends w
 -- SET CONSTRAINTS ALL IMMEDIATE makes this run too early to tell. A coordinator's transaction is not guarded
 -- then; any client's is asked again at its end. At a transaction's end no other function or statement is around
 -- this one; a procedure's COMMIT is. Said twice, SET CONSTRAINTS ALL IMMEDIATE prepares any client's branch: what
--- is changed after that is refused.
+-- is changed after that is refused. In another language of messages a procedure's COMMIT is not known as such:
+-- after some turns it is taken for the end whatever is around.
 create or replace function msrepl.refuse_unprepared() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
@@ -1525,7 +1533,7 @@ begin
     end if;
     get diagnostics context = pg_context;
     around := substr(context, strpos(context || E'\n', E'\n') + 1);
-    is_early := around <> '' and split_part(around, E'\n', 1) !~ ' at COMMIT$';
+    is_early := new.turn < 8 and around <> '' and split_part(around, E'\n', 1) !~ ' at COMMIT$';
     is_any := exists (
         select from msrepl.any_client as a
         where starts_with(new.gid, 'twopc:' || a.coordinator || ':' || a.epoch || ':')
