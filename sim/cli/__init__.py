@@ -35,6 +35,9 @@ from sim.cli.schema import schema
 from sim.cli.search import search
 from sim.cli.step import step
 from sim.cli.sweep import sweep
+from sim.cli.tour import tour
+from sim.cli.up import down, up
+from sim.cli.watch import watch
 
 
 class _Commands(TyperGroup):
@@ -121,6 +124,10 @@ COMMANDS = (
     (init, "init", "Begin: a scenario, a test and a place for settings."),
     (schema, "schema", "Print the JSON Schema of scenario files."),
     (completion, "completion", "Print the completion script of a shell."),
+    (tour, "tour", "Meet a first conflict by hand, in ten minutes."),
+    (up, "up", "Leave a topology running, for any client."),
+    (watch, "watch", "Show live what happens at what `up` runs."),
+    (down, "down", "End what `up` has left running."),
     (doctor, "doctor", "Say whether servers are fit, and what to change."),
     (indoubt, "indoubt", "List prepared branches, or force one by hand."),
     (recover, "recover", "Settle what dead coordinators left prepared."),

@@ -274,7 +274,7 @@ class Server:
         """Launch on a port that is free, trying others if somebody else is quicker."""
         attempts = 20
         for attempt in range(attempts):
-            self.port = _free_port()
+            self.port = free_port()
             try:
                 return self._launch(0)
             except _PortTakenError:
@@ -368,8 +368,8 @@ class _PortTakenError(ServerError):
     """Somebody else listens on the port."""
 
 
-def _free_port() -> int:
-    """A port on which nobody listens at this moment."""
+def free_port() -> int:
+    """A port on which nobody listens at this moment; not one that systems hand out to clients."""
     chance = random.SystemRandom()  # not of a seeded run: neighbours must not draw alike
     for _ in range(1000):
         port = chance.choice(_PORTS)

@@ -1,0 +1,119 @@
+"""``twopc up, down``: a topology that is left running."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from sim.up import State
+
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--state", help="The topology's folder; a place in your cache, if none.", metavar="DIR"
+    ),
+]
+
+
+def folder_of(folder: Path | None) -> Path:
+    """The folder that is meant."""
+    from sim.up import default_folder
+
+    return folder or default_folder()
+
+
+def up(
+    scenario: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Whose nodes, tables and rows; none: those that are there, or two accounts."
+        ),
+    ] = None,
+    subscribers: Annotated[
+        int | None,
+        typer.Option("--subscribers", "-s", min=1, max=9, help="Two accounts at so many of them."),
+    ] = None,
+    each: Annotated[
+        bool, typer.Option("--each", help="A server for each node, instead of one for all.")
+    ] = False,
+    nodes: Annotated[
+        bool,
+        typer.Option("--nodes", help="Print --node options of other commands, and nothing else."),
+    ] = False,
+    folder: Folder = None,
+) -> None:
+    """Leave a topology running: servers, agents and a resolver; any client may write at every Subscriber.
+
+    Said again, it starts what does not live of it: after `twopc down`, a crash, or a restart of the machine.
+    """
+    from sim.up import load
+    from sim.up import up as bring_up
+
+    if scenario is not None and subscribers is not None:
+        raise typer.BadParameter("name a scenario or --subscribers, not both")
+    place = folder_of(folder)
+    if nodes:
+        print(" ".join(f"--node '{name}={dsn}'" for name, dsn in load(place).dsns.items()))
+        return
+
+    def say(what: str) -> None:
+        print(what, file=sys.stderr, flush=True)
+
+    show(bring_up(place, scenario=scenario, subscribers=subscribers, each=each, say=say))
+
+
+def show(state: State) -> None:
+    """Say what runs, and how to come in."""
+    from sim.up.parts import running
+
+    option = option_of(state)
+    print(f"{state.name}: of {state.source}, in {state.folder}")
+    about = {"publisher": "Publisher ", "subscriber": "Subscriber"}
+    width = max(len(name) for name, node in state.nodes.items() if node.kind in about)
+    for name, node in state.nodes.items():
+        if node.kind in about:
+            print(f"  {name:{width}}  {about[node.kind]}  psql '{uri(node.app_dsn)}'")
+    print(f"running: {', '.join(str(part) for part in sorted(running(state.folder)))}")
+    print(f"next: twopc watch{option} | twopc tour | twopc down{option}")
+
+
+def option_of(state: State) -> str:
+    """What must be said to other commands so that they find it."""
+    from sim.up import default_folder
+
+    return "" if state.folder == default_folder() else f" --state {state.folder}"
+
+
+def uri(dsn: str) -> str:
+    """A connection string as a URI, which every client takes."""
+    from urllib.parse import quote
+
+    from psycopg import conninfo
+
+    parts = conninfo.conninfo_to_dict(dsn)
+    user, password = quote(str(parts["user"])), quote(str(parts["password"]), safe="")
+    return f"postgresql://{user}:{password}@{parts['host']}:{parts['port']}/{quote(str(parts['dbname']))}"
+
+
+def down(
+    folder: Folder = None,
+    gone: Annotated[
+        bool,
+        typer.Option("--remove", help="Remove it too; else the next `twopc up` goes on with it."),
+    ] = False,
+) -> None:
+    """End what `twopc up` has left running."""
+    from sim.up import down as take_down
+    from sim.up import remove
+
+    place = folder_of(folder)
+    if gone:
+        remove(place)
+        print(f"{place}: ended and removed")
+        return
+    state = take_down(place)
+    print(f"{state.name}: ended; `twopc up{option_of(state)}` goes on with it")

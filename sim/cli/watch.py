@@ -1,0 +1,125 @@
+"""``twopc watch``: what happens at a topology that was left running, in one screen."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sim.cli.up import Folder, folder_of
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from sim.up.state import State
+    from sim.up.watch import Moment
+
+_ROWS_MAX = 6
+
+
+def watch(
+    folder: Folder = None,
+    every_s: Annotated[
+        float, typer.Option("--every", min=0.1, help="Seconds from one look to the next.")
+    ] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print how it is now, and end.")] = False,
+) -> None:
+    """Show transactions, conflicts, blocked sessions, what is in doubt, and how far agents are; until Ctrl-C."""
+    from sim.up import load
+
+    state = load(folder_of(folder))
+    asyncio.run(_watch(state, every_s, once=once))
+
+
+async def _watch(state: State, every_s: float, *, once: bool) -> None:
+    from rich.live import Live
+
+    from sim.report import terminal
+    from sim.up.watch import Watch
+
+    console = terminal.console()
+    loop = asyncio.get_running_loop()
+    never = asyncio.Event()
+    async with Watch(state) as eyes:
+        before = await eyes.look()
+        began = loop.time()
+        if once:
+            console.print(screen(state, before, before, 0))
+            return
+        with Live(
+            screen(state, before, before, 0), console=console, screen=console.is_terminal
+        ) as live:
+            while True:
+                try:
+                    await asyncio.wait_for(never.wait(), every_s)
+                except TimeoutError:
+                    now, at = await eyes.look(), loop.time()
+                    live.update(screen(state, before, now, at - began))
+                    before, began = now, at
+
+
+def screen(state: State, before: Moment, now: Moment, seconds: float) -> RenderableType:
+    """The screen, from two looks that are so many seconds apart."""
+    from rich.console import Group
+    from rich.rule import Rule
+    from rich.text import Text
+
+    shown: list[RenderableType] = [Text(f"{state.name}  {state.folder}", style="bold")]
+    if now.missing:
+        shown.append(
+            Text(f"does not run: {', '.join(now.missing)}: `twopc up` starts it", style="bold red")
+        )
+    shown.append(_nodes(before, now, seconds))
+    for title, lines, style in (
+        (
+            "conflicts",
+            [f"{r.at}  {r.node}  {r.kind}  {r.text}" for r in reversed(now.refusals)],
+            "yellow",
+        ),
+        ("blocked", list(now.blocked), "yellow"),
+        ("in doubt", [f"{node}  {gid}  for {age:.1f} s" for node, gid, age in now.in_doubt], "red"),
+    ):
+        shown.append(Rule(f"{title}: {len(lines) or 'none'}", align="left", style="dim"))
+        shown += [
+            Text(line, style=style, no_wrap=True, overflow="ellipsis") for line in lines[:_ROWS_MAX]
+        ]
+        if len(lines) > _ROWS_MAX:
+            shown.append(Text(f"… and {len(lines) - _ROWS_MAX} more", style="dim"))
+    return Group(*shown)
+
+
+def _nodes(before: Moment, now: Moment, seconds: float) -> RenderableType:
+    from rich.table import Table
+
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for title in (
+        "node",
+        "sessions",
+        "transactions",
+        "per s",
+        "refused",
+        "agent",
+        "waiting",
+        "lag",
+    ):
+        table.add_column(title, justify="left" if title in ("node", "agent") else "right")
+    was = {node.name: node for node in before.nodes}
+    agents = {each.subscriber: each for each in now.agents}
+    for node in now.nodes:
+        if node.error:
+            table.add_row(node.name, f"[red]{node.error}[/red]")
+            continue
+        rate = (node.transactions - was[node.name].transactions) / seconds if seconds else 0.0
+        agent = agents.get(node.name)
+        table.add_row(
+            node.name,
+            str(node.sessions),
+            str(node.transactions) if agent else "",
+            f"{rate:.0f}" if agent else "",
+            str(node.refused) if agent else "",
+            agent.runstatus if agent else "",
+            str(agent.waiting_transactions) if agent else "",
+            (f"{agent.lag_s:.1f} s" if agent.lag_s is not None else "0 s") if agent else "",
+        )
+    return table

@@ -1,0 +1,8 @@
+"""A topology that is left running: servers, agents and a resolver, found again by their state folder."""
+
+from __future__ import annotations
+
+from sim.up.keeping import down, remove, up
+from sim.up.state import Node, State, default_folder, load
+
+__all__ = ["Node", "State", "default_folder", "down", "load", "remove", "up"]

@@ -1,0 +1,197 @@
+"""Setting a topology up so that it stays, starting it again, and ending it.
+
+Everything is in one folder: servers' directories, what is known (`state`), what its processes say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sim.scenario import check
+from sim.scenario.postgres_setup import set_up
+from sim.topology import Topology
+from sim.up import parts
+from sim.up.state import Node, State, load, locked, look
+from twopc.errors import ConfigurationError, ScenarioError, ServerError
+from twopc.names import is_node_name
+from twopc.server.lasting import LastingServer
+
+if TYPE_CHECKING:
+    from sim.scenario.check import Loaded
+
+_DEMO = Path(__file__).with_name("demo.twopc.yaml")
+_DISTRIBUTION = "distribution"
+
+Say = Callable[[str], None]
+
+
+def _silent(_: str) -> None:
+    """Nobody wants to know."""
+
+
+def up(
+    folder: Path,
+    *,
+    scenario: Path | None = None,
+    subscribers: int | None = None,
+    each: bool = False,
+    say: Say = _silent,
+) -> State:
+    """Have the topology of a folder run: set it up if it is not there, start what does not live of it.
+
+    Args:
+        scenario: its nodes, tables and rows are taken; None: two accounts, at as many `subscribers`.
+        each: a server for each node, instead of one for all.
+        say: is told what is done now.
+
+    Raises:
+        ConfigurationError: another topology was set up there.
+        ScenarioError: the scenario cannot be read.
+        ServerError: a server or a process does not start.
+    """
+    folder = folder.absolute()
+    source = str(scenario.absolute()) if scenario is not None else None
+    if source is None and subscribers is not None:
+        source = f"--subscribers {subscribers}"
+    loaded = _loaded(scenario, subscribers) if source is not None else None
+    with locked(folder):
+        state = look(folder)
+        if state is None:
+            _clear(folder)  # what a set-up has left that was killed
+            say("setting up: servers, tables, subscriptions")
+            loaded = loaded or _loaded(None, None)
+            try:
+                state = _make(folder, loaded, source or "--subscribers 2", each=each)
+            except BaseException:
+                _clear(folder)
+                raise
+        elif source is not None and source != state.source:
+            raise ConfigurationError(
+                f"{folder} holds the topology of {state.source}: `twopc down --remove` first, or another "
+                "--state"
+            )
+        say("starting: servers, log reader, agents, resolver, clean-up")
+        for name in state.servers:
+            server_of(state, name).start()
+        parts.start(state)
+    return state
+
+
+def down(folder: Path) -> State:
+    """End processes and servers of a folder in order; everything is there for the next `up`.
+
+    Raises:
+        ConfigurationError: nothing was set up there.
+    """
+    folder = folder.absolute()
+    state = load(folder)
+    with locked(folder):
+        parts.stop(folder)
+        for name in state.servers:
+            server_of(state, name).stop()
+    return state
+
+
+def remove(folder: Path) -> None:
+    """End everything of a folder and remove it. Harmless if nothing is there.
+
+    Raises:
+        ConfigurationError: it is no folder of ours.
+    """
+    folder = folder.absolute()
+    if not folder.exists():
+        return
+    if not (folder / "lock").exists():
+        raise ConfigurationError(f"{folder} is no folder of ours: there is no file `lock` in it")
+    with locked(folder):
+        _clear(folder)
+    shutil.rmtree(folder)
+
+
+def server_of(state: State, name: str) -> LastingServer:
+    """One of its servers."""
+    return LastingServer.open(state.folder / "servers" / name)
+
+
+def _clear(folder: Path) -> None:
+    """End what runs there and remove all of it, but the lock."""
+    parts.stop(folder)
+    servers = folder / "servers"
+    if servers.is_dir():
+        for directory in servers.iterdir():
+            LastingServer(directory=directory, port=0, password="").remove()
+        servers.rmdir()
+    for path in folder.iterdir():
+        if path.is_file() and path.name != "lock":
+            path.unlink()
+
+
+def _loaded(scenario: Path | None, subscribers: int | None) -> Loaded:
+    """What is set up.
+
+    Raises:
+        ScenarioError: it cannot be read.
+    """
+    if scenario is not None:
+        return check.load(scenario)
+    names = ", ".join(f"sub{number}" for number in range(1, (subscribers or 2) + 1))
+    if (subscribers or 2) < 1:
+        raise ScenarioError("--subscribers: at least one")
+    return check.parse(_DEMO.read_text().replace("sub1, sub2", names), "two accounts")
+
+
+def _make(folder: Path, loaded: Loaded, source: str, *, each: bool) -> State:
+    scenario = loaded.scenario
+    nodes = (*scenario.topology.nodes, _DISTRIBUTION)
+    server_for = {
+        name: (name if name != _DISTRIBUTION else scenario.topology.publisher) if each else "all"
+        for name in nodes
+    }
+    (folder / "servers").mkdir(mode=0o755)
+    servers = {}
+    for name in dict.fromkeys(server_for.values()):
+        made = LastingServer.create(folder / "servers" / name, scenario.topology.settings)
+        made.start()
+        servers[name] = made
+    for name in nodes:
+        servers[server_for[name]].create_database(name)
+    dsns = {name: servers[server_for[name]].dsn(name) for name in nodes}
+    topology = Topology(
+        publisher=scenario.topology.publisher,
+        subscribers=scenario.topology.subscribers,
+        dsns=dsns,
+        name=_name(scenario.name),
+        keep=True,
+        lock_timeout_ms=scenario.topology.timeouts.lock_ms,
+    )
+
+    async def install() -> dict[str, Node]:
+        async with topology:
+            await set_up(topology, scenario)
+            await topology.allow_any_client(resolve=False)
+            return {
+                name: Node(
+                    kind=node.kind,
+                    server=server_for[name],
+                    dsn=node.dsn,
+                    app_dsn=node.app_dsn,
+                )
+                for name, node in topology.nodes.items()
+            }
+
+    state = State(folder=folder, name=topology.name, source=source, nodes=asyncio.run(install()))
+    state.save()
+    return state
+
+
+def _name(scenario: str) -> str:
+    """The topology's name, which is part of gids."""
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", scenario)[:40]
+    if not is_node_name(name):
+        raise ServerError(f"a topology cannot be called {scenario!r}")
+    return name

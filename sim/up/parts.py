@@ -1,0 +1,131 @@
+"""The processes beside the servers: log reader, agents, resolver, clean-up.
+
+Each is found again by its command line, which names the folder; no secret is in it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from sim.up.state import State
+from twopc.errors import ServerError
+from twopc.server.waiting import wait_for
+
+_READY_TIMEOUT_S = 60.0
+_STOP_TIMEOUT_S = 15.0
+#: What a process says as soon as a signal ends it in order.
+RUNS = "runs"
+_MODULE = "sim.up.process"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Part:
+    """One of them."""
+
+    kind: str
+    """``log-reader``, ``agent``, ``resolver`` or ``clean-up``."""
+    node: str = ""
+    """Of an agent: its Subscriber."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind.replace('-', ' ')} of {self.node}"
+            if self.node
+            else self.kind.replace("-", " ")
+        )
+
+    @property
+    def file(self) -> str:
+        """Where it says what it has to say, in the folder."""
+        return f"{self.kind}-{self.node}.log" if self.node else f"{self.kind}.log"
+
+
+def wanted(state: State) -> tuple[Part, ...]:
+    """Those that a topology needs."""
+    agents = tuple(Part("agent", name) for name in state.subscribers)
+    return (Part("log-reader"), *agents, Part("resolver"), Part("clean-up"))
+
+
+def running(folder: Path) -> dict[Part, psutil.Process]:
+    """Those that live."""
+    place = str(folder.absolute())
+    found = {}
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline()
+            if _MODULE not in words or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            at = words.index(_MODULE)
+            if words[at + 1 : at + 2] == [place]:
+                found[Part(words[at + 2], *words[at + 3 : at + 4])] = process
+        except psutil.Error:
+            continue  # gone meanwhile, or somebody else's
+    return found
+
+
+def start(state: State) -> None:
+    """Start those that do not live; each can be ended in order on return.
+
+    Raises:
+        ServerError: one ended at once; says what it said.
+    """
+    alive = running(state.folder)
+    begun = [(part, _start(state.folder, part)) for part in wanted(state) if part not in alive]
+    for part, process in begun:
+        said = state.folder / part.file
+
+        def ready(said: Path = said, process: subprocess.Popen[bytes] = process) -> bool:
+            return (
+                RUNS in said.read_text(errors="replace").splitlines() or process.poll() is not None
+            )
+
+        wait_for(ready, what=f"the {part} to run", timeout_s=_READY_TIMEOUT_S)
+        if process.poll() is not None:
+            text = said.read_text(errors="replace").strip()
+            raise ServerError(f"the {part} has ended: {text.splitlines()[-1] if text else said}")
+
+
+#: Not reaped elsewhere if they end while we live.
+_children: list[subprocess.Popen[bytes]] = []
+
+
+def _start(folder: Path, part: Part) -> subprocess.Popen[bytes]:
+    words = [str(folder.absolute()), part.kind, *([part.node] if part.node else [])]
+    with (folder / part.file).open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", _MODULE, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # an interrupt at the terminal is not for it
+            cwd="/",
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+    _children.append(process)
+    return process
+
+
+def stop(folder: Path, kind: str | None = None) -> None:
+    """End them in order, or those of one kind; by force those that do not end."""
+    alive = [process for part, process in running(folder).items() if kind in (None, part.kind)]
+    for process in alive:
+        _send(process, signal.SIGTERM)
+    _, late = psutil.wait_procs(alive, timeout=_STOP_TIMEOUT_S)
+    for process in late:
+        _send(process, signal.SIGKILL)
+    psutil.wait_procs(late, timeout=_STOP_TIMEOUT_S)
+    _children[:] = [child for child in _children if child.poll() is None]
+
+
+def _send(process: psutil.Process, number: signal.Signals) -> None:
+    try:
+        process.send_signal(number)  # psutil looks at the start time first
+    except psutil.NoSuchProcess:
+        return

@@ -1,0 +1,47 @@
+"""``python -m sim.up.process FOLDER KIND [NODE]``: one of the processes beside a topology's servers.
+
+Whoever starts it has made the folder; see `parts`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from sim import standing
+from sim.up.parts import RUNS
+from sim.up.state import load
+from subscriber.distribution_agent import Profile
+from subscriber.distribution_agent import main as run_agent
+from twopc import log
+
+_CLEAN_UP_EVERY_S = 60.0
+
+
+def main(folder: str, kind: str, node: str = "") -> None:
+    """Be a `parts.Part` until SIGINT or SIGTERM."""
+    log.configure(level="warning", layout="text")
+    state = load(Path(folder))
+
+    def runs(*_: object) -> None:
+        sys.stderr.write(f"{RUNS}\n")
+        sys.stderr.flush()
+
+    if kind == "log-reader":
+        asyncio.run(standing.read_log(state.dsns, running=runs))
+    elif kind == "agent":
+        config = asyncio.run(
+            standing.agent_config(
+                state.dsns, node, publisher=state.publisher, profile=Profile(), once=False
+            )
+        )
+        run_agent(config, running=runs)
+    elif kind == "resolver":
+        asyncio.run(standing.resolve(state.dsns, coordinator=state.name, running=runs))
+    else:
+        asyncio.run(standing.remove_delivered(state.dsns, every_s=_CLEAN_UP_EVERY_S, running=runs))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

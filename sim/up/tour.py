@@ -1,0 +1,277 @@
+"""A first conflict by hand: what a newcomer is asked to do in two psql windows, and how it is seen that they did.
+
+Conditions are looked for in the databases and the servers' log; nothing is read of what was typed. Amounts are
+free: what counts is that the row has changed. It must not know how anything is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sim.up import parts
+from sim.up.state import State
+from sim.up.watch import Moment, Watch
+from twopc.waits import link_prefix
+
+_EVERY_S = 0.1
+_MINE = """
+select count(*) filter (where state <> 'idle in transaction'), count(*) filter (where state = 'idle in transaction'),
+       count(*) filter (where state = 'idle in transaction (aborted)')
+from pg_stat_activity where datname = current_database() and usename = %s and application_name = 'psql'
+"""
+_OPEN_THERE = "select count(*) from pg_stat_activity where application_name ~ %s and state = 'idle in transaction'"
+_BALANCE = "select balance from account where id = 1"
+_TAKE = "update account set balance = balance - {} where id = 1;"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """The sessions of psql at a Subscriber."""
+
+    there: int
+    """All of them."""
+    open: int
+    """In a transaction."""
+    aborted: int
+    """In one that has failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One look."""
+
+    balances: dict[str, int]
+    """Of account 1, by node."""
+    windows: dict[str, Windows]
+    """By Subscriber."""
+    held: int
+    """Links of the first Subscriber with a transaction open at the Publisher."""
+    moment: Moment
+
+    def everywhere(self) -> bool:
+        """All nodes hold the same."""
+        return len(set(self.balances.values())) == 1
+
+
+Condition = Callable[[Seen, Seen], bool]
+"""From what was seen before and what is seen now."""
+Hint = tuple[Condition, str]
+"""What was done wrong, and what helps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Something to do."""
+
+    title: str
+    types: tuple[tuple[int, str], ...]
+    """What is typed, and in which window."""
+    done: Condition
+    explains: str
+    hints: tuple[Hint, ...] = ()
+    resolver: bool = True
+    """Whether the resolver runs meanwhile."""
+
+
+class Tour:
+    """The tour of a topology with two Subscribers.
+
+    Args:
+        state: it is running; made with two Subscribers of accounts.
+        say: is told everything that the newcomer is to read, a line each.
+    """
+
+    def __init__(self, state: State, say: Callable[[str], None]) -> None:
+        self._state = state
+        self._say = say
+        self.first, self.second = state.subscribers[:2]
+
+    async def play(self, commands: dict[int, str]) -> None:
+        """Go through it all; returns when the last step was done.
+
+        Args:
+            commands: how each window is opened.
+        """
+        async with Watch(self._state) as eyes:
+            steps = self._steps(commands)
+            for number, step in enumerate(steps, 1):
+                await self._resolver(runs=step.resolver)
+                before = await self._see(eyes)
+                self._say(f"\n{number}/{len(steps)}  {step.title}\n")
+                for window, text in step.types:
+                    self._say(f"  {window}> {text}")
+                self._say("")
+                now = await self._until(eyes, step, before)
+                self._say(f"  ✓ {step.explains.format(now=self._told(now))}")
+            await self._resolver(runs=True)
+
+    async def _until(self, eyes: Watch, step: Step, before: Seen) -> Seen:
+        given: set[str] = set()
+        never = asyncio.Event()
+        while True:
+            now = await self._see(eyes)
+            if step.done(before, now):
+                return now
+            for applies, hint in step.hints:
+                if hint not in given and applies(before, now):
+                    given.add(hint)
+                    self._say(f"  ! {hint}")
+            try:
+                await asyncio.wait_for(never.wait(), _EVERY_S)
+            except TimeoutError:
+                continue
+
+    async def _see(self, eyes: Watch) -> Seen:
+        names = (self._state.publisher, self.first, self.second)
+        rows: dict[str, list[tuple[Any, ...]]] = {}
+        for name in names:
+            rows[name] = await eyes.rows(name, _BALANCE)
+        windows = {}
+        for name in names[1:]:
+            ((busy, opened, aborted),) = await eyes.rows(name, _MINE, (eyes.role(name),))
+            windows[name] = Windows(there=busy + opened, open=opened, aborted=aborted)
+        ((held,),) = await eyes.rows(
+            self._state.publisher, _OPEN_THERE, (f"^{re.escape(link_prefix(self.first))} [0-9]+$",)
+        )
+        return Seen(
+            balances={name: int(found[0][0]) for name, found in rows.items()},
+            windows=windows,
+            held=int(held),
+            moment=await eyes.look(),
+        )
+
+    def _told(self, now: Seen) -> str:
+        return ", ".join(f"{balance} at {name}" for name, balance in now.balances.items())
+
+    async def _resolver(self, *, runs: bool) -> None:
+        if runs:
+            await asyncio.to_thread(parts.start, self._state)
+        else:
+            await asyncio.to_thread(parts.stop, self._state.folder, "resolver")
+
+    def _refused(self, seen: Seen) -> int:
+        return sum(node.refused for node in seen.moment.nodes if node.name == self.second)
+
+    def _committed_late(self) -> Hint:
+        return (
+            lambda _, now: bool(now.windows[self.first].open and now.held),
+            "window 1 is in a transaction, so nobody else can see it yet: commit;",
+        )
+
+    def _steps(self, commands: dict[int, str]) -> tuple[Step, ...]:
+        return (*self._alone(commands), *self._against_each_other(), *self._in_doubt())
+
+    def _alone(self, commands: dict[int, str]) -> tuple[Step, ...]:
+        """One window writes."""
+        pub, one, two = self._state.publisher, self.first, self.second
+        return (
+            Step(
+                title=f"Open two terminals beside this one: a psql at each Subscriber, {one} and {two}.",
+                types=tuple(commands.items()),
+                done=lambda _, now: all(window.there for window in now.windows.values()),
+                explains=f"Two sessions. Both Subscribers hold a copy of the account; {pub} is the Publisher.",
+            ),
+            Step(
+                title="Take something from Alice's account, as any program would.",
+                types=((1, _TAKE.format(10)),),
+                done=lambda before, now: _fewer(pub)(before, now) and now.everywhere(),
+                hints=(self._committed_late(), _failed(one, 1)),
+                explains=(
+                    f"The change was at {pub} before your COMMIT was through; an agent has brought it to {two}: "
+                    "{now}."
+                ),
+            ),
+        )
+
+    def _against_each_other(self) -> tuple[Step, ...]:
+        """Both want the same row."""
+        pub, one, two = self._state.publisher, self.first, self.second
+        return (
+            Step(
+                title=(
+                    "Now stop in the middle: change the row in a transaction, and do not commit. From here on "
+                    "you have a minute, then the Publisher lets go: should that happen, begin; and again."
+                ),
+                types=((1, "begin;"), (1, _TAKE.format(10))),
+                done=lambda _, now: bool(now.windows[one].open and now.held),
+                hints=(
+                    (
+                        _fewer(pub),
+                        "that was committed at once: say begin; first, then change the row again",
+                    ),
+                    _failed(one, 1),
+                ),
+                explains=f"Your session's link has the row locked at {pub}; nobody sees the change: {{now}}.",
+            ),
+            Step(
+                title=f"Meanwhile Bob, at {two}, wants to change the same row.",
+                types=((2, _TAKE.format(20)),),
+                done=lambda _, now: any(f"of {two}" in each for each in now.moment.blocked),
+                hints=(
+                    (
+                        lambda before, now: self._refused(now) > self._refused(before),
+                        "Bob was refused already: window 1 has committed. Read on as if he had waited: "
+                        "say begin; and change the row in window 1 again, then in window 2",
+                    ),
+                    _failed(two, 2),
+                ),
+                explains=f"Window 2 waits: no row is locked at {two}, but his link waits at {pub} for yours.",
+            ),
+            Step(
+                title="Commit in window 1, and watch window 2.",
+                types=((1, "commit;"),),
+                done=lambda before, now: (
+                    _fewer(pub)(before, now) and self._refused(now) > self._refused(before)
+                ),
+                explains=(
+                    "Bob was refused (40001, version_mismatch): his copy was older than the Publisher's row. His "
+                    "program would have written over your change. {now}."
+                ),
+            ),
+            Step(
+                title="His copy is up to date in a moment. Let Bob try again.",
+                types=((2, _TAKE.format(20)),),
+                done=lambda before, now: _fewer(pub)(before, now) and now.everywhere(),
+                hints=(_failed(two, 2),),
+                explains="Both changes are there, one after the other: {now}. Every program tries again like this.",
+            ),
+        )
+
+    def _in_doubt(self) -> tuple[Step, ...]:
+        """The resolver is away."""
+        pub, one = self._state.publisher, self.first
+        return (
+            Step(
+                title="Who finishes the Publisher's branch? The resolver; it is stopped now. Change the row once more.",
+                types=((1, _TAKE.format(1)),),
+                done=lambda before, now: _fewer(one)(before, now) and bool(now.moment.in_doubt),
+                hints=(self._committed_late(), _failed(one, 1)),
+                resolver=False,
+                explains=(
+                    f"You have your answer, and {pub} has not: its branch is prepared, its row locked, until a "
+                    "resolver finds your COMMIT: {now}."
+                ),
+            ),
+            Step(
+                title="The resolver runs again. Nothing to type; or look, in a third terminal: twopc watch",
+                types=(),
+                done=lambda _, now: not now.moment.in_doubt and now.everywhere(),
+                explains="Finished, from what your COMMIT has left at the Subscriber: {now}.",
+            ),
+        )
+
+
+def _fewer(node: str) -> Condition:
+    """There is less on the account at a node."""
+    return lambda before, now: now.balances[node] < before.balances[node]
+
+
+def _failed(node: str, window: int) -> Hint:
+    return (
+        lambda _, now: bool(now.windows[node].aborted),
+        f"the transaction in window {window} has failed and does nothing more: rollback; there, and again",
+    )

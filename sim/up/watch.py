@@ -1,0 +1,215 @@
+"""What happens at a topology that was left running, as numbers of one moment.
+
+Looks only. A node that does not answer is told of, and the others are shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, conninfo
+
+from publisher.distribution import AgentStatus, agents
+from sim.up import parts
+from sim.up.keeping import server_of
+from sim.up.state import State
+from twopc import waits
+from twopc.names import PREFIX
+from twopc.together import together
+
+_TIMEOUT_S = 3
+_NODE = """
+select (select count(*) from pg_stat_activity
+        where datname = current_database() and backend_type = 'client backend'
+          and usename = %s and application_name !~ '^(msrepl|twopc) '),
+       case when to_regclass('msrepl.any_client_sequence') is null then null
+            else pg_sequence_last_value(to_regclass('msrepl.any_client_sequence')) end
+"""
+_PREPARED = """
+select gid, extract(epoch from clock_timestamp() - prepared)::float8 from pg_prepared_xacts
+where database = current_database() order by prepared
+"""
+_REFUSALS_KEPT = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeNow:
+    """A Publisher or Subscriber."""
+
+    name: str
+    error: str = ""
+    """Why it could not be looked at."""
+    sessions: int = 0
+    """Of the application's role."""
+    transactions: int = 0
+    """Of any client, that have changed something here, since it was set up."""
+    refused: int = 0
+    """Since we look: statements that the Publisher refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A conflict, as the server's log tells it."""
+
+    at: str
+    node: str
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """All of it."""
+
+    nodes: tuple[NodeNow, ...]
+    refusals: tuple[Refusal, ...]
+    """The last ones."""
+    blocked: tuple[str, ...]
+    """Who waits for whom, a sentence each."""
+    in_doubt: tuple[tuple[str, str, float], ...]
+    """Node, gid and age in seconds of what is prepared."""
+    agents: tuple[AgentStatus, ...]
+    missing: tuple[str, ...]
+    """Servers and processes that should run and do not."""
+
+
+class Watch:
+    """Looks at a topology, again and again; an async context manager."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._connections: dict[str, AsyncConnection[Any]] = {}
+        self._logs = {name: server_of(state, name).log for name in state.servers}
+        self._read: dict[str, int] = {}
+        self._refused: Counter[str] = Counter()
+        self._refusals: deque[Refusal] = deque(maxlen=_REFUSALS_KEPT)
+
+    async def __aenter__(self) -> Watch:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for connection in self._connections.values():
+            await connection.close()
+
+    async def look(self) -> Moment:
+        """How it is now."""
+        for server, path in self._logs.items():
+            await asyncio.to_thread(self._read_log, server, path)
+        state = self._state
+        names = (state.publisher, *state.subscribers)
+        nodes = await together(*(self._node(name) for name in names))
+        up = [node.name for node in nodes if not node.error]
+        rows: dict[str, list[tuple[Any, ...]]] = {}
+        for name in up:
+            rows[name] = await self.rows(name, waits.WAITS_SQL)
+        graph = waits.build(
+            waits.session(name, row) for name, found in rows.items() for row in found
+        )
+        in_doubt = [
+            (name, str(gid), float(age))
+            for name in up
+            for gid, age in await self.rows(name, _PREPARED)
+            if str(gid).startswith(f"{PREFIX}:")
+        ]
+        return Moment(
+            nodes=tuple(nodes),
+            refusals=tuple(self._refusals),
+            blocked=tuple(str(edge) for edges in graph.edges.values() for edge in edges),
+            in_doubt=tuple(sorted(in_doubt, key=lambda each: -each[2])),
+            agents=tuple(await self._agents()),
+            missing=await asyncio.to_thread(self._missing),
+        )
+
+    def role(self, name: str) -> str:
+        """The application's role at a node."""
+        return str(conninfo.conninfo_to_dict(self._state.nodes[name].app_dsn)["user"])
+
+    async def _node(self, name: str) -> NodeNow:
+        try:
+            ((sessions, begun),) = await self.rows(name, _NODE, (self.role(name),))
+        except psycopg.Error as error:
+            return NodeNow(name=name, error=str(error).splitlines()[0])
+        return NodeNow(
+            name=name,
+            sessions=int(sessions),
+            transactions=int(begun or 0),
+            refused=self._refused[name],
+        )
+
+    async def rows(self, name: str, query: str, params: Any = None) -> list[tuple[Any, ...]]:
+        """A query at a node, by the administrator.
+
+        Raises:
+            psycopg.Error: the node does not answer, or refuses.
+        """
+        connection = self._connections.get(name)
+        if connection is None or connection.closed:
+            connection = self._connections[name] = await AsyncConnection.connect(
+                self._state.nodes[name].dsn,
+                autocommit=True,
+                connect_timeout=_TIMEOUT_S,
+                application_name="twopc watch",
+            )
+        try:
+            return await (await connection.execute(query.encode(), params)).fetchall()
+        except psycopg.OperationalError:
+            await connection.close()
+            raise
+
+    async def _agents(self) -> list[AgentStatus]:
+        try:
+            await self.rows("distribution", "select 1")
+            return await agents(self._connections["distribution"])
+        except psycopg.Error:
+            return []  # its server is among the missing
+
+    def _missing(self) -> tuple[str, ...]:
+        state = self._state
+        down = [f"server of {name}" for name in state.servers if server_of(state, name).pid is None]
+        alive = parts.running(state.folder)
+        return (*down, *(str(part) for part in parts.wanted(state) if part not in alive))
+
+    def _read_log(self, server: str, path: Path) -> None:
+        """What servers have complained of since we looked last; conflicts have facts in their DETAIL."""
+        try:
+            size = path.stat().st_size
+            start = self._read.setdefault(server, size)
+            if size < start:
+                start = 0  # another file
+            with path.open("rb") as log:
+                log.seek(start)
+                text = log.read()
+        except OSError:
+            return
+        whole = text.rfind(b"\n") + 1
+        self._read[server] = start + whole
+        for line in text[:whole].splitlines():
+            refusal = refusal_of(json.loads(line), self._state.subscribers)
+            if refusal is not None:
+                self._refused[refusal.node] += 1
+                self._refusals.append(refusal)
+
+
+def refusal_of(entry: Mapping[str, Any], subscribers: tuple[str, ...]) -> Refusal | None:
+    """The conflict that a line of a server's log tells of, if it does; the Publisher tells of it too."""
+    node = entry.get("dbname", "")
+    if entry.get("error_severity") != "ERROR" or node not in subscribers:
+        return None
+    try:
+        facts = json.loads(entry.get("detail", ""))
+        kind, article, key = facts["kind"], facts["article"], facts["key"]
+    except (ValueError, KeyError, TypeError):
+        return None  # an error of another kind
+    return Refusal(
+        at=str(entry.get("timestamp", ""))[11:19],
+        node=node,
+        kind=str(kind),
+        text=f"{article} {json.dumps(key)}",
+    )

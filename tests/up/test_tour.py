@@ -1,0 +1,85 @@
+"""The tour, played by a newcomer through real psql: types what is printed, and makes a mistake or two."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.any_client.test_programs import program
+from tests.cli.test_operate import ROOT
+
+TYPED = re.compile(r"  (?P<window>[12])> (?P<text>.+)\n")
+
+
+class Newcomer:
+    """Has two windows, and reads what the tour prints."""
+
+    def __init__(self, place: Path, stack: ExitStack) -> None:
+        self._stack = stack
+        self._windows: dict[str, subprocess.Popen[str]] = {}
+        self.tour = self._start(
+            [sys.executable, "-m", "sim", "tour", "--state", str(place)], cwd=ROOT
+        )
+        self.read: list[str] = []
+
+    def _start(self, words: list[str], cwd: Path | None = None) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            words,
+            cwd=cwd,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if cwd is None else subprocess.PIPE,
+        )
+
+        def end() -> None:
+            process.terminate()
+            process.communicate()
+
+        self._stack.callback(end)
+        return process
+
+    def types(self, window: str, text: str) -> None:
+        """What was printed, or something else."""
+        if text.startswith("psql "):
+            uri = text.removeprefix("psql ").strip("'")
+            self._windows[window] = self._start([program("psql"), "-X", "-q", uri])
+            return
+        said = self._windows[window].stdin
+        assert said is not None
+        said.write(f"{text}\n")
+        said.flush()
+
+    def plays(self) -> None:
+        """Until the tour has ended."""
+        assert self.tour.stdout is not None
+        for line in self.tour.stdout:
+            self.read.append(line)
+            typed = TYPED.fullmatch(line)
+            if typed is not None and typed["text"] != "begin;":
+                self.types(typed["window"], typed["text"])
+            if line.startswith("  ! that was committed at once"):
+                self.types("1", "begin;")  # forgotten at first
+                self.types("1", "update account set balance = balance - 3 where id = 1;")
+        self.tour.wait()
+
+
+def test_a_newcomer_goes_through(place: Path) -> None:
+    """Every step is seen to be done; a forgotten BEGIN is told, and mended; nothing is left."""
+    with ExitStack() as stack:
+        newcomer = Newcomer(place, stack)
+        newcomer.plays()
+        text = "".join(newcomer.read)
+        assert newcomer.tour.returncode == 0, text + newcomer.tour.communicate()[1]
+    assert text.count("  ✓ ") == 8
+    assert text.count("  ! ") == 1
+    assert "40001, version_mismatch" in text
+    # 100, less 10, less 10 by mistake, less 3, less 20, less 1
+    assert (
+        "from what your COMMIT has left at the Subscriber: 56 at pub, 56 at sub1, 56 at sub2."
+        in text
+    )
+    assert not place.exists()
