@@ -22,6 +22,7 @@ from twopc.drivers.participant import Participant
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import Recovery, Settled
 from twopc.errors import ConfigurationError
+from twopc.names import BranchId
 from twopc.protocol import VARIANTS
 from twopc.protocol.effects import Outcome
 
@@ -156,7 +157,12 @@ async def recover(topology: Topology) -> list[Settled]:
 async def look(topology: Topology) -> list[InDoubtBranch]:
     """Every prepared transaction at any node, oldest first; see `twopc.drivers.in_doubt`."""
     async with _sites(topology) as (database, participants):
-        return await in_doubt.in_doubt(database, [*participants.values()], topology.name)
+        return await in_doubt.in_doubt(
+            database,
+            [*participants.values()],
+            topology.name,
+            any_client=topology.coordinators - {topology.name},
+        )
 
 
 async def force(topology: Topology, gid: str, outcome: Outcome, reason: str) -> Outcome:
@@ -165,5 +171,9 @@ async def force(topology: Topology, gid: str, outcome: Outcome, reason: str) -> 
     Raises:
         ConfigurationError: it is no branch of this coordinator, or not prepared.
     """
+    branch = BranchId.parse(gid)
+    coordinator = topology.name
+    if branch is not None and branch.global_id.coordinator in topology.coordinators:
+        coordinator = branch.global_id.coordinator  # any client's are ours too
     async with _sites(topology) as (database, participants):
-        return await in_doubt.force(database, participants, topology.name, gid, outcome, reason)
+        return await in_doubt.force(database, participants, coordinator, gid, outcome, reason)

@@ -114,6 +114,9 @@ async def test_psql_and_a_resolver_that_is_killed(standing: Standing) -> None:
         process.communicate()
         assert says(UPDATE).returncode == 0
         assert len(standing.rows("pub", "select gid from pg_prepared_xacts")) == 1
+        listed = twopc("indoubt", *standing.nodes)
+        assert listed.returncode == 3
+        assert "next: the resolver asks the Subscriber" in listed.stdout
         process = start_resolver(standing)
         await asyncio.to_thread(
             wait_for, standing.equal, what="the rest to be finished", timeout_s=30

@@ -5,7 +5,7 @@ Looks and explains; `force` is the one thing here that changes anything, and rec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -68,7 +68,7 @@ select e.epoch, e.variant, not e.fenced and exists (
              and l.objsubid = 2 and l.granted
              and l.database = (select d.oid from pg_database d where d.datname = current_database()))
 from msrepl.coordinator_epoch e
-where e.coordinator = %s
+where e.coordinator = any (%s)
 """
 _DECISION = "select kind, participants from msrepl.decision where (epoch, sequence) = (%s, %s)"
 _SMALL = "select coalesce(sum(relpages), 0) < 10000 from pg_class where oid = any(%s::regclass[])"
@@ -120,34 +120,48 @@ class InDoubtBranch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """What the distribution database says of a coordinator."""
+    """What the distribution database says of coordinators."""
 
-    coordinator: str
+    coordinators: frozenset[str]
+    resolved: frozenset[str]
+    """Those of them in whose names clients without a coordinator write: a resolver settles their branches."""
     epochs: Mapping[int, tuple[str, bool]]
     """Variant and whether it is alive, by epoch."""
 
 
-async def read_ledger(database: Database, coordinator: str) -> Ledger:
-    """Read the epochs of a coordinator.
+async def read_ledger(
+    database: Database, coordinator: str, any_client: Collection[str] = ()
+) -> Ledger:
+    """Read the epochs of a coordinator, and of those of any client.
 
     Raises:
         psycopg.Error: the distribution database cannot be reached.
     """
-    rows = await database.fetch(_EPOCHS, (coordinator,))
+    known = frozenset((coordinator, *any_client))
+    rows = await database.fetch(_EPOCHS, (list(known),))
     return Ledger(
-        coordinator=coordinator, epochs={e: (variant, alive) for e, variant, alive in rows}
+        coordinators=known,
+        resolved=frozenset(any_client),
+        epochs={e: (variant, alive) for e, variant, alive in rows},
     )
 
 
 async def in_doubt(
-    database: Database, participants: Sequence[Participant], coordinator: str
+    database: Database,
+    participants: Sequence[Participant],
+    coordinator: str,
+    *,
+    any_client: Collection[str] = (),
 ) -> list[InDoubtBranch]:
     """Every prepared transaction in the participants' databases, oldest first.
+
+    Args:
+        any_client: other coordinators that are ours: those in whose names any client writes.
 
     Raises:
         psycopg.Error: a server cannot be reached.
     """
-    ledger = await read_ledger(database, coordinator)
+    ledger = await read_ledger(database, coordinator, any_client)
     found: list[InDoubtBranch] = []
     for participant in participants:
         waiters: dict[str, list[Waiter]] = {}
@@ -174,21 +188,21 @@ async def in_doubt(
                     rows_locked=await _rows_locked(participant.database, relations, xid),
                     waiters=tuple(waiters.get(gid, ())),
                     decision=str(record.kind) if record is not None else "",
-                    ours=_is_of(gid, coordinator),
+                    ours=_is_of(gid, ledger),
                     next_action=_next_action(ledger, gid, participant.name, record),
                 )
             )
     return sorted(found, key=lambda one: -one.age_s)
 
 
-def _is_of(gid: str, coordinator: str) -> bool:
+def _is_of(gid: str, ledger: Ledger) -> bool:
     branch = BranchId.parse(gid)
-    return branch is not None and branch.global_id.coordinator == coordinator
+    return branch is not None and branch.global_id.coordinator in ledger.coordinators
 
 
 async def _decision_of(database: Database, ledger: Ledger, gid: str) -> Record | None:
     branch = BranchId.parse(gid)
-    if branch is None or branch.global_id.coordinator != ledger.coordinator:
+    if branch is None or branch.global_id.coordinator not in ledger.coordinators:
         return None
     rows = await database.fetch(_DECISION, (branch.global_id.epoch, branch.global_id.sequence))
     return record_of(RecordKind(rows[0][0]), tuple(rows[0][1])) if rows else None
@@ -214,7 +228,7 @@ def _next_action(ledger: Ledger, gid: str, node: str, record: Record | None) -> 
     branch = BranchId.parse(gid)
     if branch is None or str(branch) != gid:
         return "left alone: not a branch of this project"
-    if branch.global_id.coordinator != ledger.coordinator:
+    if branch.global_id.coordinator not in ledger.coordinators:
         return f"left alone: it belongs to coordinator {branch.global_id.coordinator!r}"
     if branch.node != node:
         return f"left alone: a branch of {branch.node!r}, prepared at {node!r}"
@@ -223,6 +237,11 @@ def _next_action(ledger: Ledger, gid: str, node: str, record: Record | None) -> 
         return (
             f"left alone: the decision log knows no epoch {branch.global_id.epoch}; find out what became"
             " of the other branches, and decide by force"
+        )
+    if branch.global_id.coordinator in ledger.resolved:
+        return (
+            "the resolver asks the Subscriber: commit if its client has committed there, roll back if not; "
+            "if none runs: twopc resolver"
         )
     variant, alive = VARIANTS[epoch[0]], epoch[1]
     records = (record,) if record is not None else ()
@@ -262,7 +281,11 @@ async def force(
         raise ConfigurationError(f"{gid!r}: there is no participant {branch.node!r}")
     if await participant.owner_of(gid) is None:
         raise ConfigurationError(f"no branch {gid} is prepared at {participant.name}")
-    record = await _decision_of(database, Ledger(coordinator=coordinator, epochs={}), gid)
+    record = await _decision_of(
+        database,
+        Ledger(coordinators=frozenset((coordinator,)), resolved=frozenset(), epochs={}),
+        gid,
+    )
     decided = _RECORD_OUTCOME.get(record.kind) if record is not None else None
     await heuristics.forced(
         database,
