@@ -19,7 +19,7 @@ from sim.spark import source
 from sim.spark.archive import Archive, files
 from sim.spark.archive.append import append
 from sim.spark.archive.base import missing, same_publisher, take_base
-from sim.spark.errors import ArchiveError, PipelineError
+from sim.spark.errors import ArchiveError
 from sim.spark.source import queries
 from sim.spark.source.facts import Facts, connected, facts, system_of
 from twopc.lsn import lsn_text
@@ -189,13 +189,11 @@ def follow(
 
     Args:
         every_s: between two looks.
-        for_s: so long; None: until it is interrupted.
+        for_s: so long; None: until the log has been read to `wanted.upto`, or for ever.
 
     Raises:
         GapError: something was removed before it was read.
     """
-    if wanted.upto is not None:
-        raise PipelineError("a position to end at is not for what is followed: leave out --upto")
     archive = based(archive, spark, wanted, note)
     held: list[Archive] = [archive]
     failed: list[Exception] = []
@@ -226,6 +224,8 @@ def follow(
             # in pieces, so that an interrupt is heard between two of them
             if query.awaitTermination(1 if end is None else max(0.1, min(1.0, left))):
                 break
+            if wanted.upto is not None and wanted.facts().read_to >= wanted.upto:
+                break
         # a batch that has begun is brought to its end
         with suppress(TimeoutError):
             wait_for(
@@ -238,6 +238,8 @@ def follow(
     finally:
         query.stop()
         shutil.rmtree(checkpoint, ignore_errors=True)
+    if wanted.upto is not None and wanted.facts().read_to >= wanted.upto:
+        return accumulate(held[0], spark, wanted, note)  # the range ends where it was said
     return held[0]
 
 
@@ -258,6 +260,7 @@ def _started(
         segment=str(wanted.segment),
         partitions=str(wanted.partitions),
         partition_rows=str(_TASK_ROWS),
+        upto="" if wanted.upto is None else str(wanted.upto),
     )
     return (
         stream.load()
