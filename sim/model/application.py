@@ -144,6 +144,7 @@ class ModelFinishers:
 
         `meanwhile` is called once the command is sent.
         """
+        self._told()
         while self._idle and self._idle[-1].lost:
             self._idle.pop()
         if self._idle:
@@ -160,9 +161,15 @@ class ModelFinishers:
                 return False
         meanwhile()
         results = await connection.lean.run(command)
+        self._told()
         if not connection.lost:
             self._idle.append(connection)
         return len(results) == 1 and results[0].command_status == tag
+
+    def _told(self) -> None:
+        watch = self._network.kernel.watch
+        if watch is not None:
+            watch(f"connections of {self._actor}", True)
 
     def close(self) -> None:
         """Close those that nobody uses."""

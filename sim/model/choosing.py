@@ -34,17 +34,19 @@ class Choice(simpy.Event):
 
     Attributes:
         name: what it is and what brought it about: equal in equivalent runs.
+        maker: the name of what brought it about.
         due: when it would come if time decided.
     """
 
     def __init__(
-        self, kernel: ChoiceKernel, label: Label, due: float, number: int, name: int
+        self, kernel: ChoiceKernel, label: Label, due: float, number: int, name: int, maker: int
     ) -> None:
         super().__init__(kernel.env)
         self.label = label
         self.due = due
         self.number = number
         self.name = name
+        self.maker = maker
         self.cancelled = False
         self.slow = False
         """Others were chosen before it: it comes after all that is not slow."""
@@ -165,7 +167,10 @@ class ChoiceKernel(Kernel):
         self.env = Environment()
         self._pending: dict[Choice, None] = {}
         self._numbers = 0
-        self._children = 0
+        self._children: dict[tuple[str, Cause, str], int] = {}
+        """How often this stretch has brought about what is called so."""
+        self._strikes: dict[int, int] = {}
+        """How often what is called so went wrong."""
         self._stretch = 0
         """Name of what is happening."""
         self._clock = 0.0
@@ -184,9 +189,10 @@ class ChoiceKernel(Kernel):
         if isinstance(duration, Delay):
             duration = self.draw(duration, label.actor)
         self._numbers += 1
-        self._children += 1
-        name = digest(self._stretch, self._children, label.actor, label.cause.value, label.what)
-        made = Choice(self, label, self.now + duration, self._numbers, name)
+        called = (label.actor, label.cause, label.what)
+        nth = self._children[called] = self._children.get(called, 0) + 1
+        name = digest(self._stretch, nth, label.actor, label.cause.value, label.what)
+        made = Choice(self, label, self.now + duration, self._numbers, name, self._stretch)
         self._pending[made] = None
         return made
 
@@ -214,6 +220,11 @@ class ChoiceKernel(Kernel):
                 self._pass_to(float(until))
                 return None
             self.fire(options[0])
+
+    @property
+    def stretch(self) -> int:
+        """The name of what happened last."""
+        return self._stretch
 
     # -- choosing ----------------------------------------------------------------------------------
 
@@ -249,8 +260,11 @@ class ChoiceKernel(Kernel):
 
     def fire(self, option: Option) -> dict[str, int]:
         """Let it happen, and all that follows without a label; what that has looked at and changed."""
-        self._children = 0
+        self._children = {}
         self._stretch = option.name
+        if isinstance(option, Strike):
+            nth = self._strikes[option.name] = self._strikes.get(option.name, 0) + 1
+            self._stretch = option.name if nth == 1 else digest(option.name, nth)
         seen = self.seen = {}
         if isinstance(option, Choice):
             del self._pending[option]
@@ -316,6 +330,10 @@ def _touched(label: Label) -> dict[str, int]:
         seen[f"process {place}"] = READ
     for place in label.touches:
         seen[f"node {place}"] = READ
+        if label.cause is Cause.RESTART:
+            seen[f"door of {place}"] = WRITE
+        elif label.cause is Cause.MESSAGE:
+            seen[f"door of {place}"] = READ
         if label.cause is Cause.FLUSH or (place == LOG and label.cause is not Cause.REPLY):
             seen[f"at {place}"] = WRITE
     if not label.touches or label.cause in TIMERS:

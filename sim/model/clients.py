@@ -7,7 +7,7 @@ its sessions with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import simpy
@@ -33,11 +33,12 @@ class SubscriberClient:
         process: the coordinator's process that lives now.
         variant, shipping: of every transaction.
         also: further Subscribers at which every transaction works; a statement then says where.
+        numbers: of its transactions, if its coordinator does not count them.
     """
 
     def __init__(
         self, name: str, node: str, process: Callable[[], CoordinatorProcess], *, variant: str,
-        shipping: str, also: Sequence[str] = (),
+        shipping: str, also: Sequence[str] = (), numbers: Iterator[int] | None = None,
     ) -> None:  # fmt: skip
         self.name = name
         self.node = node
@@ -45,6 +46,7 @@ class SubscriberClient:
         self._process = process
         self._variant = variant
         self._shipping = shipping
+        self._numbers = numbers
         self._one: ModelTransaction | None = None
         self._by: CoordinatorProcess | None = None
         self.gid = ""
@@ -67,6 +69,8 @@ class SubscriberClient:
             raise LocalProtocolError(f"{self.name} has a transaction open already")
         by = self._by = self._process()
         one = by.transaction(*self.nodes, variant=self._variant, role=role or ROLE)
+        if self._numbers is not None:
+            one.sequence = next(self._numbers)
         yield from self._work(lambda: one.begin(level, shipping=self._shipping), "begin")
         self._one = one
         self.gid = one.gid

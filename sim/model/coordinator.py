@@ -193,7 +193,11 @@ class CoordinatorProcess:
             raise RejectedError(
                 f"the decision log cannot be reached, nothing was begun: {error}"
             ) from error
-        one.epoch, one.sequence = ids.epoch, next(self._sequence)
+        one.epoch = ids.epoch
+        if not one.sequence:
+            self._remembers("numbers", True)
+            one.sequence = next(self._sequence)
+        self._remembers("transactions", False)  # it is another one
         one.gid = ids.text(one.sequence)
         self.active[one.sequence] = one
         for subscriber in one.subscribers:
@@ -222,6 +226,7 @@ class CoordinatorProcess:
         )  # fmt: skip
 
     def _idle_connection(self, one: ModelTransaction, subscriber: str) -> ModelConnection | None:
+        self._remembers(subscriber, True)
         idle = self._idle.get((subscriber, one.role, one.epoch))
         while idle:
             found = idle.pop()
@@ -253,7 +258,15 @@ class CoordinatorProcess:
         finally:
             self._end(one, settled=True)
 
+    def _remembers(self, what: str, changed: bool) -> None:
+        """What its transactions have in common is looked at, or changed: whoever explores is told."""
+        if self.place.kernel.watch is not None:
+            self.place.kernel.watch(f"{what} of {self.actor}", changed)
+
     def _end(self, one: ModelTransaction, *, settled: bool) -> None:
+        self._remembers("transactions", False)
+        for subscriber in one.subscribers:
+            self._remembers(subscriber, True)
         self.active.pop(one.sequence, None)
         self.place.kernel.forget(f"{self.actor}:{one.sequence}")
         if not settled:
@@ -272,6 +285,7 @@ class CoordinatorProcess:
     def recover(self) -> Steps[list[Settled]]:
         """One pass. psycopg.Error: the log cannot be reached."""
         yield from self.log.ensure()
+        self._remembers("transactions", True)  # all are looked at
         while self._recovery.is_busy:  # with one that was begun by itself
             yield self.place.kernel.delay(
                 _TURN_S, Label(actor=self.actor, cause=Cause.POLL, what="recovery's turn")
@@ -281,10 +295,14 @@ class CoordinatorProcess:
                 self._recovery.run(
                     own=self.log.own,
                     unsettled=self.unsettled,
-                    active=lambda: {one.key for one in self.active.values()},
+                    active=self._open,
                 )
             )
         )
+
+    def _open(self) -> set[Key]:
+        self._remembers("transactions", True)
+        return {one.key for one in self.active.values()}
 
     def keep_recovering(self) -> Steps[None]:
         """Recover at once, and from time to time."""

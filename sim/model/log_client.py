@@ -25,6 +25,7 @@ from twopc.protocol.effects import Outcome, Record
 T = TypeVar("T")
 
 _TOUCHES = frozenset(("log",))
+_NODE = "node log"
 
 
 class _Reader:
@@ -101,6 +102,7 @@ class ModelLog:
 
     def current(self, variant: str) -> EpochIds | None:
         """The ids for transactions of a variant, if there is an epoch and it can be written for."""
+        self._told("epochs", False)
         found, wire = self.epochs.get(variant), self._wire
         if found is None or found.epoch in self.fenced or wire is None or wire.lost:
             return None
@@ -108,6 +110,7 @@ class ModelLog:
 
     def epoch(self, variant: str) -> Steps[EpochIds]:
         """As `current`; opens an epoch at the first use. LostError, SqlError"""
+        self._told("epochs", True)
         yield from self._turn.take()
         try:
             yield from self._connect()
@@ -116,6 +119,7 @@ class ModelLog:
                 number = yield from self._write(
                     "open an epoch", lambda one: one.open_epoch(self._coordinator, variant)
                 )
+                self._told("epochs", True)
                 self.own.add(number)
                 found = self.epochs[variant] = self.ids(self._coordinator, number, self._branches)
             return found
@@ -128,7 +132,7 @@ class ModelLog:
         """Send a record on its way, with whatever else is waiting."""
         kernel = self._network.kernel
         entry = ModelEntry((epoch, sequence), record, kernel.event())
-        self._touched()
+        self._told("queue", True)
         wire = self._wire
         if wire is None or wire.lost:
             entry.settle("failed", wire.lost if wire is not None else "the decision log is closed")
@@ -143,7 +147,7 @@ class ModelLog:
         try:
             while self._queue and not wire.lost:
                 yield from self._turn.take()
-                self._touched()
+                self._told("queue", True)
                 flight, self._queue = self._queue, []
                 entries = [(entry.key, entry.record) for entry in flight]
                 state, why = "logged", ""
@@ -169,10 +173,11 @@ class ModelLog:
             for entry in queue:
                 entry.settle("failed", wire.lost)
 
-    def _touched(self) -> None:
+    def _told(self, what: str, changed: bool) -> None:
         watch = self._network.kernel.watch
         if watch is not None:
-            watch(f"queue of {self._coordinator}", True)
+            watch(f"{what} of {self._coordinator}", changed)
+            watch(_NODE, False)
 
     def forget(self, epoch: int, sequence: int) -> None:
         """Have a record deleted some time."""
@@ -218,7 +223,9 @@ class ModelLog:
     def _connect(self) -> Steps[None]:
         if self._wire is not None and not self._wire.lost:
             return
+        self._told("epochs", True)
         wire = self._wire = yield from self._open()
+        self._told("epochs", True)
         old, self._me = self._me, self._session(wire)
         for ids in self.epochs.values():
             if ids.epoch not in self.fenced:
@@ -239,6 +246,7 @@ class ModelLog:
         return wire.served
 
     def _fence(self, epoch: int) -> None:
+        self._told("epochs", True)
         self.fenced.add(epoch)
         self.own.discard(epoch)
 

@@ -62,6 +62,7 @@ class Wire:
         self.here = here
         self.there = there
         self.served = served
+        self._near = frozenset((here,))
         self.belongs_to(actor)
         self.lost = ""
         """Why it is gone; empty while it is not."""
@@ -86,9 +87,11 @@ class Wire:
 
         Whoever waits may be killed (`simpy.Interrupt`): the other end notices when it has done it.
         """
+        network, kernel = self._network, self._kernel
+        if kernel.watch is not None:
+            kernel.watch(f"node {self.there}", False)
         if self.lost:
             raise LostError(self.lost)
-        network, kernel = self._network, self._kernel
         self._waiting = kernel.env.active_process
         error: Exception | None = None
         found: Any = None
@@ -149,10 +152,10 @@ class Wire:
         return found  # type: ignore[no-any-return] # what `work` returns
 
     def _to(self, what: str, touches: frozenset[str]) -> Label:
-        return Label(self.actor, _MESSAGE, f"{what} → {self.there}", touches)
+        return Label(self.actor, _MESSAGE, f"{what} → {self.there}", touches | self._near)
 
     def _back(self, what: str, touches: frozenset[str]) -> Label:
-        return Label(self.actor, _REPLY, f"{what} → {self.here}", touches)
+        return Label(self.actor, _REPLY, f"{what} → {self.here}", touches | self._near)
 
     def _interrupted(self, interrupt: simpy.Interrupt) -> Exception:
         """Whoever waited for an answer waits no more: what that is for him."""
@@ -202,6 +205,8 @@ class Wire:
 
     def close(self) -> None:
         """The client goes."""
+        if self._kernel.watch is not None:
+            self._kernel.watch(f"node {self.there}", False)
         self._gone("closed")
 
     def _gone(self, why: str) -> None:
@@ -263,7 +268,10 @@ class Network:
             wire.served.close()
             self.wires.pop(wire, None)
             raise LostError(wire.lost)
-        label = Label(actor=wire.actor, cause=cause, what=f"{what} → {target}", touches=touches)
+        label = Label(
+            actor=wire.actor, cause=cause, what=f"{what} → {target}",
+            touches=touches | {wire.here},
+        )  # fmt: skip
         if (source, target) in self._silent:
             silence = Label(
                 actor=wire.actor, cause=Cause.TIMER, what=f"no answer from {wire.there}"

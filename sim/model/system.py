@@ -6,7 +6,7 @@ The one place where the parts meet. What each is made of can be replaced by wiri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
@@ -264,19 +264,20 @@ class System:
     # -- ports.Model ---------------------------------------------------------------------------------
 
     def session(
-        self, name: str, node: str, also: Sequence[str] = ()
+        self, name: str, node: str, also: Sequence[str] = (), numbers: Iterator[int] | None = None
     ) -> SubscriberClient | PublisherClient:
         """A client of its own.
 
         Args:
             also: further Subscribers, at which a Subscriber's transactions work too.
+            numbers: of those transactions, if the coordinator is not to count them.
         """
         if node == self.spec.publisher:
             return PublisherClient(name, self.publisher, self.network)
         seat = self._coordinators[self.spec.coordinator]
         return SubscriberClient(
             name, node, lambda: seat.process, variant=self.spec.commit, shipping=self.spec.shipping,
-            also=also,
+            also=also, numbers=numbers,
         )  # fmt: skip
 
     def sync(self, subscribers: Sequence[str] = ()) -> Steps[Any]:

@@ -6,6 +6,7 @@ must not know what is looked for.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from twopc.waits import link_name
 
 #: Longer than recovery waits between two passes.
 _LONG_S = 3.5
+#: So many numbers of transactions each client has for itself.
+_APART = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +95,8 @@ class ScriptRun:
         kernel.settle()
         while (options := kernel.enabled()) and not options[0].is_timer:
             kernel.fire(options[0])  # coordinators have started before anybody comes
+        for seat in self.system.coordinators().values():
+            kernel.run(kernel.spawn(seat.process.log.epoch(script.spec.commit), "an epoch"))
         self._lingered = 0
         self.launched: list[str] = []
         """Names of the steps that began, in order; kept where a trace is."""
@@ -107,7 +112,9 @@ class ScriptRun:
     # -- clients -----------------------------------------------------------------------------------
 
     def _client(self, name: str, client: Client) -> Steps[None]:
-        session = self.system.session(name, client.node, client.also)
+        place = [*self.script.clients].index(name)
+        numbers = itertools.count(place * _APART + 1)  # whoever begins first changes nothing
+        session = self.system.session(name, client.node, client.also, numbers)
         params: dict[str, Any] = {}
         told, refused = self.evidence.told, False
         self._sessions[name] = session
@@ -115,6 +122,7 @@ class ScriptRun:
         for step, text in client.steps:
             label = Label(actor=name, cause=Cause.LAUNCH, what=f"{step}: {text}", touches=touches)
             yield self.kernel.delay(0.0, label)
+            self._asks()
             gid = session.gid
             if refused and text != "begin":
                 continue
@@ -148,6 +156,13 @@ class ScriptRun:
             except DeliveryError:
                 continue  # it is delivered in the end
         yield from session.close()
+
+    def _asks(self) -> None:
+        """Whoever begins something begins it in the coordinators' processes."""
+        assert self.kernel.watch is not None
+        for seat in self.system.coordinators().values():
+            self.kernel.watch(f"process {seat.process.actor}", False)
+            self.kernel.watch(f"seat {seat.name}", False)
 
     # -- search.Run --------------------------------------------------------------------------------
 

@@ -17,7 +17,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sim.model.choosing import ChoiceKernel, Chooser, Option, Replay, Strike, depend, passed_over
+from sim.model.choosing import (
+    Choice,
+    ChoiceKernel,
+    Chooser,
+    Option,
+    Replay,
+    Strike,
+    depend,
+    passed_over,
+)
+from sim.model.explore.races import Past
 from sim.model.explore.words import Broken, Budget, Choices, Explored
 from sim.model.wiring import Wiring
 
@@ -83,6 +93,22 @@ class _Point:
     """What that has looked at and changed."""
     slowed: int = 0
     """How many others are slow for its sake."""
+    known: set[int] = field(default_factory=set)
+    """Names of those that are followed, were, or will be."""
+
+    def want(self, names: list[int]) -> None:
+        """One of these must be followed from here."""
+        if any(name in self.known or name in self.sleep for name in names):
+            return
+        for at, option in enumerate(self.options):
+            if option.name in names:
+                self.known.add(option.name)
+                self.left.append(at)
+                return
+        for at, option in enumerate(self.options):
+            if option.name not in self.known and option.name not in self.sleep:
+                self.known.add(option.name)
+                self.left.append(at)
 
 
 class Search:
@@ -96,6 +122,8 @@ class Search:
         self._states: set[int] = set()
         self._struck: set[tuple[int, int]] = set()
         self._endings: dict[str, None] = {}
+        self._past = Past()
+        self._reduced = True
         self.runs = self.orders = self.pruned = 0
         self.broken: Broken | None = None
 
@@ -114,8 +142,13 @@ class Search:
                     return self._explored(exhausted=False)
         return self._explored(exhausted=False)
 
-    def exhaust(self) -> Explored:
-        """Follow every order, with as many faults as the budget has."""
+    def exhaust(self, *, reduced: bool = True) -> Explored:
+        """Follow every order, with as many faults as the budget has.
+
+        Args:
+            reduced: of equivalent orders one; else all of them, which only the smallest programs can stand.
+        """
+        self._reduced = reduced
         done = self._walk(self._budget.faults, 0, sleeping=True)
         return self._explored(exhausted=done and self.broken is None)
 
@@ -136,7 +169,7 @@ class Search:
     def _walked(
         self, faults: int, deviations: int, sweep: Callable[[], None], *, sleeping: bool
     ) -> bool:
-        budget, points = self._budget, list[_Point]()
+        budget, points, self._past = self._budget, list[_Point](), Past()
         known: dict[tuple[int, int], int] = {}
         while True:
             self._descend(points, faults, deviations, sleeping=sleeping, known=known)
@@ -175,7 +208,10 @@ class Search:
             run.look()
         if points:
             point = points[-1]
+            self._past.cut(len(points) - 1)
             self._follow(kernel, run, _options(kernel, run, faults, point), point)
+            if sleeping and self._reduced:
+                self._reverse(points, kernel.stretch)
         while not run.over():
             before = points[-1] if points else None
             spent, strayed = _spent(before)
@@ -188,17 +224,11 @@ class Search:
             if not point.options:
                 break
             if sleeping:
-                asleep = before.sleep if before is not None else {}
-                seen = before.seen if before is not None else {}
-                point.sleep = {
-                    name: theirs for name, theirs in asleep.items() if not depend(theirs, seen)
-                }
-                wanted = [
-                    at for at, option in enumerate(point.options) if option.name not in point.sleep
-                ]
+                wanted = self._awake(point, before)
                 self.pruned += len(point.options) - len(wanted)
                 if not wanted:
                     return
+                point.known.update(point.options[at].name for at in wanted)
             else:
                 left = (faults - spent, deviations - strayed)
                 here = known.get((kernel.state, left[0]), -1)
@@ -210,6 +240,8 @@ class Search:
             point.at, point.left = wanted[0], wanted[1:]
             points.append(point)
             self._follow(kernel, run, point.options, point)
+            if sleeping and self._reduced:
+                self._reverse(points, kernel.stretch)
         if not sleeping and points and _spent(points[-1]) != (faults, deviations):
             return  # it was tried with less already
         self.orders += 1
@@ -231,6 +263,27 @@ class Search:
             point.slowed += 1
         point.seen = kernel.fire(chosen)
         run.look()
+
+    def _awake(self, point: _Point, before: _Point | None) -> list[int]:
+        """Places of those that must be followed, as far as that is known before anything has happened."""
+        if not self._reduced:
+            return [*range(len(point.options))]
+        if before is not None:
+            point.sleep = {
+                name: theirs
+                for name, theirs in before.sleep.items()
+                if not depend(theirs, before.seen)
+            }
+        wanted = [at for at, option in enumerate(point.options) if option.name not in point.sleep]
+        first = [at for at in wanted if isinstance(point.options[at], Choice)][:1]
+        return first + [at for at in wanted if isinstance(point.options[at], Strike)]
+
+    def _reverse(self, points: list[_Point], stretch: int) -> None:
+        """What has just happened may have come before something else: then that is tried, too."""
+        last = points[-1]
+        chosen = last.options[last.at]
+        for place, names in self._past.add(chosen, last.seen, stretch):
+            points[place].want(names)
 
     def _fail(self, points: list[_Point], invariant: str, message: str) -> None:
         choices = tuple(point.at for point in points)
@@ -360,6 +413,6 @@ def by_bounds(program: Program, wiring: Wiring, budget: Budget) -> Explored:
     return Search(program, wiring, budget).by_bounds()
 
 
-def exhaust(program: Program, wiring: Wiring, budget: Budget) -> Explored:
+def exhaust(program: Program, wiring: Wiring, budget: Budget, *, reduced: bool = True) -> Explored:
     """See `Search.exhaust`."""
-    return Search(program, wiring, budget).exhaust()
+    return Search(program, wiring, budget).exhaust(reduced=reduced)

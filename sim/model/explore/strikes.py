@@ -28,13 +28,16 @@ FAULTS: Mapping[str, str] = {
     "backend": "a session that is idle in a transaction is ended by its server",
 }
 
+#: The decision log, as labels speak of it and as connections do.
+_OF_LOG = ("at log", "node log", f"node {LOG}")
+
 
 def _coordinators(run: ScriptRun) -> list[Strike]:
     return [
         Strike(
             f"coordinator {name} is killed, and another process of it starts",
             lambda one=name: run.coordinator_killed(one),  # type: ignore[misc]
-            (f"process {seat.process.actor}", "at log"),
+            (f"process {seat.process.actor}", f"seat {name}", "at log"),
             "crash coordinator",
         )
         for name, seat in run.system.coordinators().items()
@@ -47,7 +50,7 @@ def _pauses(run: ScriptRun) -> list[Strike]:
         Strike(
             f"coordinator {name} stands still, and another process of it starts",
             lambda one=name: run.coordinator_paused(one),  # type: ignore[misc]
-            (f"process {seat.process.actor}", "at log"),
+            ("*",),
         )
         for name, seat in run.system.coordinators().items()
         if seat.process.alive and seat.process.active
@@ -102,7 +105,7 @@ def _used(run: ScriptRun) -> list[str]:
 def _log(run: ScriptRun) -> list[Strike]:
     if not run.system.log_host.up:
         return []
-    return [Strike("the decision log goes down", lambda: run.node_down(LOG, None), ("at log",))]
+    return [Strike("the decision log goes down", lambda: run.node_down(LOG, None), _OF_LOG)]
 
 
 def _connections(run: ScriptRun) -> list[Strike]:
@@ -122,7 +125,7 @@ def _machine(run: ScriptRun) -> list[Strike]:
         Strike(
             f"power failure where coordinator {name} and the decision log are",
             lambda one=name: run.machine_fails(one),  # type: ignore[misc]
-            (f"process {seat.process.actor}", "at log"),
+            (f"process {seat.process.actor}", f"seat {name}", *_OF_LOG),
         )
         for name, seat in run.system.coordinators().items()
         if seat.process.alive and seat.process.active and run.system.log_host.up
@@ -134,7 +137,7 @@ def _others(run: ScriptRun) -> list[Strike]:
         Strike(
             f"another process of coordinator {name} starts",
             lambda one=seat: one.restart(),  # type: ignore[misc]
-            (f"process {seat.process.actor}",),
+            (f"process {seat.process.actor}", f"seat {name}"),
         )
         for name, seat in run.system.coordinators().items()
         if seat.process.alive and seat.process.active

@@ -21,6 +21,7 @@ def crash(node: ModelNode, kept_lsn: int | None) -> None:
     if not node.up:
         return
     node.up = False
+    node.touched()
     _, lost = node.wal.cut(kept_lsn)
     why = LostError(f"{node.name} went down")
     sessions = list(node.sessions.values())

@@ -79,6 +79,7 @@ class Branch:
     def _log(self, effect: x.Log) -> Steps[None]:
         node, top, kind = self.node, self.top, effect.record.kind
         if kind is RecordKind.PREPARED:
+            node.touched()
             record = top.record = node.wal.append("prepare", top, len(top.changes))
             if effect.forced:
                 yield from node.wal.force(record.end_lsn)

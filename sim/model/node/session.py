@@ -184,6 +184,7 @@ class NodeSession:
 
     def cancel(self) -> None:
         """57014 in what waits."""
+        self.node.touched()
         if self.wait is not None and not self.committing:
             self.wait.end("cancel")
         elif self.on_link:
@@ -191,6 +192,7 @@ class NodeSession:
 
     def terminate(self) -> None:
         """57P01 in what runs, else in nothing; the open transaction is rolled back."""
+        self.node.touched()
         if self.dead is not None:
             return
         if self.wait is not None:
@@ -205,6 +207,7 @@ class NodeSession:
 
     def close(self) -> None:
         """The client goes; harmless twice."""
+        self.node.touched()
         if self.dead is None:
             if self.wait is not None:
                 self.wait.end("terminate")
@@ -307,6 +310,7 @@ class NodeSession:
         """Roll back what is open."""
         tx = self.tx
         if tx is not None:
+            self.node.touched()
             tx.unwind()
             self.forget()
             if tx.top.state != ABORTED:

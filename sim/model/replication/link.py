@@ -137,6 +137,7 @@ class Link:
             value, error = yield done
         finally:
             session.on_link = False
+            session.node.touched()
         if session.dead is not None:
             raise LostError(str(session.dead))
         if self._interrupted:

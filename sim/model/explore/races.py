@@ -1,0 +1,104 @@
+"""What of a run had to come before what, and which of it might as well have come the other way round.
+
+A *race* is of two events of which neither brought the other about, which depend on each other, and between which
+nothing stands that depends on both. What happened before the first of them, followed by what the second needs of
+all that came in between, is the beginning of a run that is to be tried, too (dynamic partial order reduction by
+source sets, P. Abdulla, S. Aronis, B. Jonsson and K. Sagonas 2014).
+
+It must not know what an event does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sim.model.choosing import WRITE, Choice, Option
+
+
+class Past:
+    """The events of a run up to now, by their places."""
+
+    def __init__(self) -> None:
+        self._names: list[int] = []
+        self._stretches: list[int] = []
+        self._seen: list[dict[str, int]] = []
+        self._before: list[int] = []
+        """Of each the places of those that had to come before it, as bits."""
+        self._timers = 0
+        """Places of timers."""
+        self._places: dict[int, int] = {}
+        """By stretch."""
+
+    def cut(self, length: int) -> None:
+        """Forget what came later."""
+        for stretch in self._stretches[length:]:
+            self._places.pop(stretch, None)
+        del (
+            self._names[length:],
+            self._stretches[length:],
+            self._seen[length:],
+            self._before[length:],
+        )
+        self._timers &= (1 << length) - 1
+
+    def add(
+        self, option: Option, seen: dict[str, int], stretch: int
+    ) -> Iterator[tuple[int, list[int]]]:
+        """One more; its races: each a place, and names of which one must be followed there.
+
+        Args:
+            stretch: what its followers call it.
+        """
+        here, maker = len(self._names), -1
+        if isinstance(option, Choice):
+            maker = self._places.get(option.maker, -1)
+        on = self._needs(seen, maker)
+        before = on
+        for place in _bits(on):
+            before |= self._before[place]
+        is_timer = isinstance(option, Choice) and option.is_timer
+        self._names.append(option.name)
+        self._stretches.append(stretch)
+        self._seen.append(seen)
+        self._before.append(before)
+        self._places[stretch] = here
+        if is_timer:  # nothing else could have happened
+            self._timers |= 1 << here
+            return
+        races = on & ~self._timers
+        for place in _bits(on):
+            races &= ~self._before[place]
+        if maker >= 0:
+            races &= ~(1 << maker)
+        for place in _bits(races):
+            yield place, self._first(place, here)
+
+    def _needs(self, seen: dict[str, int], maker: int) -> int:
+        """Places of those on which it depends."""
+        found = 1 << maker if maker >= 0 else 0
+        for place, theirs in enumerate(self._seen):
+            small, large = (theirs, seen) if len(theirs) < len(seen) else (seen, theirs)
+            for what, how in small.items():
+                if what in large and how + large[what] > WRITE:
+                    found |= 1 << place
+                    break
+        return found
+
+    def _first(self, place: int, here: int) -> list[int]:
+        """Names of those that can come first of what happens up to `here` without what is at `place`."""
+        found, some = [], 0
+        for one in range(place + 1, here + 1):
+            before = self._before[one]
+            if before >> place & 1 and one != here:
+                continue
+            if not before & some:
+                found.append(self._names[one])
+            some |= 1 << one
+        return found
+
+
+def _bits(number: int) -> Iterator[int]:
+    while number:
+        low = number & -number
+        yield low.bit_length() - 1
+        number ^= low

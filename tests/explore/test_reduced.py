@@ -1,0 +1,72 @@
+"""What the search leaves out is nothing: against the search that leaves out nothing, and pair by pair."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from sim.model.explore.search import exhaust
+from sim.model.explore.small import PROGRAMS
+from sim.model.explore.words import Budget
+from sim.model.wiring import Wiring
+from sim.scenario.check import load
+from sim.scenario.searching import script_of
+from tests.explore.commuting import Runs
+from tests.explore.toys import Counters
+
+LOST_UPDATE = Path(__file__).parents[2] / "scenarios" / "immediate" / "lost_update.twopc.yaml"
+
+
+@pytest.mark.parametrize(
+    ("counters", "faults"),
+    [("xx", 0), ("xxy", 0), ("xxyy", 0), ("xx", 1), ("xx", 2)],
+)
+def test_of_counters(counters: str, faults: int) -> None:
+    """The same endings, in fewer runs; where an invariant is broken, it is by both."""
+    program, budget = Counters([*counters]), Budget(faults=faults)
+    some, every = (exhaust(program, Wiring(), budget, reduced=one) for one in (True, False))
+    assert (some.broken is None) == (every.broken is None)
+    program.start = _unjudged(program.start)  # type: ignore[method-assign]
+    some, every = (exhaust(program, Wiring(), budget, reduced=one) for one in (True, False))
+    assert some.exhausted
+    assert every.exhausted
+    assert some.endings == every.endings
+    assert some.orders <= every.orders
+
+
+def _unjudged(start):  # type: ignore[no-untyped-def]
+    def started(*given):  # type: ignore[no-untyped-def]
+        run = start(*given)
+        run.finish = list
+        return run
+
+    return started
+
+
+def test_of_a_transfer_and_its_decision_log() -> None:
+    """Whenever the log goes down: every order, and of equivalent ones one."""
+    program, budget = PROGRAMS["transfer"], Budget(of=("log",))
+    some, every = (exhaust(program, Wiring(), budget, reduced=one) for one in (True, False))
+    assert (some.exhausted, every.exhausted) == (True, True)
+    assert (some.broken, every.broken) == (None, None)
+    assert some.endings == every.endings
+    assert some.runs * 10 < every.runs
+
+
+@pytest.mark.parametrize("kind", ["coordinator", "publisher", "subscriber", "log"])
+def test_what_does_not_depend_may_be_exchanged(kind: str) -> None:
+    """Neighbours of drawn runs, those first of which one is what goes wrong."""
+    runs = Runs(script_of(load(LOST_UPDATE)), (kind,))
+    assert [what for seed in range(12) for what in runs.differences(Random(f"{seed}"))] == []
+
+
+def test_a_dependence_that_is_not_told_is_seen() -> None:
+    """With the Publisher's end kept a secret, exchanging it with what it ends is found to matter."""
+    script = script_of(load(LOST_UPDATE))
+    alone = replace(script, clients={"bob": script.clients["bob"]})
+    runs = Runs(alone, ("publisher",))
+    runs.blind = True
+    assert any(what for seed in range(6) for what in runs.differences(Random(f"{seed}")))
