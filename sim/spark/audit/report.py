@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from sim import validation
 from sim.operate import attach
 from sim.spark import shapes
 from sim.spark.archive import Archive
@@ -20,6 +21,7 @@ from sim.spark.audit.frames import Frames, Names, findings, lsn, newest_articles
 from sim.spark.audit.gather import Gathered, Sites, sites
 from sim.spark.session import translated
 from twopc.errors import TwopcError
+from twopc.validation import Verdict
 
 #: In the order in which they are told.
 CLASSES = ("atomic", "echo", "delivered", "order", "versions", "rows")
@@ -164,15 +166,12 @@ async def _look_again(
     for row in differ:
         for node in [row["node"]] if row["node"] != rows.ARCHIVE else tables:
             tables.setdefault(node, set()).add(row["article"])
-    there = (found.publisher, found.distribution, *found.subscribers)
-    nodes = {name: dsn for name, dsn in found.nodes.items() if name in there}
     confirmed: set[tuple[str, str, tuple[str, ...]]] = set()
     for node, names in tables.items():
         if not names:
             continue
         try:
-            async with await attach(nodes) as topology:
-                verdicts = await topology.validate(node, tables=sorted(names), drive=drive)
+            verdicts = await _validated(found, node, sorted(names), drive=drive)
         except TwopcError as error:
             found.unexamined.append(
                 f"rows of {node} differ and could not be looked at again: {error}"
@@ -185,6 +184,22 @@ async def _look_again(
                     f"{len(each.undecided)} rows of {each.article} at {node} were changed whenever they were looked at"
                 )
     return confirmed
+
+
+async def _validated(
+    found: Sites, node: str, tables: Sequence[str], *, drive: bool
+) -> list[Verdict]:
+    """A Subscriber's tables against the Publisher's, by what knows what is under way."""
+    ends = validation.Ends(
+        publisher=found.publisher, subscriber=node, publisher_dsn=found.nodes[found.publisher],
+        distribution_dsn=found.distribution_dsn, subscriber_dsn=found.nodes[node],
+    )  # fmt: skip
+    if not drive:
+        return await validation.validate(ends, tables=tables)
+    there = (found.publisher, found.distribution, *found.subscribers)
+    nodes = {name: dsn for name, dsn in found.nodes.items() if name in there}
+    async with await attach(nodes) as topology:
+        return await validation.validate(ends, tables=tables, advance=lambda: topology.sync(node))
 
 
 def _confirmed(

@@ -78,11 +78,22 @@ def _watch(connection: Connection, article: Mapping[str, Any]) -> None:
     ).fetchone()
     if known is not None:
         return
+    # the trigger's lock waits for the agent's transaction, and keeps the next one out until ours is over
+    for text in texts(article):
+        connection.execute(text.encode())
+    connection.execute(
+        _MARK, {"schema": article["source_schema"], "table": article["source_object"]}
+    )
+
+
+def texts(article: Mapping[str, Any]) -> list[str]:
+    """The function and the trigger of one article: a row of `shapes.ARTICLES`."""
+    table = sql.Identifier(article["source_schema"], article["source_object"])
     columns: Sequence[str] = article["columns"]
     key = [columns[at] for at in article["key"]]
     version = None if article["version"] is None else columns[article["version"]]
     function = sql.Identifier("msrepl", f"delivery_witness_{article['article_id']}")
-    connection.execute(
+    return [
         render(
             "sim.spark.audit", "witness_function",
             function=function,
@@ -90,17 +101,12 @@ def _watch(connection: Connection, article: Mapping[str, Any]) -> None:
             source_object=sql.Literal(article["source_object"]),
             new_key=_texts("new", key), old_key=_texts("old", key),
             new_version=_text("new", version), old_version=_text("old", version),
-        ).encode()
-    )  # fmt: skip
-    # the trigger's lock waits for the agent's transaction, and keeps the next one out until ours is over
-    trigger = render(
-        "sim.spark.audit", "witness_trigger",
-        trigger=sql.Identifier(_TRIGGER), table=table, function=function,
-    )  # fmt: skip
-    connection.execute(trigger.encode())
-    connection.execute(
-        _MARK, {"schema": article["source_schema"], "table": article["source_object"]}
-    )
+        ),
+        render(
+            "sim.spark.audit", "witness_trigger",
+            trigger=sql.Identifier(_TRIGGER), table=table, function=function,
+        ),
+    ]  # fmt: skip
 
 
 def _text(row: str, column: str | None) -> sql.Composable:
