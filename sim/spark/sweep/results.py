@@ -85,22 +85,29 @@ class Results:
         self._asked = sweep
         self._waves: list[dict[str, Any]] = []
         if (path / NAME).exists():
-            if not resume:
+            found = self._read()
+            if found["waves"] and not resume:
                 raise ScenarioError(
                     f"{path} holds a sweep already: --resume goes on with it, --out names another folder"
                 )
-            self._waves = self._found()
+            if found["waves"]:  # else nothing has come of it
+                self._waves = self._fitting(found)
         (path / "results").mkdir(parents=True, exist_ok=True)
         self._write()
 
-    def _found(self) -> list[dict[str, Any]]:
+    def _read(self) -> dict[str, Any]:
+        """What stands in the file that is there."""
         try:
-            told = json.loads((self.path / NAME).read_text(encoding="utf-8"))
-            known = told["twopc_sweep"]
-        except (ValueError, TypeError, KeyError) as error:
+            told: dict[str, Any] = json.loads((self.path / NAME).read_text(encoding="utf-8"))
+            known, _ = told["twopc_sweep"], told["waves"]
+        except (OSError, ValueError, TypeError, KeyError) as error:
             raise PipelineError(f"{self.path / NAME}: not what a sweep leaves: {error}") from error
         if known != FORMAT:
             raise PipelineError(f"{self.path / NAME}: version {known}; this program reads {FORMAT}")
+        return told
+
+    def _fitting(self, told: dict[str, Any]) -> list[dict[str, Any]]:
+        """Its waves, if they are of this sweep and as they were written."""
         if told["points"] != self._told()["points"] or told["order"] != self._asked.order:
             raise ScenarioError(f"{self.path} holds another sweep: other values, or another order")
         if told["sha256"] != self._asked.sha256:

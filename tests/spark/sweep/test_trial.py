@@ -98,11 +98,12 @@ def test_a_folder_that_holds_another_sweep(tmp_path: Path) -> None:
     """Nothing is written over, and nothing is mixed."""
     points = grid.parse_grid(["workload.clients=1,3"])
     results = _results(tmp_path, points)
+    results = _results(tmp_path, points)  # nothing had come of the first
+    results.add(_table(points[:1], range(1, 2)))  # type: ignore[arg-type]
     with pytest.raises(ScenarioError, match="holds a sweep already: --resume goes on with it"):
         _results(tmp_path, points)
     with pytest.raises(ScenarioError, match="another sweep"):
         _results(tmp_path, grid.parse_grid(["workload.clients=1,4"]), resume=True)
-    results.add(_table(points[:1], range(1, 2)))  # type: ignore[arg-type]
     changed = tmp_path / "changed.twopc.yaml"
     changed.write_text(SMALL.read_text().replace("20ms", "30ms"))
     other = asked(grid.read(str(changed)), points, "")
