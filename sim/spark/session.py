@@ -55,8 +55,6 @@ class SparkOptions:
     package: Path | None = None
     """The project's archive for executors; None: made if the master is not local."""
     name: str = "twopc"
-    progress: bool | None = None
-    """None: a bar if standard error is a terminal."""
 
     @property
     def where(self) -> str:

@@ -59,12 +59,13 @@ def test_killed_at_any_point(tmp_path: Path) -> None:
 def test_one_writer(tmp_path: Path) -> None:
     """Another is refused, and told who writes; the lock goes with its process."""
     made = archive(tmp_path / "a", [1])
+    by = rf"process {os.getpid()} on "
     with (
         writer(made),
-        pytest.raises(ArchiveBusyError, match=rf"process {os.getpid()} on ") as caught,
+        pytest.raises(ArchiveBusyError, match=by) as caught,
+        locked(made.folder),
     ):
-        with locked(made.folder):
-            pass
+        pass
     assert caught.value.pid == os.getpid()
     with writer(made) as held:
         assert held.manifest == made.manifest
