@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -26,8 +27,6 @@ from twopc.validation import Verdict
 #: In the order in which they are told.
 CLASSES = ("atomic", "echo", "delivered", "order", "versions", "rows")
 WITNESS = frozenset({"echo", "delivered", "order"})
-#: So many rows that differ are looked at again; further ones are counted as they are.
-LOOKED_AT = 10_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,7 +131,7 @@ def _checked(
     told = [spark.createDataFrame([], shapes.FINDINGS)]
     if {"rows", "atomic"} & set(wanted.only):
         differ = _kept(rows.differences(frames, names), work / "differences")
-        again = differ.select("node", "article", "key").limit(LOOKED_AT).collect()
+        again = differ.select("node", "article").distinct().collect()
         if again:
             confirmed = asyncio.run(_look_again(found, again, drive=wanted.drive))
             frames = gathered.frames()  # the log has been read past everything that was seen
@@ -172,13 +171,17 @@ async def _look_again(
             continue
         try:
             verdicts = await _validated(found, node, sorted(names), drive=drive)
-        except TwopcError as error:
+        except (TwopcError, psycopg.Error) as error:
             found.unexamined.append(
                 f"rows of {node} differ and could not be looked at again: {error}"
             )
             continue
         for each in verdicts:
             confirmed |= {(node, each.article, difference.key) for difference in each.differences}
+            if each.more:
+                found.unexamined.append(
+                    f"{each.more:,} further rows of {each.article} at {node} differ and are not named"
+                )
             if each.undecided:
                 found.unexamined.append(
                     f"{len(each.undecided)} rows of {each.article} at {node} were changed whenever they were looked at"
