@@ -15,14 +15,14 @@ _WITHOUT_VALUES = ("SQL", "NONE")
 
 
 def newest(articles: Iterable[Row], *, upto: int | None = None) -> dict[int, Row]:
-    """Of `shapes.ARTICLES`, by number, the shape of each article that holds at a sequence number.
+    """Of `shapes.ARTICLES`, by number, the shape that each article had once a sequence number was stored.
 
     Args:
         upto: None: the newest of all.
     """
     found: dict[int, Row] = {}
     for each in sorted(articles, key=lambda row: int(row["shape"])):
-        if upto is None or each["first_seqno"] < upto:
+        if upto is None or each["first_seqno"] <= upto:
             found[each["article_id"]] = each
     return found
 

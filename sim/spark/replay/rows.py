@@ -67,16 +67,14 @@ def onto_rows(
         shape_of = as_frame(spark, seen.values())
         found = _incomplete(state, shape_of)
         for node, dsn in (against or {}).items():
-            there = {number: seen[number] for number in _of_node(archive, node) if number in seen}
+            there = {number: seen[number] for number in of_node(archive, node) if number in seen}
             if not there:
                 raise NothingError(f"{node} has none of the articles chosen")
             is_publisher = node == archive.manifest.publisher.name
             live = live_rows(spark, dsn, there.values(), is_publisher=is_publisher)
-            of_node = F.col("article_id").isin([int(each) for each in there])
-            whole = state.where(of_node & F.col("complete"))
-            found = found.unionByName(
-                compare_states(whole, live, shape_of.where(of_node), node=node)
-            )
+            these = F.col("article_id").isin([int(each) for each in there])
+            whole = state.where(these & F.col("complete"))
+            found = found.unionByName(compare_states(whole, live, shape_of.where(these), node=node))
             told.append(f"  against {node}: {', '.join(_name(each) for each in there.values())}")
         found = found.persist(StorageLevel.DISK_ONLY)
         classes = counted(found, ["state"])
@@ -138,8 +136,12 @@ def _incomplete(state: DataFrame, articles: DataFrame) -> DataFrame:
     )
 
 
-def _of_node(archive: Archive, node: str) -> list[int]:
-    """The numbers of the articles that a node has."""
+def of_node(archive: Archive, node: str) -> list[int]:
+    """The numbers of the articles that a recorded node has.
+
+    Raises:
+        NothingError: there was no such node.
+    """
     manifest = archive.manifest
     if node == manifest.publisher.name:
         return [int(each["article_id"]) for each in manifest.articles]
@@ -184,4 +186,5 @@ def live_rows(
         )
         for each in articles
     ]
-    return reduce(DataFrame.unionByName, frames)
+    nothing = spark.createDataFrame([], shapes.ROWS)
+    return reduce(DataFrame.unionByName, frames, nothing)

@@ -1,0 +1,33 @@
+"""What the command says to those who ask for something else than there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sim.cli import app
+from sim.spark.errors import ArchiveError
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--onto", "rows", "--at", "2026-11-22T22:00:00"], "say the time zone"),
+        (["--onto", "rows", "--at", "yesterday"], "write a sequence number as 0/1770488"),
+        (["--onto", "stone"], "'stone' is not"),
+        (["--onto", "rows", "--against", "pub"], "write NAME=DSN"),
+    ],
+)
+def test_wrong_usage(words: list[str], said: str, tmp_path: Path) -> None:
+    found = CliRunner().invoke(app, ["replay", str(tmp_path), *words])
+    assert found.exit_code == 2
+    assert said in " ".join(found.output.replace("│", " ").split())
+
+
+def test_no_archive(tmp_path: Path) -> None:
+    """Said before Spark begins."""
+    found = CliRunner().invoke(app, ["replay", str(tmp_path), "--onto", "rows"])
+    assert isinstance(found.exception, ArchiveError)
+    assert "twopc accumulate makes one" in str(found.exception)
