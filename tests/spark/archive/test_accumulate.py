@@ -1,0 +1,190 @@
+"""From a real topology into an archive, by Spark: at once, as it comes, over a change of shape, and compacted."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from sim.report.history import History
+from sim.spark import shapes, source
+from sim.spark.archive import Archive, writer
+from sim.spark.archive.compact import compact
+from sim.spark.archive.histories import add_history
+from sim.spark.archive.load import Wanted, accumulate, follow, opened, told
+from sim.spark.archive.show import lines
+from sim.spark.errors import ArchiveError, GapError, PipelineError
+from sim.spark.session import translated
+from sim.topology import Topology
+from tests.fix_server import MakeDatabase
+from tests.spark.archive.made import content
+from tests.spark.source.filled import TEXT, filled, made, store
+
+MakeTopology = Callable[..., Awaitable[Topology]]
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+_COMMANDS = """
+select (xact_seqno - '0/0')::bigint, command_id, article_id, type, originator_id, hashkey, command
+from msrepl.msrepl_commands order by 1, 2
+"""
+
+
+def asked(dsn: str, query: str) -> list[tuple[Any, ...]]:
+    """A database's own answer."""
+    with psycopg.connect(dsn) as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+def kept(archive: Archive) -> list[tuple[Any, ...]]:
+    """The commands in an archive's files."""
+    return [tuple(each.values()) for each in content(archive)["commands"]]
+
+
+async def test_a_topology(make_topology: MakeTopology, spark: SparkSession, tmp_path: Path) -> None:
+    """Bases, both kinds of transactions with their ids, two shapes; nothing twice, nothing left out."""
+    topology = await make_topology(subscribers=("sub1",))
+    publisher = topology.publisher
+    await topology.execute(
+        publisher, "create table account (id int primary key, ok boolean, balance numeric)"
+    )
+    await topology.execute(
+        publisher, "insert into account values (1, true, 'NaN'), (2, null, 1.50)"
+    )
+    await topology.publish("account")
+    await topology.subscribe("sub1")
+    async with topology.transaction("sub1") as tx:
+        await tx.execute("update account set balance = 5 where id = 1")
+        gid = str(tx.gid)
+    await topology.sync()
+    dsn = topology.node(topology.distribution).dsn
+    wanted = Wanted(dsn=dsn, publisher_dsn=topology.node(publisher).dsn, partitions=2)
+    said: list[str] = []
+
+    def note(before: Archive, after: Archive, what: str) -> None:
+        said.append(told(before, after, what))
+
+    path = tmp_path / "bank [1].archive"  # brackets are a pattern to Spark
+    with writer(opened(path, wanted)) as held:
+        first = accumulate(held, spark, wanted, note)
+    assert [line.partition(" · ")[0].partition(", at ")[0] for line in said] == [
+        "pub: base of 1 table, 2 rows",
+        "pub: 1 transaction, 1 command",
+    ]
+    rows = first.base(spark).orderBy("key").collect()
+    assert [(row["key"], row["values"][:3], row["shape"]) for row in rows] == [
+        (["1"], ["1", "t", "5"], 1),
+        (["2"], ["2", None, "1.50"], 1),
+    ]
+    (transaction,) = first.transactions(spark).collect()
+    assert (transaction["gid"], transaction["originator_id"]) == (gid, 1)
+
+    await topology.execute(publisher, "alter table account add column note text default 'ö'")
+    await topology.execute("sub1", "alter table account add column note text default 'ö'")
+    await topology.regenerate("account")
+    await topology.execute(
+        publisher, "insert into account (id, ok, balance, note) values (3, false, 0, 'x')"
+    )
+    await topology.sync()
+    with writer(opened(path, wanted)) as held:
+        second = accumulate(held, spark, wanted, note)
+        assert accumulate(second, spark, wanted, note).manifest == second.manifest
+    boundary = first.manifest.position
+    assert [(a["shape"], a["columns"][-2:]) for a in second.manifest.articles] == [
+        (1, ["balance", "msrepl_tran_version"]),
+        (2, ["msrepl_tran_version", "note"]),
+    ]
+    assert boundary <= second.manifest.articles[1]["first_seqno"] < second.manifest.position
+    assert [(each.shape, each.rows) for each in second.manifest.base] == [(1, 2), (2, 3)]
+    assert kept(second) == asked(dsn, _COMMANDS)
+    assert second.commands(spark, after=boundary).count() == 1
+    assert Archive.open(path, verify=True).manifest == second.manifest
+
+
+def test_as_it_comes(make_database: MakeDatabase, spark: SparkSession, tmp_path: Path) -> None:
+    """The stream brings what is there and what is stored later; segments end where transactions do."""
+    with filled(make_database()) as dsn:
+        wanted = Wanted(dsn=dsn, segment=2, partitions=2, upto=496)
+
+        def note(_: Archive, after: Archive, __: str) -> None:
+            position = after.manifest.position
+            if 96 <= position < 400:  # what has come makes the next
+                store(dsn, made(position + 100, (1, 7, 0, TEXT), (2, 8, 1, "()")))
+
+        with writer(opened(tmp_path / "a", wanted)) as held:
+            held = follow(held, spark, wanted, note, every_s=0.1)
+        assert kept(held) == asked(dsn, _COMMANDS)
+        assert held.manifest.position == 496
+        assert [each.last for each in held.manifest.segments][:2] == [32, 48]
+        with writer(held) as held:
+            held = compact(held, spark)
+        assert len(held.manifest.segments) == 1
+        assert kept(Archive.open(held.folder, verify=True)) == asked(dsn, _COMMANDS)
+        assert not any("not in the manifest" in line for line in lines(held))
+
+
+def test_a_gap_and_another_database(
+    make_database: MakeDatabase, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Nothing is written of what has a gap, or belongs to another archive."""
+    with filled(make_database()) as dsn:
+        wanted = Wanted(dsn=dsn, partitions=2, upto=32)
+        with writer(opened(tmp_path / "a", wanted)) as held:
+            held = accumulate(held, spark, wanted, lambda *_: None)
+        everything = Wanted(dsn=dsn)
+        _say(dsn, "update msrepl.mspublisher_databases set removed_to = '0/30'")
+        with pytest.raises(GapError, match="has removed what follows 0/20"):
+            opened(held.folder, everything)
+        with pytest.raises(PipelineError, match="has removed what follows 0/20"), translated():
+            source.read(spark, "commands", dsn=dsn, after="32").count()
+        _say(dsn, "update msrepl.mspublisher_databases set removed_to = '0/0', slot = 'other'")
+        with pytest.raises(
+            ArchiveError, match=r"a is of pub \(slot s\); this is pub \(slot other\)"
+        ):
+            opened(held.folder, everything)
+        assert Archive.open(held.folder).manifest == held.manifest
+
+
+def _say(dsn: str, statement: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+def test_frames_and_histories(
+    make_database: MakeDatabase, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Between two positions; what there is nothing of keeps its columns; a run is added once."""
+    with filled(make_database()) as dsn:
+        wanted = Wanted(dsn=dsn, partitions=2)
+        path = tmp_path / "bank" / "one" / "history.jsonl"
+        path.parent.mkdir(parents=True)
+        with path.open("w", encoding="utf-8") as file:
+            history = History(file)
+            history.write("header", data={"schema": 1})
+            history.write("info", message="ö")
+        with writer(opened(tmp_path / "a", wanted)) as held:
+            held = accumulate(held, spark, wanted, lambda *_: None)
+            (added,) = add_history(held, spark, path)
+            (again,) = add_history(added.archive, spark, path)
+            read = source.read(spark, "commands", dsn=dsn, upto="96", partition_rows="1")
+            assert read.where("seqno > 16 and article_id in (8) and type <> 3").count() == 2
+        assert added.text == "history bank/one: 2 records"
+        assert again.archive is added.archive
+    archive = added.archive
+    found = archive.commands(spark, after=16, upto=64).where("article_id = 8")
+    wanted_rows = [(32, 2, 8, 3, None, 5, "()"), (64, 1, 8, 1, None, 0, TEXT)]
+    assertDataFrameEqual(found, spark.createDataFrame(wanted_rows, shapes.COMMANDS))
+    none = archive.transactions(spark, after=96)
+    assertDataFrameEqual(none, spark.createDataFrame([], shapes.TRANSACTIONS))
+    assert [row["message"] for row in archive.history(spark, run="bank/one").collect()] == [
+        None,
+        "ö",
+    ]
+    with pytest.raises(ArchiveError, match="has no run 'two'; runs are bank/one"):
+        archive.history(spark, run="two")
+    assert archive.base(spark).columns == [*shapes.ROWS.names, "shape", "snapshot", "seqno"]

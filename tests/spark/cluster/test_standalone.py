@@ -1,0 +1,159 @@
+"""A real cluster of one master and two workers, from the pyspark package: the same work, and nothing left running."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import psutil
+import pyspark
+import pytest
+
+from sim.spark.java import find_java
+from tests.fix_server import MakeDatabase
+from tests.spark.archive.test_accumulate import _COMMANDS, asked
+from tests.spark.source.filled import filled
+from twopc.server.waiting import wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("spark")]
+
+_MASTER = "org.apache.spark.deploy.master.Master"
+_WORKER = "org.apache.spark.deploy.worker.Worker"
+ROOT = Path(__file__).parents[3]
+
+
+class Cluster:
+    """Processes of ours, by their ids."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.seen: set[psutil.Process] = set()
+
+    def start(self, kind: str, *arguments: str, say: str) -> str:
+        """Begin one; returns what its log says behind `say`."""
+        log = self.folder / f"{len(self.processes)}.log"
+        environment = {
+            **os.environ,
+            "JAVA_HOME": str(find_java(os.environ).home),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_NO_DAEMONIZE": "1",
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        program = Path(pyspark.__file__).parent / "bin" / "spark-class"
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                [
+                    program,
+                    kind,
+                    "--host",
+                    "127.0.0.1",
+                    "--port",
+                    "0",
+                    "--webui-port",
+                    "0",
+                    *arguments,
+                ],
+                env=environment,
+                cwd=self.folder,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+            )
+        self.processes.append(process)
+
+        def said() -> str:
+            assert process.poll() is None, log.read_text()
+            found = re.search(say, log.read_text())
+            return found[1] if found else ""
+
+        return wait_for(said, what=str(log), timeout_s=120)
+
+    def executors(self) -> list[psutil.Process]:
+        """JVMs that workers have begun."""
+        found = [
+            child
+            for each in self.processes[1:]
+            for child in psutil.Process(each.pid).children(True)
+        ]
+        self.seen |= set(found)
+        return [each for each in found if "CoarseGrainedExecutorBackend" in _command(each)]
+
+    def stop(self) -> None:
+        """End all of them, workers first, and see that their children end too."""
+        for process in reversed(self.processes):
+            with suppress(psutil.NoSuchProcess):
+                self.seen |= set(psutil.Process(process.pid).children(recursive=True))
+            process.terminate()
+        for process in reversed(self.processes):
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(20)
+        _, alive = psutil.wait_procs(list(self.seen), timeout=30)
+        for each in alive:
+            each.kill()
+        assert not alive, f"left running: {alive}"
+
+
+def _command(process: psutil.Process) -> str:
+    """How it was begun; empty if it has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:  # or a zombie that its worker has not looked at yet
+        return ""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, str]]:
+    """The cluster, and its master's address."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="twopc-cluster-")))
+        made = Cluster(folder)
+        stack.callback(made.stop)
+        master = made.start(_MASTER, say=r"(spark://127\.0\.0\.1:\d+)")
+        for name in ("one", "two"):
+            made.start(
+                _WORKER,
+                "-c",
+                "1",
+                "-m",
+                "700m",
+                "-d",
+                str(folder / name),
+                master,
+                say="(registered)",
+            )
+        yield made, master
+
+
+def test_the_same_on_a_cluster(
+    cluster: tuple[Cluster, str], make_database: MakeDatabase, tmp_path: Path
+) -> None:
+    """Executors that have the project from its zip alone; one is killed while it works."""
+    made, master = cluster
+    with filled(make_database()) as dsn:
+        driver = subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.cluster.driving", master, dsn, str(tmp_path)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert driver.stdin is not None
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "a task runs\n"
+        victim = wait_for(made.executors, what="an executor", timeout_s=60)[0]
+        victim.kill()
+        said, _ = driver.communicate("go on\n", timeout=240)
+        assert driver.returncode == 0
+        commands = asked(dsn, _COMMANDS)
+        assert said.split() == ["counted", "1000", "kept", str(len(commands))]
+    assert psutil.wait_procs(made.executors(), timeout=30)[1] == []
