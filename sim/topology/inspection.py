@@ -167,5 +167,7 @@ class Inspection(Replication):
                 distribution_dsn=self.node(self.distribution).dsn,
                 subscriber_dsn=self.node(subscriber).dsn,
             )
-            found += await validation.validate(ends, tables=tables, repair=repair, advance=advance)
+            found += await validation.validate(
+                ends, tables=tables, repair=repair, advance=advance if drive else None
+            )
         return found

@@ -181,3 +181,19 @@ async def test_no_such_subscription(make_topology: MakeTopology) -> None:
         await validate(ends(topology, "pub"))
     with pytest.raises(SubscriptionError, match=r"waited 0.1 s .* to deliver .* `twopc status`"):
         await validate(ends(topology, "sub1"), timeout_s=0.1)
+
+
+async def test_agents_that_run_by_themselves_are_not_driven(
+    make_topology: MakeTopology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere they may run: a second log reader would be refused."""
+    topology = await wired(make_topology)
+    await topology.start_agents()
+
+    async def never(*_: object) -> None:
+        raise AssertionError("driven")
+
+    monkeypatch.setattr(topology, "sync", never)
+    await topology.execute("pub", "update line set n = n + 1 where n < 10")
+    found = await topology.validate("sub1", drive=False)
+    assert {verdict.number for verdict in found} == {20575}
