@@ -190,8 +190,8 @@ class Deeds:
 
     async def _fill(self, plan: Plan, arrival: Arrival) -> Word:
         node = self._topology.node(plan.deed.node)
-        await strikes.fill_slots(node)
         self._mends[plan.id] = (plan, partial(strikes.free_slots, node))
+        await strikes.fill_slots(node)
         return Word()
 
     # -- connections -------------------------------------------------------------------------------

@@ -283,8 +283,9 @@ class Performer(Deeds):
         """It happens now; returns how whoever stands there goes on, None if he does not."""
         plan = self._waiting.pop(name)
         of_agent = plan.deed.what == "agent"
-        struck = self.agents.get(plan.deed.node) if of_agent else self.coordinator
         async with self.turn:
+            # Not before: what struck last may have been followed by a new process.
+            struck = self.agents.get(plan.deed.node) if of_agent else self.coordinator
             self._observer.is_disturbed = True
             word = await self._deeds[plan.deed.verb](plan, arrival)
             self._fired.append((plan.id, arrival.point))
@@ -331,15 +332,18 @@ class Performer(Deeds):
         if found is None:
             return
         plan, mend = found
-        if plan.deed.verb == "crash":  # of the coordinator
+        try:
+            if plan.deed.verb == "crash":  # of the coordinator
+                async with self.turn:
+                    pass  # the old one is buried
+                # without a turn: at a point of recovery something may happen to the new one
+                await mend()
+                return
             async with self.turn:
-                pass  # the old one is buried
-            await (
-                mend()
-            )  # without a turn: at a point of recovery something may happen to the new one
-            return
-        async with self.turn:
-            await mend()
+                await mend()
+        except BaseException:
+            self._mends.setdefault(name, found)  # it is broken still: closing mends it
+            raise
 
     async def heal(self) -> None:
         """Mend whatever is broken and does not stay so for good, and what breaks of that."""

@@ -122,7 +122,11 @@ class RemoteProcess:
         if answer is None or answer.done():
             return  # who asked has not waited
         if note.failure is not None:
-            answer.set_exception(unpacked(note.failure))
+            try:
+                failure = unpacked(note.failure)
+            except Exception as error:  # what cannot be read must not keep anybody waiting
+                failure = error
+            answer.set_exception(failure)
         else:
             answer.set_result(note.value)
 
@@ -137,7 +141,11 @@ class RemoteProcess:
         task.add_done_callback(self._halting.discard)
 
     async def _stand(self, note: Halted) -> None:
-        word = await self._on_halt(note)
+        try:
+            word = await self._on_halt(note)
+        except Exception as error:  # it stands there for good: who waits for it is told why
+            self._fail(error)
+            return
         if word is not None and self.is_alive:
             self._halts.send(word)
 
@@ -162,20 +170,21 @@ class RemoteProcess:
 
     async def kill(self) -> None:
         """SIGKILL it; who waits for an answer is not told yet: `bury` does that."""
-        if self._process is None or not self.is_alive:
+        if self._process is None:
             return
-        self._deaf()
+        if self.is_alive:
+            self._deaf()
         self._process.kill()
         await asyncio.to_thread(self._process.join)
         self.is_alive = self.is_stopped = False
 
     def bury(self) -> None:
         """Let everybody know that it is dead who still waits for an answer."""
-        waiting, self._waiting = self._waiting, {}
-        for answer in waiting.values():
-            if not answer.done():
-                answer.set_exception(DeadError())
+        self._fail(DeadError())
         if self._process is not None:
+            if self._process.exitcode is None:
+                self._process.kill()
+                self._process.join()
             self._process.close()
             self._process = None
             self._calls.close()
@@ -204,8 +213,10 @@ class RemoteProcess:
             return
         self._deaf()
         self.is_alive = False
+        self._fail(ServerError("a process has ended by itself; stderr tells why"))
+
+    def _fail(self, error: Exception) -> None:
         waiting, self._waiting = self._waiting, {}
-        error = ServerError("a process has ended by itself; stderr tells why")
         for answer in waiting.values():
             if not answer.done():
                 answer.set_exception(error)

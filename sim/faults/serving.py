@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import ContextVar
@@ -139,11 +140,21 @@ def unpacked(failure: Failure) -> Exception:
     if not failure.kind:
         return RuntimeError(f"in the coordinator's process: {failure.message}")
     if failure.kind == "psycopg":
-        return psycopg.errors.lookup(failure.fields["sqlstate"])(failure.message)
+        return _servers(failure.message, failure.fields["sqlstate"])
     kind = AheadError if failure.kind == "AheadError" else getattr(errors, failure.kind)
     made = kind(failure.message, **failure.fields)
     assert isinstance(made, errors.TwopcError)
     return made
+
+
+def _servers(message: str, sqlstate: str) -> psycopg.Error:
+    """A server's error; users may raise SQLSTATEs that the client library has no class for."""
+    try:
+        return psycopg.errors.lookup(sqlstate)(message)
+    except KeyError:
+        error = psycopg.DatabaseError(message)
+        error.sqlstate = sqlstate
+        return error
 
 
 class _HaltingPoints(Points):
@@ -238,7 +249,11 @@ class Serving:
             reply = Reply(call.number, failure=packed(error))
         except Exception as error:  # a fault of ours: told there, where somebody reads it
             reply = Reply(call.number, failure=Failure("", repr(error), {}))
-        self._calls.send(reply)
+        try:
+            self._calls.send(reply)
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            # nothing of it was sent: whoever waits is told why
+            self._calls.send(Reply(call.number, failure=Failure("", repr(error), {})))
 
     async def _answer(self, call: Call) -> Any:
         return await getattr(self, f"_{call.verb}")(call.session, *call.arguments)

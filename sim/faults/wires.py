@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Literal, Self
 
 from psycopg import conninfo
 
@@ -61,6 +61,13 @@ class _Line:
     def cut(self) -> None:
         for end in (self.client, self.server):
             end.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Whichever way ends first, and however, ends the other."""
+        self.cut()
 
 
 class Wire:
@@ -148,6 +155,10 @@ class Wire:
         except OSError:
             writer.close()
             return
+        if self._is_cut:  # meanwhile
+            writer.close()
+            to_there.close()
+            return
         line = _Line(client=writer, server=to_there)
         self._lines.add(line)
         try:
@@ -184,7 +195,7 @@ class Wire:
 
     async def _requests(self, line: _Line, reader: asyncio.StreamReader) -> None:
         text = b""
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
+        with line, suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
                 kind, message = await _message(reader)
                 if self._is_silent["requests"]:
@@ -200,7 +211,6 @@ class Wire:
                     text = b""
                 line.server.write(message)
                 await line.server.drain()
-        line.cut()
 
     def _watches_for(self, text: bytes) -> tuple[Watch, ...]:
         found = tuple(watch for watch in self._watches if watch.words in text.lower())
@@ -209,7 +219,7 @@ class Wire:
 
     async def _answers(self, line: _Line, there: asyncio.StreamReader) -> None:
         held: list[bytes] = []
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
+        with line, suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
                 kind, message = await _message(there)
                 if self._is_silent["answers"]:
@@ -229,7 +239,6 @@ class Wire:
                 if kind == _READY and line.asked:
                     line.asked.popleft()
                 await line.client.drain()
-        line.cut()
 
 
 async def _message(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
