@@ -66,7 +66,8 @@ where t.tgenabled in ('A', 'R') and (t.tgtype::integer & (4 | 32)) <> 0 order by
 #: Definitions by the row of the catalog that has them; what a VACUUM or a TRUNCATE changes is left out.
 _STRUCTURE = """
 select string_agg(line, ' ' order by line) from (
-    select format('c%s %s %s %s %s', c.oid, c.relname, c.relkind, c.relowner, c.relacl) as line
+    select format('c%s %s %s %s %s %s %s %s %s', c.oid, c.relname, c.relkind, c.relowner, c.relacl,
+                  c.relrowsecurity, c.relforcerowsecurity, c.relreplident, c.reloptions) as line
     from pg_class as c
     where c.oid >= 16384 and c.relkind in ('r', 'p', 'v', 'm', 'f', 'S', 'i', 'I')
       and c.relpersistence <> 't' and c.relnamespace <> 'pg_toast'::regnamespace
@@ -81,6 +82,19 @@ select string_agg(line, ' ' order by line) from (
   union all select format('r%s %s', oid, xmin) from pg_rewrite where oid >= 16384
   union all select format('e%s %s', oid, xmin) from pg_event_trigger
   union all select format('y%s %s', p.oid, p.xmin) from pg_policy as p
+  union all
+    select format('n%s %s', oid, xmin) from pg_namespace where oid >= 16384 and nspname !~ '^pg_(toast_)?temp_'
+  union all select format('d%s %s', oid, xmin) from pg_type where oid >= 16384 and typtype in ('d', 'e', 'r')
+  union all select format('v%s %s', oid, xmin) from pg_enum where oid >= 16384
+  union all select format('f%s %s', oid, xmin) from pg_foreign_server
+  union all select format('b%s %s', oid, datacl) from pg_database where datname = current_database()
+  union all
+    select format('s%s %s', s.setrole, s.setconfig) from pg_db_role_setting as s
+    where s.setdatabase = (select oid from pg_database where datname = current_database())
+       or s.setdatabase = 0 and s.setrole in (
+           select refobjid from pg_shdepend
+           where refclassid = 'pg_authid'::regclass
+             and dbid = (select oid from pg_database where datname = current_database()))
 ) as lines
 """
 #: Ours that work in the background begin and end transactions by themselves.

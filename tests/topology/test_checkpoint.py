@@ -289,6 +289,16 @@ async def test_what_is_under_way_is_named(make_topology: MakeTopology) -> None:
         ("sub1", "grant select on account to public"),
         ("sub1", "create function f() returns int language sql return 1"),
         ("distribution", "update msrepl.mssubscriptions set loopback_detection = false"),
+        ("sub1", "create schema elsewhere"),
+        ("sub1", "create domain small as int check (value < 10)"),
+        ("pub", "create type mood as enum ('sad')"),
+        ("sub2", "alter table account enable row level security"),
+        ("sub2", "alter table account set (fillfactor = 50)"),
+        ("sub1", "alter server msrepl_publisher options (set port '1')"),
+        (
+            "sub1",
+            "do $$ begin execute 'alter database ' || current_database() || ' set work_mem = 65'; end $$",
+        ),
     ],
 )
 async def test_what_was_changed_is_named(
