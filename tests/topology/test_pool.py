@@ -142,7 +142,7 @@ async def test_closing_while_somebody_waits(make_pool: MakePool, server: Server)
     await reached.wait()
     closing = asyncio.create_task(pool.close())
     await asyncio.sleep(0)  # it has begun
-    go_on.set()
+    go_on.set()  # and waits for what is being made
     with pytest.raises(ConfigurationError, match="was closed while"):
         await waiting
     await closing
@@ -150,24 +150,25 @@ async def test_closing_while_somebody_waits(make_pool: MakePool, server: Server)
 
 
 async def test_who_waits_no_longer_stops_nothing(make_pool: MakePool) -> None:
-    """A wait for what is made ahead ends by its time; who takes it afterwards gets it."""
-    reached, go_on = asyncio.Event(), asyncio.Event()
+    """A wait for what is made ahead is given up; who takes it afterwards gets it."""
+    go_on = asyncio.Event()
+    go_on.set()
 
-    async def slow(topology: Topology) -> None:
-        reached.set()
+    async def held_up(topology: Topology) -> None:
         await go_on.wait()
 
-    pool = make_pool(prepare=slow, rewinds=False, size=1)
-    first = asyncio.create_task(pool.take())
-    await reached.wait()
+    pool = make_pool(prepare=held_up, rewinds=False, size=1)
+    first = await pool.take()
+    go_on.clear()  # the next one is being made
     waiting = asyncio.create_task(pool.until_ready())
-    await asyncio.sleep(0)
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    go_on.set()
-    await pool.give_back(await first, how="drop")
-    await pool.give_back(await pool.take(), how="drop")
+    try:
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    finally:
+        go_on.set()
+    assert (await pool.take()).name != first.name
 
 
 async def test_whatever_preparing_raises(make_pool: MakePool, server: Server) -> None:
