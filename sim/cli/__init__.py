@@ -89,8 +89,7 @@ def settings(
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"] | None,
         typer.Option(
-            help="Events of this level and above go to standard error: warning, unless scenarios are "
-            "played, and then error.",
+            help="How serious events must be to be told: warning; error, if scenarios are played.",
         ),
     ] = None,
     log_format: Annotated[Literal["text", "json"], typer.Option(help="How they look.")] = "text",
