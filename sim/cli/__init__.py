@@ -89,7 +89,7 @@ def settings(
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"] | None,
         typer.Option(
-            help="How serious events must be to be told: warning; error, if scenarios are played.",
+            help="Least serious events that are told.",
         ),
     ] = None,
     log_format: Annotated[Literal["text", "json"], typer.Option(help="How they look.")] = "text",
