@@ -26,7 +26,7 @@ from twopc.names import PREFIX, VERSION_COLUMN
 from twopc.server import Server
 
 #: How long branches whose transactions are over may take to be finished.
-_FINISH_S = 5.0
+_FINISH_S = 1.0
 
 _KEY = """
 select a.attname from pg_index as i join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
