@@ -187,8 +187,8 @@ def test_restart_waits_for_its_port(victim: Server) -> None:
 
 def test_start_takes_another_port_if_one_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        ports = iter([taken.getsockname()[1], embedded._free_port()])
-        monkeypatch.setattr(embedded, "_free_port", lambda: next(ports))
+        ports = iter([taken.getsockname()[1], embedded.free_port()])
+        monkeypatch.setattr(embedded, "free_port", lambda: next(ports))
         with Server.start() as server:
             assert server.port != taken.getsockname()[1]
 
