@@ -51,6 +51,18 @@ def find() -> str | None:
     return shutil.which("pgbouncer", path=_PLACES)
 
 
+def _wait_until_it_answers(process: subprocess.Popen[Any], dsn: str) -> None:
+    def answers() -> bool:
+        assert process.poll() is None, f"pgbouncer ended with {process.returncode}"
+        try:
+            psycopg.connect(dsn, connect_timeout=5).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    wait_for(answers, what="pgbouncer to answer", timeout_s=20)
+
+
 @pytest.fixture
 def make_pooler() -> Iterator[MakePooler]:
     """Makes a pooler before a database: ``make_pooler(dsn, pool=2)``; returns the DSN that goes through it.
@@ -108,15 +120,7 @@ def make_pooler() -> Iterator[MakePooler]:
             password=parts["password"],
         )
 
-        def answers() -> bool:
-            assert process.poll() is None, f"pgbouncer ended with {process.returncode}"
-            try:
-                psycopg.connect(through, connect_timeout=5).close()
-            except psycopg.OperationalError:
-                return False
-            return True
-
-        wait_for(answers, what="pgbouncer to answer", timeout_s=20)
+        _wait_until_it_answers(process, through)
         return through
 
     yield make

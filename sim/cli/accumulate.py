@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -76,17 +77,12 @@ def accumulate(
     archive is a folder; it is made if it is not there.
     """
     options = spark_options(master, conf, python, package)
-    from sim.spark.archive import load, writer
-    from sim.spark.archive.histories import add_history
+    from sim.spark.archive import load
     from sim.spark.session import is_local
 
     times = _seconds(every, "--every"), None if for_ is None else _seconds(for_, "--for")
-    if follow and options.where.startswith("sc://"):
-        raise typer.BadParameter(
-            "a stream's batches would be handled at the server of Spark Connect: leave out --follow, or "
-            "name the cluster's own master",
-            param_hint="--follow",
-        )
+    if follow:
+        _refuse_connect(options.where)
     wanted = load.Wanted(
         dsn=dsn,
         publisher=publisher,
@@ -97,14 +93,46 @@ def accumulate(
         start=start,
         partitions=load.cores() if is_local(options.where) else 1 << 16,
     )
+    _append(
+        archive,
+        wanted,
+        options,
+        every=times if follow else None,
+        history=history or (),
+        as_json=as_json,
+    )
+
+
+def _refuse_connect(master: str) -> None:
+    if master.startswith("sc://"):
+        raise typer.BadParameter(
+            "a stream's batches would be handled at the server of Spark Connect: leave out --follow, or "
+            "name the cluster's own master",
+            param_hint="--follow",
+        )
+
+
+def _append(
+    archive: Path,
+    wanted: Any,
+    options: Any,
+    *,
+    every: tuple[float, float | None] | None,
+    history: Sequence[Path],
+    as_json: bool,
+) -> None:
+    """Once, or each so many seconds and for so long."""
+    from sim.spark.archive import load, writer
+    from sim.spark.archive.histories import add_history
+
     note = _Notes(as_json)
     with writer(load.opened(archive, wanted)) as held, begun(options, quiet=as_json) as spark:
         began = held
-        if follow:
-            held = load.follow(held, spark, wanted, note, every_s=times[0], for_s=times[1])
+        if every is not None:
+            held = load.follow(held, spark, wanted, note, every_s=every[0], for_s=every[1])
         else:
             held = load.accumulate(held, spark, wanted, note)
-        for path in history or ():
+        for path in history:
             for run in add_history(held, spark, path):
                 held = run.archive
                 note.say(run.text)
