@@ -25,6 +25,18 @@ from sim.cli.spark_options import (
 if TYPE_CHECKING:
     from sim.spark.archive import Archive
 
+_Segment = Annotated[
+    int, typer.Option(min=1, metavar="N", help="About so many commands are appended at once.")
+]
+
+_Upto = Annotated[
+    str | None, typer.Option(metavar="SEQNO", help="Up to here, as 0/1770488; all there is.")
+]
+
+_Base = Annotated[
+    bool, typer.Option("--base/--no-base", help="Copy published tables that have no base yet.")
+]
+
 
 def accumulate(
     archive: ArchivePath,
@@ -53,15 +65,9 @@ def accumulate(
     for_: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="So long --follow goes on.")
     ] = None,
-    segment: Annotated[
-        int, typer.Option(min=1, metavar="N", help="About so many commands are appended at once.")
-    ] = 1_000_000,
-    upto: Annotated[
-        str | None, typer.Option(metavar="SEQNO", help="Up to here, as 0/1770488; all there is.")
-    ] = None,
-    base: Annotated[
-        bool, typer.Option("--base/--no-base", help="Copy published tables that have no base yet.")
-    ] = True,
+    segment: _Segment = 1_000_000,
+    upto: _Upto = None,
+    base: _Base = True,
     start: Annotated[
         Literal["here", "oldest"], typer.Option(help="Where a new archive begins.")
     ] = "oldest",
