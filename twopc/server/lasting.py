@@ -152,6 +152,9 @@ class LastingServer:
         if self.pid is None:
             _end(self.data)  # its children may live on, and keep a new one out
             remove_shared_memory(self.data)
+            # Nobody works in the directory, but its number may be a zombie's by now, or another program's:
+            # PostgreSQL would take that for a server that runs.
+            (self.data / "postmaster.pid").unlink(missing_ok=True)
             said = self.directory / "said"
             with said.open("wb") as output:
                 process = find_binaries().run("postgres", "-D", self.data, output=output)
