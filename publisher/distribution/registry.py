@@ -210,13 +210,14 @@ async def add_subscription(
     subscription_seqno: str | None = None,
     copy_snapshot: str | None = None,
     copy_seqno: str | None = None,
+    update_mode: str = "sync tran",
 ) -> None:
     """Let a Subscriber have an article's commands from a position on; again: from another one.
 
     Args:
         status: SUBSCRIBED until its copy is made, then ACTIVE. As long as it is SUBSCRIBED and
             `subscription_seqno` is not known, nothing is cleaned up.
-        subscription_seqno, copy_snapshot, copy_seqno: see ``msrepl.mssubscriptions``.
+        subscription_seqno, copy_snapshot, copy_seqno, update_mode: see ``msrepl.mssubscriptions``.
 
     Raises:
         SubscriptionError: there is no such article.
@@ -242,13 +243,14 @@ async def add_subscription(
             """
             insert into msrepl.mssubscriptions
                 (publisher_database_id, article_id, subscriber, originator_id, status, sync_type,
-                 loopback_detection, subscription_seqno, copy_snapshot, copy_seqno)
-            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+                 loopback_detection, subscription_seqno, copy_snapshot, copy_seqno, update_mode)
+            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
             on conflict (publisher_database_id, article_id, subscriber) do update
             set (originator_id, status, sync_type, loopback_detection, subscription_seqno, copy_snapshot,
-                 copy_seqno)
+                 copy_seqno, update_mode)
               = (excluded.originator_id, excluded.status, excluded.sync_type, excluded.loopback_detection,
-                 excluded.subscription_seqno, excluded.copy_snapshot, excluded.copy_seqno)
+                 excluded.subscription_seqno, excluded.copy_snapshot, excluded.copy_seqno,
+                 excluded.update_mode)
             """,
             (
                 publisher_database_id,
@@ -261,6 +263,7 @@ async def add_subscription(
                 subscription_seqno,
                 copy_snapshot,
                 copy_seqno,
+                update_mode,
             ),
         )
 

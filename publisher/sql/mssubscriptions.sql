@@ -7,6 +7,7 @@
 -- subscription_seqno  commands of transactions up to here are not for this subscription; NULL: not known yet
 -- copy_snapshot       what the initial copy has seen, and copy_seqno where the log stood after it: of the
 -- copy_seqno          transactions between the two positions those that the snapshot sees are in the copy
+-- update_mode         sync tran: it changes its copy too (immediate updating); read only: agents alone do
 create table if not exists msrepl.mssubscriptions (
     publisher_database_id integer not null,
     article_id integer not null,
@@ -18,7 +19,18 @@ create table if not exists msrepl.mssubscriptions (
     subscription_seqno pg_lsn,
     copy_snapshot pg_snapshot,
     copy_seqno pg_lsn,
+    update_mode text not null default 'sync tran' check (update_mode in ('sync tran', 'read only')),
     primary key (publisher_database_id, article_id, subscriber),
     foreign key (publisher_database_id, article_id) references msrepl.msarticles
 );
+do $msrepl$
+begin
+    -- one of an earlier version; the lock is taken only then
+    if not exists (select from pg_attribute
+                   where attrelid = 'msrepl.mssubscriptions'::regclass and attname = 'update_mode') then
+        alter table msrepl.mssubscriptions add column update_mode text not null default 'sync tran'
+            check (update_mode in ('sync tran', 'read only'));
+    end if;
+end
+$msrepl$;
 comment on table msrepl.mssubscriptions is 'Which article goes to which Subscriber, and from where on';
