@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from twopc.articles import Article, Column
 from twopc.errors import ArticleError
+from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE
 
 #: Operations, as they stand in procedures' names.
 OPERATIONS = ("ins", "upd", "del")
@@ -248,6 +249,9 @@ class CommandType:
     #: What is posted into the log for every Subscriber: article 0, the command is its JSON.
     TRACER_TOKEN = 20
     VALIDATION = 21
+    #: A call of a routine that is published, and a routine's definition.
+    PROC_CALL = CALL_TYPE
+    PROC_DEFINITION = DEFINITION_TYPE
 
 
 #: Calls by operation; statements are ten further.

@@ -17,29 +17,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from subscriber.distribution_agent.profile import Profile
+from twopc.proc_execution import Snapshot
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """A pg_snapshot: which transactions had been committed."""
-
-    xmin: int
-    xmax: int
-    running: frozenset[int] = frozenset()
-
-    @classmethod
-    def parse(cls, text: str) -> Snapshot:
-        """From its text, ``xmin:xmax:xid,xid``."""
-        xmin, xmax, running = text.split(":")
-        return cls(
-            xmin=int(xmin),
-            xmax=int(xmax),
-            running=frozenset(int(each) for each in running.split(",") if each),
-        )
-
-    def sees(self, xid: int) -> bool:
-        """Whether a committed transaction is visible in it."""
-        return xid < self.xmin or (xid < self.xmax and xid not in self.running)
+__all__ = ["Batch", "Planner", "Snapshot", "Terms", "Window"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
