@@ -141,13 +141,19 @@ def _facts(records: Sequence[Record], names: _Names) -> Iterator[tuple[str, str]
             data = record.data or {}
             if record.kind == "state" and data.get("moment") == moment:
                 word = "at the end" if moment == "final" else "at first"
-                rows = json.dumps(
-                    [names.row(row) for row in record.rows or ()], ensure_ascii=False, default=str
-                )
+                kept = [names.row(row) for row in _compared(record)]
+                rows = json.dumps(kept, ensure_ascii=False, default=str)
                 yield (
                     f"{data['table']} at {record.node} {word}",
                     f"{record.rowcount} {stable(rows)}",
                 )
+
+
+def _compared(record: Record) -> Iterator[Mapping[str, Any]]:
+    """The rows of a look at a table; without versions where a call makes its own."""
+    uncompared = (record.data or {}).get("versions") is False
+    for row in record.rows or ():
+        yield {name: row[name] for name in row if not (uncompared and name == VERSION_COLUMN)}
 
 
 def _rare(record: Record) -> Iterator[tuple[str, str]]:
@@ -198,6 +204,8 @@ def _delivery(record: Record, names: _Names) -> str:
     told = [str(each) for each in data.get("commands", ())]
     more = sum(int(found[1]) for each in told if (found := _MORE.fullmatch(each)))
     commands = f"{len(told) - 1 + more} commands" if more else ", ".join(sorted(told))
+    if data.get("calls"):
+        commands = f"{data['calls']} called, {commands}"
     done = {"deliver": "applied", "suppress": "passed over", "skip": "left out"}[record.kind]
     return f"{done} {whose} ({stable(commands)})"
 

@@ -12,6 +12,7 @@ from sim.scenario import matrix, sqltext
 from sim.scenario.expectations import EVERYWHERE, Expect, NodeRows, StepExpect, no_kind
 from sim.scenario.model import Order, Scenario
 from sim.scenario.parts import Row
+from sim.scenario.procedures_meaning import check_commands
 from sim.scenario.reach import NUMBERS, refuse_without
 from sim.scenario.tables import Table
 from sim.scenario.text import Document, listed, suggestion
@@ -35,6 +36,7 @@ def check_expect(
     for name, step in expect.steps.items():
         _step_expect(document, scenario, (*at, "steps", name), name, step, order)
     _invariants(document, scenario, at, expect)
+    check_commands(document, scenario, at, expect)
     for name in expect.sessions:
         if name not in scenario.sessions:
             document.unknown((*at, "sessions", name), "session", name, scenario.sessions, key=True)
@@ -189,6 +191,8 @@ def _step_expect(
         document.error(document.mark(at), f"step '{name}' returns no rows")
     if final.delivered is not None and step.action != "sync" and not step.hole:
         document.error(document.mark(at), f"step '{name}' delivers nothing: it is no sync")
+    if final.calls is not None and step.action != "sync" and not step.hole:
+        document.error(document.mark(at), f"step '{name}' brings no calls: it is no sync")
     if final.error is not None and not _error_known(final.error):
         document.error(document.mark(at), f"'{final.error}' is neither a SQLSTATE nor an error's name as in psycopg.errors")  # fmt: skip
     if expected.blocked_by is not None:

@@ -11,7 +11,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from sim.scenario.parts import ONE_OR_MORE, Exact, Natural, Part, Row, Written, kind_of, refuse
+from sim.scenario.parts import (
+    ONE_OR_MORE,
+    Exact,
+    Natural,
+    Part,
+    Row,
+    Texts,
+    Written,
+    kind_of,
+    refuse,
+)
+from sim.scenario.procedures import Commands
 from sim.scenario.text import Number, listed, suggestion
 from twopc.errors import KINDS
 
@@ -23,7 +34,7 @@ EVERYWHERE = "everywhere"
 
 #: Invariants by name: those that hold for every order unless it says otherwise, and the others.
 DEFAULTS = ("atomic", "prepared_left", "versions_move_forward", "converged", "echoed")
-ASKED_FOR = ("no_lost_update", "each_change_applied_once", "sum", "sql")
+ASKED_FOR = ("no_lost_update", "each_change_applied_once", "sum", "sql", "commands", "diverged")
 
 
 def no_kind(name: str) -> str:
@@ -73,6 +84,8 @@ class StepExpect(Part):
     """How many rows come back or are changed."""
     delivered: Natural | None = None
     """Of a sync: how many transactions it brought."""
+    calls: Natural | None = None
+    """Of a sync: how many calls of routines it brought."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
@@ -90,7 +103,8 @@ class StepExpect(Part):
         said = f"'{value}'" if isinstance(value, str) else kind_of(value)
         raise refuse(
             "an expectation is ok, in_doubt, rolled back, any or a mapping with rejected, error, "
-            f"blocked_by, rows, rowcount or delivered, not {said}" + suggestion(str(value), words)
+            f"blocked_by, rows, rowcount, delivered or calls, not {said}"
+            + suggestion(str(value), words)
         )
 
     @classmethod
@@ -274,6 +288,10 @@ class Expect(Part):
     """What a column adds up to."""
     sql: Annotated[tuple[NoRows, ...], ONE_OR_MORE] = ()
     """Queries that return no rows."""
+    commands: dict[str, Commands] = {}
+    """By Subscriber: how many calls and rows its agent applied, in the whole order."""
+    diverged: dict[str, Texts] = {}
+    """By Subscriber: exactly these tables differ from the Publisher's in the end; instead of `converged`."""
     isolation_claim: Literal["serializable"] | None = Field(default=None, alias="isolation")
     """What the history as a whole must be; judged by an external checker only."""
     cells: dict[str, Expect] = {}

@@ -15,6 +15,7 @@ from sim.scenario.faults_meaning import check_faults
 from sim.scenario.model import Order, Scenario
 from sim.scenario.orders import check_order
 from sim.scenario.parts import EVERY_NODE
+from sim.scenario.procedures_meaning import check_procedures
 from sim.scenario.reach import check_reach
 from sim.scenario.steps_meaning import check_scripts, check_sessions
 from sim.scenario.tables import Table
@@ -52,6 +53,7 @@ def check_meaning(document: Document, scenario: Scenario) -> None:
     for name, table in scenario.tables.items():
         _table(document, ("tables", name), name, table)
     check_reach(document, scenario)
+    check_procedures(document, scenario)
     check_sessions(document, scenario)
     check_faults(document, scenario)
     check_load(document, scenario)

@@ -35,6 +35,7 @@ from sim.scenario.parts import (
     pattern,
     refuse,
 )
+from sim.scenario.procedures import Procedure
 from sim.scenario.steps import Session, Statements, Step
 from sim.scenario.tables import REPUBLISHING, Subscriber, Table
 from sim.scenario.twins import Twin
@@ -211,7 +212,7 @@ class Scenario(Part):
     """A whole file."""
 
     what = "a scenario"
-    kept = frozenset({"tables", "sessions", "faults", "transactions"})
+    kept = frozenset({"tables", "procedures", "sessions", "faults", "transactions"})
     refused = {
         "invariants": "they stand under 'expect'",
         "protections": _TWIN,
@@ -241,6 +242,8 @@ class Scenario(Part):
     """SQL at the Publisher after each order."""
     tables: dict[str, Table] = {}
     """What is published, with its first rows."""
+    procedures: dict[str, Procedure] = {}
+    """The routines whose execution is published, by name; of several by that name with the types."""
     subscribers: dict[str, Subscriber] = {}
     """What is said of single Subscribers."""
     sessions: dict[Name, Session] = {}
@@ -275,6 +278,10 @@ class Scenario(Part):
             for session_name, session in self.sessions.items()
             for name, step in session.named_steps
         }
+
+    def only_reads(self, node: str) -> bool:
+        """The node is a Subscriber at which the application only reads."""
+        return self.subscriber(node).update == "read only"
 
     def subscriber(self, name: str) -> Subscriber:
         """What is said of a Subscriber, or what holds where nothing is."""

@@ -38,12 +38,18 @@ async def state_after(
 async def write_deliveries(stage: Stage, history: OrderHistory) -> None:
     """What the agents have done since this was written last."""
     for each in await stage.deliveries():
+        counted = {"calls": each.calls, "definitions": each.definitions}
         history.write(
             "suppress" if each.suppressed else "skip" if each.skipped else "deliver",
             node=each.node,
             gid=each.gid,
             message=each.skipped,
-            data={"seqno": each.seqno, "origin": each.origin, "commands": list(each.commands)},
+            data={
+                "seqno": each.seqno,
+                "origin": each.origin,
+                "commands": list(each.commands),
+                **{name: number for name, number in counted.items() if number},
+            },
         )
 
 
@@ -118,7 +124,8 @@ async def _states(
     found = await together(*(_rows_if_there(scenario, stage, node) for node in nodes))
     for node, tables in zip(nodes, found, strict=True):
         for name, rows in tables.items():
-            _write(history, node, name, scenario.tables[name], rows, moment=moment)
+            more = {"versions": False} if scenario.only_reads(node) else {}
+            _write(history, node, name, scenario.tables[name], rows, moment=moment, **more)
 
 
 async def _rows_if_there(
@@ -150,7 +157,7 @@ def _write(
     name: str,
     table: Table,
     rows: list[dict[str, Any]],
-    **data: str,
+    **data: str | bool,
 ) -> None:
     told: dict[str, Any] = {"table": name, "key": list(table.key_columns), **data}
     if len(rows) > ROWS_MAX:

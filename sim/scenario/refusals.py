@@ -48,6 +48,11 @@ def _beyond(scenario: Scenario, able: Capabilities) -> Iterator[tuple[Path, str]
         for name, session in scenario.sessions.items():
             if session.plain:
                 yield ("sessions", name, "plain"), f"there are no plain sessions on {where}"
+    if not able.procedures:
+        for name in scenario.procedures:
+            yield ("procedures", name), f"the execution of routines is not published on {where}"
+        for name in filter(scenario.only_reads, scenario.topology.subscribers):
+            yield ("subscribers", name, "update"), f"there are no read-only Subscribers on {where}"
     for name in scenario.topology.settings:
         if able.settings is not None and name not in able.settings:
             yield ("topology", "settings", name), f"there is no setting '{name}' on {where}"

@@ -74,6 +74,10 @@ class Delivery:
     """The global transaction, without a branch; empty for a plain one."""
     commands: tuple[str, ...] = ()
     """What was done, in words."""
+    calls: int = 0
+    """Of the commands: calls of routines."""
+    definitions: int = 0
+    """Of the commands: definitions of routines."""
     suppressed: bool = False
     """It was the Subscriber's own, and was not delivered."""
     skipped: str = ""

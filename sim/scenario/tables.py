@@ -7,6 +7,7 @@ Shapes only, as in `sim.scenario.model`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -32,6 +33,15 @@ def _method(operation: str) -> BeforeValidator:
         return value
 
     return BeforeValidator(known)
+
+
+def _of_rows(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        raise refuse(
+            "a table's procedures apply single rows, and are SQL for Subscribers; a routine whose execution is "
+            "published stands under 'procedures' of the whole file"
+        )
+    return value
 
 
 _Ins = Annotated[str, _method("ins")]
@@ -86,7 +96,7 @@ class Table(Part):
     filter: str | None = None
     """Only rows that fulfil it are published."""
     propagate: Propagate = Propagate()
-    procedures: Texts = ()
+    procedures: Annotated[Texts, BeforeValidator(_of_rows)] = ()
     """SQL for every Subscriber before it subscribes: what `propagate` names."""
 
     @property
@@ -108,6 +118,8 @@ class Subscriber(Part):
     refused = {"publishes": REPUBLISHING}
     sync: Literal["automatic", "replication support only", "none"] = "automatic"
     """Who brings the first rows; where nobody does, the tables are there already."""
+    update: Literal["sync tran", "read only"] = "sync tran"
+    """Its own changes go to the Publisher in two-phase commit; or the application only reads there."""
     streams: Whole = 1
     """Connections over which its agent spreads commands."""
     batch: Whole = 100

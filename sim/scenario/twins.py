@@ -26,6 +26,10 @@ Protection = Literal[
     "decision_kept",
     "missing_looked_up",
     "sites_asked",
+    "snapshot_rule",
+    "isolation_check",
+    "xact_abort",
+    "calls",
 ]
 
 

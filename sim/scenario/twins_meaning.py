@@ -83,6 +83,10 @@ def _unjudged(scenario: Scenario, twin: Twin, order: Order | None) -> str:
     return f"nothing looks at '{check}': of a twin only invariants and its own 'expect' are judged"
 
 
+#: Those that mean nothing where changes reach nobody.
+_OF_DISTRIBUTION = ("converged", "echoed", "each_change_applied_once", "commands", "diverged")
+#: Those that say themselves what must hold.
+_SAID = ("sum", "sql", "commands", "diverged")
 _CHECKS = (
     f"; there are {', '.join((*DEFAULTS, *ASKED_FOR))}, committed, rejected.<kind>, steps.<step>, "
     "sessions.<session> and tables.<table>"
@@ -91,13 +95,13 @@ _CHECKS = (
 
 def _not_asked_for(scenario: Scenario, twin: Twin, order: Order | None) -> str:
     check = twin.must_fail
-    if check in ("converged", "echoed", "each_change_applied_once") and not scenario.distributes:
+    if check in _OF_DISTRIBUTION and not scenario.distributes:
         return "nothing can be delivered: 'distribution' is none"
     said = [twin.expect, *([order.expect] if order is not None else []), scenario.expect]
     wanted = next((value for each in said if (value := _wanted(each, check)) is not None), None)
     if wanted is False:
         return f"'{check}' must fail and is not judged: it is taken out by 'expect'"
-    if wanted is None and check in ("sum", "sql"):  # of the others there is only one
+    if wanted is None and check in _SAID:  # of the others there is only one
         return f"nothing looks at '{check}': ask for it under 'expect'"
     return ""
 
@@ -105,6 +109,6 @@ def _not_asked_for(scenario: Scenario, twin: Twin, order: Order | None) -> str:
 def _wanted(expect: Expect, check: str) -> bool | None:
     """Whether a check is asked for (True), taken out (False), or not spoken of (None)."""
     value = getattr(expect, check)
-    if value is None or value == ():
+    if value is None or value in ((), {}):
         return None
     return value is not False and value != NOT_JUDGED

@@ -110,6 +110,8 @@ class Capabilities:
     workloads: bool = False
     outages: bool = False
     plain_sessions: bool = False
+    procedures: bool = False
+    """It publishes the execution of routines, and has Subscribers that only read."""
     is_virtual: bool = False
     """Its clock is not the world's."""
     settings: frozenset[str] | None = None

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from sim.report.behaviour import fingerprint
 from sim.report.history import Record
-from sim.scenario.judging import counts, twins
+from sim.scenario.judging import calls, counts, twins
 from sim.scenario.judging.compare import holder, in_short, told
 from sim.scenario.judging.expected import Expected
 from sim.scenario.judging.invariants import invariants
@@ -62,6 +62,8 @@ def _failures(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
     yield from counts.rejected(case, expected, runs)
     yield from tables(case, expected, runs)
     yield from invariants(case, expected, runs)
+    yield from calls.commands(expected, runs)
+    yield from calls.diverged(expected, runs)
 
 
 def _notes(runs: Runs) -> Iterator[str]:

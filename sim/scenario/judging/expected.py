@@ -18,6 +18,7 @@ from sim.scenario.expectations import (
     Sum,
 )
 from sim.scenario.model import Order, Scenario
+from sim.scenario.procedures import Commands
 from sim.scenario.words import Case, Cell, Path
 
 
@@ -137,6 +138,23 @@ class Expected:
             if value is not None:
                 return (*layer.at, name), value
         return self.head, None
+
+    def commands(self) -> Mapping[str, tuple[Path, Commands]]:
+        """How many calls and rows each Subscriber's agent must apply; of one Subscriber the nearest."""
+        return {
+            node: ((*layer.at, "commands", node), each)
+            for layer in self._common
+            for node, each in layer.expect.commands.items()
+        }
+
+    def diverged(self) -> tuple[Path, Mapping[str, Sequence[str]]] | None:
+        """Which tables must differ in the end, where; None: nothing is said of it."""
+        for layer in reversed(self._common):
+            if layer.expect.diverged:
+                return (*layer.at, "diverged"), layer.expect.diverged
+            if layer.expect.converged is not None:
+                return None
+        return None
 
     def sums(self) -> Sequence[tuple[Path, Sum]]:
         """What columns must add up to; of one column the nearest."""

@@ -51,8 +51,16 @@ class Runs:
 
     def delivered(self, run: StepRun) -> int:
         """How many transactions a sync has brought."""
+        return len(self._brought(run))
+
+    def calls(self, run: StepRun) -> int:
+        """How many calls of routines a sync has brought."""
+        return sum(int((record.data or {}).get("calls", 0)) for record in self._brought(run))
+
+    def _brought(self, run: StepRun) -> list[Record]:
         assert run.ended is not None
-        return sum(
-            record.kind == "deliver" and run.invoked < record.seq < run.ended.seq
+        return [
+            record
             for record in self.records
-        )
+            if record.kind == "deliver" and run.invoked < record.seq < run.ended.seq
+        ]

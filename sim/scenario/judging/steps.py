@@ -183,6 +183,10 @@ class _Steps:
             got = self._runs.delivered(run)
             wanted, at = counted(final.delivered, "transaction"), (*final_path, "delivered")
             yield self._failure(name, at, wanted, str(got), got)
+        elif final.calls is not None and final.calls != self._runs.calls(run):
+            got = self._runs.calls(run)
+            wanted, at = counted(final.calls, "call"), (*final_path, "calls")
+            yield self._failure(name, at, wanted, str(got), got)
         elif final.rows is not None:
             yield from self._rows(name, ended, (*final_path, "rows"), final.rows)
 

@@ -1,0 +1,102 @@
+"""Did each agent apply as many calls and rows as it should, and do those tables differ that should?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from sim.checkers import LAST_SYNC
+from sim.checkers.records import by_key, content, of_kind, states
+from sim.report.history import Record
+from sim.scenario.judging.expected import Expected
+from sim.scenario.judging.runs import Runs
+from sim.scenario.judging.verdicts import Failure
+
+#: Of many commands some are told.
+_MORE = re.compile(r"(\d+) more")
+
+
+def commands(expected: Expected, runs: Runs) -> Iterator[Failure]:
+    """What each Subscriber's agent applied, calls and rows apart."""
+    for node, (path, wanted) in expected.commands().items():
+        applied = dict(zip(("calls", "rows"), applied_at(runs.records, node), strict=True))
+        for what, got in applied.items():
+            number = getattr(wanted, what)
+            if number is not None and number != got:
+                yield Failure(
+                    path=(*path, what),
+                    message=f"commands: the agent of {node} applied {got} {what}, not {number}",
+                    check="commands",
+                    expected_text=str(number),
+                    actual_text=str(got),
+                )
+
+
+def applied_at(records: Sequence[Record], node: str) -> tuple[int, int]:
+    """Calls and rows that an agent has applied; definitions are neither."""
+    calls = rows = 0
+    for record in of_kind(records, "deliver"):
+        if record.node == node:
+            data = record.data or {}
+            called = int(data.get("calls", 0))
+            calls += called
+            rows += _count(data.get("commands", ())) - called - int(data.get("definitions", 0))
+    return calls, rows
+
+
+def _count(told: Sequence[str]) -> int:
+    """Of so many commands; the last one may stand for several."""
+    return sum(int(found[1]) if (found := _MORE.fullmatch(each)) else 1 for each in told)
+
+
+def diverged(expected: Expected, runs: Runs) -> Iterator[Failure]:
+    """Exactly those tables differ from the Publisher's in the end of which it is said."""
+    said = expected.diverged()
+    if said is None:
+        return
+    path, wanted = said
+    ends = [record for record in runs.records if record.step == LAST_SYNC and record.message]
+    for record in ends:
+        yield _failure(path, f"{record.node} did not get everything: {record.message}")
+    found = differing(runs.records)
+    for node, tables in {**{node: set() for node in wanted}, **found}.items():
+        meant = set(wanted.get(node, ()))
+        for table in sorted(meant - tables):
+            yield _failure(path, f"{table} at {node} is as at the Publisher")
+        for table in sorted(tables - meant):
+            yield _failure(path, f"{table} at {node} differs from the Publisher's")
+
+
+def differing(records: Sequence[Record]) -> dict[str, set[str]]:
+    """The tables that are not as at the Publisher in the end, by Subscriber; row versions apart."""
+    final = {(table, node): each for at, table, node, each in states(records) if at == "final"}
+    parts: Mapping[tuple[str, str], Record] = {
+        (str((each.data or {})["table"]), str((each.data or {})["part"])): each
+        for each in of_kind(records, "state")
+        if (each.data or {}).get("part")
+    }
+    publisher = next((node for _, node in final), "")
+    found: dict[str, set[str]] = {}
+    for (table, node), held in final.items():
+        if node != publisher and not _same(
+            parts.get((table, node)) or final[table, publisher], held
+        ):
+            found.setdefault(node, set()).add(table)
+    return found
+
+
+def _same(wanted: Record, held: Record) -> bool:
+    there, here = by_key(wanted), by_key(held)
+    return (
+        wanted.rowcount == held.rowcount
+        and there.keys() == here.keys()
+        and all(
+            value == there[key].get(name)
+            for key, row in here.items()
+            for name, value in content(row).items()
+        )
+    )
+
+
+def _failure(path: tuple[str | int, ...], message: str) -> Failure:
+    return Failure(path=path, message=f"diverged: {message}", check="diverged")

@@ -1,0 +1,125 @@
+"""What a scenario says of published routines: do its names refer to something, and can it be played at all?
+
+Part of `sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sim.scenario import sqltext
+from sim.scenario.expectations import Expect
+from sim.scenario.model import Scenario
+from sim.scenario.procedures import Procedure
+from sim.scenario.reach import refuse_without
+from sim.scenario.steps_meaning import check_scripts
+from sim.scenario.text import Document
+
+Path = tuple[str | int, ...]
+
+_KEY = re.compile(r'(?P<name>[^\W\d]\w*|"(?:[^"]|"")+")(?:\((?P<types>[^()]*)\))?')
+_CREATE = re.compile(
+    r"\s*create\s+(?:or\s+replace\s+)?(?:procedure|function)\s+(?:public\s*\.\s*)?"
+    r'(?P<name>[^\W\d]\w*|"(?:[^"]|"")+")\s*\(',
+    re.IGNORECASE,
+)
+
+
+def name_of(key: str) -> tuple[str, str | None]:
+    """Name and argument types of a key: ``give_raise``, ``give_raise(numeric)``; the types are None if it has none."""
+    found = _KEY.fullmatch(key.strip())
+    if found is None:
+        return key, None
+    return _folded(found["name"]), found["types"]
+
+
+def _folded(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
+
+
+def check_procedures(document: Document, scenario: Scenario) -> None:
+    """Note what is wrong with the routines, and with sessions where the application only reads."""
+    for name, procedure in scenario.procedures.items():
+        if not procedure.hole:
+            _procedure(document, scenario, name, procedure)
+    for name, session in scenario.sessions.items():
+        if session.plain:
+            continue
+        for key, nodes in (("node", (session.node,)), ("also", session.also)):
+            for place, node in enumerate(nodes):
+                if scenario.only_reads(node) and any(
+                    step.statements or step.action in ("begin", "commit", "rollback")
+                    for _, step in session.named_steps
+                ):
+                    at: Path = ("sessions", name, key)
+                    document.error(
+                        document.mark(at if key == "node" else (*at, place)),
+                        f"'{node}' is read only and takes no part in global transactions; "
+                        "write {plain: true}, or let the session only sync",
+                    )
+
+
+def _procedure(document: Document, scenario: Scenario, name: str, procedure: Procedure) -> None:
+    at: Path = ("procedures", name)
+    refuse_without(document, scenario, at)
+    wanted, _ = name_of(name)
+    if _KEY.fullmatch(name.strip()) is None:
+        document.error(
+            document.mark(at, key=True),
+            f"'{name}' is no routine's name: write give_raise, or give_raise(numeric)",
+        )
+        return
+    created = _CREATE.match(procedure.body)
+    if created is None or len(sqltext.statements(procedure.body)) != 1:
+        document.error(
+            document.mark((*at, "body")),
+            "it is one CREATE PROCEDURE or CREATE FUNCTION in schema public",
+        )
+    elif _folded(created["name"]) != wanted:
+        document.error(
+            document.mark((*at, "body")),
+            f"it makes '{_folded(created['name'])}', and the key says '{wanted}'",
+        )
+    for key in ("reads", "writes"):
+        for place, table in enumerate(getattr(procedure, key) or ()):
+            if table not in scenario.tables:
+                document.unknown((*at, key, place), "table", table, scenario.tables)
+    check_scripts(document, (*at, "at_subscribers"), procedure.at_subscribers)
+    if procedure.at_subscribers and not any(
+        map(scenario.only_reads, scenario.topology.subscribers)
+    ):
+        document.error(
+            document.mark((*at, "at_subscribers"), key=True),
+            "calls reach only those that are read only, and nobody is: subscribers: {sub1: {update: read only}}",
+        )
+    if procedure.type == "proc schema only" and procedure.xact_abort == "off":
+        document.error(
+            document.mark((*at, "xact_abort"), key=True),
+            "no call of it ever travels, so there is nothing to be told of a failure",
+        )
+
+
+def check_commands(document: Document, scenario: Scenario, at: Path, expect: Expect) -> None:
+    """Note what is wrong with `commands` and `diverged`."""
+    subscribers = scenario.topology.subscribers
+    for key in ("commands", "diverged"):
+        said = getattr(expect, key)
+        if said:
+            refuse_without(document, scenario, (*at, key))
+        for node in said:
+            if node not in subscribers:
+                document.unknown((*at, key, node), "Subscriber", node, subscribers, key=True)
+    for node, commands in expect.commands.items():
+        if not commands.hole and commands.calls is None and commands.rows is None:
+            document.error(
+                document.mark((*at, "commands", node)), "say how many: {calls: 1, rows: 0}"
+            )
+    for node, tables in expect.diverged.items():
+        for place, table in enumerate(tables):
+            if table not in scenario.tables:
+                document.unknown((*at, "diverged", node, place), "table", table, scenario.tables)
+    if expect.diverged and expect.converged:
+        document.error(
+            document.mark((*at, "converged"), key=True),
+            "'diverged' says which tables differ; they cannot be expected to be equal too",
+        )
