@@ -83,7 +83,7 @@ async def subscribed_articles(
             from msrepl.mspublisher_databases d
             join msrepl.mssubscriptions s on s.publisher_database_id = d.id and s.status = 2
             join msrepl.msarticles a on (a.publisher_database_id, a.article_id)
-                                      = (s.publisher_database_id, s.article_id)
+                                      = (s.publisher_database_id, s.article_id) and a.kind = 'table'
             where (d.publisher, s.subscriber) = (%s, %s)
             order by a.article_id
             """,

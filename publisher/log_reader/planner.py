@@ -15,6 +15,7 @@ from publisher.commands import Belonging, Command, CommandBuilder, CommandReader
 from publisher.log_reader.rows import Commands, Transaction, blocks, parts, text_length
 from publisher.pgoutput import Begin, Change, Commit, Decoded, Decoder, Relation, Truncate
 from twopc.names import SCHEMA, article_name
+from twopc.proc_execution import Writers
 from twopc.propagation import CommandType
 
 _POSTED_TYPES = {
@@ -48,6 +49,8 @@ class Batch:
     """Commit LSN of the last of them."""
     time_us: int = 0
     """When that one was committed."""
+    horizon: int = 0
+    """The highest id of a transaction that was read so far."""
     remarked: list[tuple[int, int]] = field(default_factory=list)
     """Commit LSN and originator of transactions of which parts may carry another originator: the mark
     that counts came after them."""
@@ -67,6 +70,7 @@ class Planner:
         originators: their numbers by link role.
         read_to: commit LSN of the last transaction stored; up to it everything is dropped.
         next_xid: a transaction id of now, with its epoch: the log leaves the epoch out.
+        horizon: the highest id of a transaction about which nothing is known; see `Writers`.
     """
 
     def __init__(
@@ -77,11 +81,13 @@ class Planner:
         originators: Mapping[str, int],
         read_to: int,
         next_xid: int,
+        horizon: int = 0,
     ) -> None:
         self._publisher = publisher
         self._builder = builder
         self._originators = {role.encode(): number for role, number in originators.items()}
         self._next_xid = next_xid
+        self._writers = Writers(horizon)
         self._reader = CommandReader(Decoder(), builder)
         self._own: dict[int, Relation] = {}
         self._batch = Batch()
@@ -207,6 +213,7 @@ class Planner:
         """The complete transactions, which are kept here no longer."""
         batch, self._batch = self._batch, Batch()
         batch.read_to, batch.time_us = self.read_to, self._committed_us
+        batch.horizon = self._writers.highest
         complete, commands = self._complete, self._commands.take(self._whole)
         batch.transactions, batch.commands = (
             len(complete),
@@ -247,6 +254,7 @@ class Planner:
     def _commit(self, message: Commit) -> None:
         self.end_lsn = message.end_lsn
         self.open = False
+        self._writers.highest = max(self._writers.highest, self._xid)
         if self._dropping:
             return
         self.read_to, self._committed_us = self._lsn, self._time_us

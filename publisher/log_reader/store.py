@@ -41,7 +41,7 @@ insert into msrepl.msdistribution_history
 values ({publisher}, 'skipped', {seqno}, {message}, {command});
 """)
 _END = sql.SQL("""
-select msrepl.log_was_read({publisher}, {was}, {version}, {read_to}, {time});
+select msrepl.log_was_read({publisher}, {was}, {version}, {read_to}, {time}, {horizon}::text::xid8);
 commit;
 """)
 #: PostgreSQL's moments are microseconds since then.
@@ -207,6 +207,7 @@ class Store:
             version=self._version,
             read_to=lsn_text(batch.read_to),
             time=_TIME.format(batch.time_us),
+            horizon=batch.horizon,
         )
         return sql.SQL("").join([*texts, end])
 

@@ -39,5 +39,5 @@ end
 $msrepl$;
 revoke all on function msrepl.article_shaped() from public;
 create or replace trigger article_shaped after insert or update on msrepl.msarticles
-    for each row execute function msrepl.article_shaped();
+    for each row when (new.kind = 'table') execute function msrepl.article_shaped();
 comment on function msrepl.article_shaped() is 'Notes what an article is like, whenever that is another thing than before';

@@ -5,8 +5,11 @@
 --
 -- was, version  what the store was made for; if either is another one meanwhile, the store must not happen
 -- read_to       commit LSN of the last transaction stored
+-- horizon       the highest id of a transaction that was stored
+drop function if exists msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz);
 create or replace function msrepl.log_was_read(
-    publisher integer, was pg_lsn, version bigint, read_to pg_lsn, committed timestamptz
+    publisher integer, was pg_lsn, version bigint, read_to pg_lsn, committed timestamptz,
+    horizon xid8
 ) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -15,8 +18,8 @@ declare
     there msrepl.mspublisher_databases;
 begin
     update msrepl.mspublisher_databases d
-    set (read_to, last_commit, read_at, last_error)
-      = (log_was_read.read_to, committed, clock_timestamp(), null)
+    set (read_to, last_commit, read_at, last_error, horizon)
+      = (log_was_read.read_to, committed, clock_timestamp(), null, greatest(d.horizon, log_was_read.horizon))
     where d.id = log_was_read.publisher and d.read_to = was and d.registry_version = version
     returning d.* into there;
     if not found then
@@ -35,6 +38,6 @@ begin
     perform pg_notify('msrepl_distribution', there.publisher);
 end
 $msrepl$;
-revoke all on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz) from public;
-comment on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz)
+revoke all on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8) from public;
+comment on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8)
     is 'Moves the log reader''s mark at the end of each store, and wakes the agents';

@@ -5,9 +5,9 @@
 grant usage on schema msrepl to {logreader};
 grant select on msrepl.mspublisher_databases, msrepl.msrepl_originators, msrepl.msarticles,
     msrepl.msarticle_shapes, msrepl.mssubscriptions, msrepl.msrepl_transactions, msrepl.mstracer_tokens to {logreader};
-grant update (read_to, last_commit, read_at, last_error) on msrepl.mspublisher_databases to {logreader};
+grant update (read_to, last_commit, read_at, last_error, horizon) on msrepl.mspublisher_databases to {logreader};
 grant insert on msrepl.msrepl_blocks, msrepl.msdistribution_history, msrepl.mstracer_tokens to {logreader};
 grant update (publisher_commit, distributor_commit) on msrepl.mstracer_tokens to {logreader};
 grant select (publisher_database_id, last_seqno, transactions, commands), update (command_originators)
     on msrepl.msrepl_blocks to {logreader};
-grant execute on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz) to {logreader};
+grant execute on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8) to {logreader};

@@ -9,6 +9,10 @@
 -- generated    generated columns of the table, which the log may hold and which do not travel
 -- propagation  formats and custom procedures by operation (twopc.propagation.Propagation.as_json)
 -- procedures   names of the default procedures at the Subscribers, by operation: ins, upd, del
+-- kind         table; proc: a routine of which calls are stored, and under a second number (10,000,000 higher)
+--              definitions
+-- proc         of a routine: twopc.proc_execution.ProcArticle.as_json, without its definition
+-- calls        of a routine: its calls are stored, not only the rows that they change
 create table if not exists msrepl.msarticles (
     publisher_database_id integer not null references msrepl.mspublisher_databases on delete cascade,
     article_id integer not null check (article_id > 0),
@@ -21,6 +25,20 @@ create table if not exists msrepl.msarticles (
     filter_clause text,
     propagation jsonb not null,
     procedures jsonb not null,
+    kind text not null default 'table' check (kind in ('table', 'proc')),
+    proc jsonb,
+    calls boolean not null default false,
     primary key (publisher_database_id, article_id)
 );
+do $msrepl$
+begin
+    -- one of an earlier version; the lock is taken only then
+    if not exists (select from pg_attribute
+                   where attrelid = 'msrepl.msarticles'::regclass and attname = 'kind') then
+        alter table msrepl.msarticles
+            add column kind text not null default 'table' check (kind in ('table', 'proc')),
+            add column proc jsonb, add column calls boolean not null default false;
+    end if;
+end
+$msrepl$;
 comment on table msrepl.msarticles is 'Articles, as their commands are made and read';

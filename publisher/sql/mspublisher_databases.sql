@@ -7,6 +7,7 @@
 -- read_to      commit LSN of the last stored transaction: what is read again up to here is dropped
 -- last_commit  when that transaction was committed
 -- read_at      when something was stored last
+-- horizon      the highest id of a transaction whose changes are stored, or may be; 0: not known
 -- removed_to   commit LSN of the last transaction that clean-up has removed
 -- registry_version  counts the changes to its articles and originators
 create table if not exists msrepl.mspublisher_databases (
@@ -19,7 +20,8 @@ create table if not exists msrepl.mspublisher_databases (
     read_at timestamptz,
     last_error text,
     registry_version bigint not null default 0,
-    removed_to pg_lsn not null default '0/0'
+    removed_to pg_lsn not null default '0/0',
+    horizon xid8 not null default '0'
 );
 do $msrepl$
 begin
@@ -27,6 +29,10 @@ begin
     if not exists (select from pg_attribute
                    where attrelid = 'msrepl.mspublisher_databases'::regclass and attname = 'removed_to') then
         alter table msrepl.mspublisher_databases add column removed_to pg_lsn not null default '0/0';
+    end if;
+    if not exists (select from pg_attribute
+                   where attrelid = 'msrepl.mspublisher_databases'::regclass and attname = 'horizon') then
+        alter table msrepl.mspublisher_databases add column horizon xid8 not null default '0';
     end if;
 end
 $msrepl$;

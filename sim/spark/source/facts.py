@@ -34,7 +34,7 @@ union all
 -- of a database in which shapes were not noted when the article was entered
 select a.article_id, 1, '0/0', a.source_schema, a.source_object, a.columns, a.key, a.filter_clause, a.propagation
 from msrepl.msarticles a
-where a.publisher_database_id = %(publisher)s and not exists (
+where a.publisher_database_id = %(publisher)s and a.kind = 'table' and not exists (
     select from msrepl.msarticle_shapes s
     where (s.publisher_database_id, s.article_id) = (a.publisher_database_id, a.article_id))
 order by 1, 2

@@ -7,6 +7,7 @@
 -- read_to      commit LSN of the last stored transaction: what is read again up to here is dropped
 -- last_commit  when that transaction was committed
 -- read_at      when something was stored last
+-- horizon      the highest id of a transaction whose changes are stored, or may be; 0: not known
 -- removed_to   commit LSN of the last transaction that clean-up has removed
 -- registry_version  counts the changes to its articles and originators
 create table if not exists msrepl.mspublisher_databases (
@@ -19,7 +20,8 @@ create table if not exists msrepl.mspublisher_databases (
     read_at timestamptz,
     last_error text,
     registry_version bigint not null default 0,
-    removed_to pg_lsn not null default '0/0'
+    removed_to pg_lsn not null default '0/0',
+    horizon xid8 not null default '0'
 );
 do $msrepl$
 begin
@@ -27,6 +29,10 @@ begin
     if not exists (select from pg_attribute
                    where attrelid = 'msrepl.mspublisher_databases'::regclass and attname = 'removed_to') then
         alter table msrepl.mspublisher_databases add column removed_to pg_lsn not null default '0/0';
+    end if;
+    if not exists (select from pg_attribute
+                   where attrelid = 'msrepl.mspublisher_databases'::regclass and attname = 'horizon') then
+        alter table msrepl.mspublisher_databases add column horizon xid8 not null default '0';
     end if;
 end
 $msrepl$;
@@ -62,6 +68,10 @@ comment on table msrepl.msrepl_originators is 'Subscribers as originators of cha
 -- generated    generated columns of the table, which the log may hold and which do not travel
 -- propagation  formats and custom procedures by operation (twopc.propagation.Propagation.as_json)
 -- procedures   names of the default procedures at the Subscribers, by operation: ins, upd, del
+-- kind         table; proc: a routine of which calls are stored, and under a second number (10,000,000 higher)
+--              definitions
+-- proc         of a routine: twopc.proc_execution.ProcArticle.as_json, without its definition
+-- calls        of a routine: its calls are stored, not only the rows that they change
 create table if not exists msrepl.msarticles (
     publisher_database_id integer not null references msrepl.mspublisher_databases on delete cascade,
     article_id integer not null check (article_id > 0),
@@ -74,8 +84,22 @@ create table if not exists msrepl.msarticles (
     filter_clause text,
     propagation jsonb not null,
     procedures jsonb not null,
+    kind text not null default 'table' check (kind in ('table', 'proc')),
+    proc jsonb,
+    calls boolean not null default false,
     primary key (publisher_database_id, article_id)
 );
+do $msrepl$
+begin
+    -- one of an earlier version; the lock is taken only then
+    if not exists (select from pg_attribute
+                   where attrelid = 'msrepl.msarticles'::regclass and attname = 'kind') then
+        alter table msrepl.msarticles
+            add column kind text not null default 'table' check (kind in ('table', 'proc')),
+            add column proc jsonb, add column calls boolean not null default false;
+    end if;
+end
+$msrepl$;
 comment on table msrepl.msarticles is 'Articles, as their commands are made and read';
 
 -- msrepl.msarticle_shapes: what each article was like, and from where on: by it stored commands can be read
@@ -362,17 +386,25 @@ comment on table msrepl.mstracer_history is 'Tracer tokens: when each was delive
 
 -- msrepl.registry_changed: counts the changes to a Publisher's articles and originators, so that the log
 --                          reader, which keeps them, notices.
--- called by: its triggers on msarticles and msrepl_originators
--- tables:    msrepl.mspublisher_databases
+-- called by: its triggers on msarticles, msrepl_originators and mssubscriptions
+-- tables:    msrepl.mspublisher_databases, msrepl.msarticles
 -- holes:     none
 --
 -- Whoever changes them and the log reader that stores a batch lock the same row: a batch is stored either
--- before the change, or made of what is there after it.
+-- before the change, or made of what is there after it. Who subscribes, and from where on, means something
+-- to the log reader only where calls of routines are stored.
 create or replace function msrepl.registry_changed() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
+    if tg_table_name = 'mssubscriptions' and not exists (
+        select from msrepl.msarticles a
+        where a.publisher_database_id = coalesce(new.publisher_database_id, old.publisher_database_id)
+          and a.kind = 'proc'
+    ) then
+        return null;
+    end if;
     update msrepl.mspublisher_databases
     set registry_version = registry_version + 1
     where id = coalesce(new.publisher_database_id, old.publisher_database_id);
@@ -380,11 +412,17 @@ begin
 end
 $msrepl$;
 revoke all on function msrepl.registry_changed() from public;
-comment on function msrepl.registry_changed() is 'Counts the changes to a Publisher''s articles and originators';
+comment on function msrepl.registry_changed() is 'Counts the changes to a Publisher''s articles, originators and, where calls are stored, subscriptions';
 create or replace trigger registry_changed after insert or update or delete on msrepl.msarticles
     for each row execute function msrepl.registry_changed();
 create or replace trigger registry_changed after insert or update or delete on msrepl.msrepl_originators
     for each row execute function msrepl.registry_changed();
+create or replace trigger registry_changed after insert or delete on msrepl.mssubscriptions
+    for each row execute function msrepl.registry_changed();
+create or replace trigger registry_changed_update
+    after update of status, copy_seqno, update_mode on msrepl.mssubscriptions for each row
+    when ((old.status, old.copy_seqno, old.update_mode) is distinct from (new.status, new.copy_seqno, new.update_mode))
+    execute function msrepl.registry_changed();
 
 -- msrepl.article_shaped: notes what an article is like, whenever that is another thing than before.
 -- called by: its trigger on msarticles
@@ -427,7 +465,7 @@ end
 $msrepl$;
 revoke all on function msrepl.article_shaped() from public;
 create or replace trigger article_shaped after insert or update on msrepl.msarticles
-    for each row execute function msrepl.article_shaped();
+    for each row when (new.kind = 'table') execute function msrepl.article_shaped();
 comment on function msrepl.article_shaped() is 'Notes what an article is like, whenever that is another thing than before';
 
 -- msrepl.log_was_read: moves the log reader's mark at the end of each store, and wakes the agents.
@@ -437,8 +475,11 @@ comment on function msrepl.article_shaped() is 'Notes what an article is like, w
 --
 -- was, version  what the store was made for; if either is another one meanwhile, the store must not happen
 -- read_to       commit LSN of the last transaction stored
+-- horizon       the highest id of a transaction that was stored
+drop function if exists msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz);
 create or replace function msrepl.log_was_read(
-    publisher integer, was pg_lsn, version bigint, read_to pg_lsn, committed timestamptz
+    publisher integer, was pg_lsn, version bigint, read_to pg_lsn, committed timestamptz,
+    horizon xid8
 ) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -447,8 +488,8 @@ declare
     there msrepl.mspublisher_databases;
 begin
     update msrepl.mspublisher_databases d
-    set (read_to, last_commit, read_at, last_error)
-      = (log_was_read.read_to, committed, clock_timestamp(), null)
+    set (read_to, last_commit, read_at, last_error, horizon)
+      = (log_was_read.read_to, committed, clock_timestamp(), null, greatest(d.horizon, log_was_read.horizon))
     where d.id = log_was_read.publisher and d.read_to = was and d.registry_version = version
     returning d.* into there;
     if not found then
@@ -467,8 +508,8 @@ begin
     perform pg_notify('msrepl_distribution', there.publisher);
 end
 $msrepl$;
-revoke all on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz) from public;
-comment on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz)
+revoke all on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8) from public;
+comment on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8)
     is 'Moves the log reader''s mark at the end of each store, and wakes the agents';
 
 -- What the log reader's role may do in the distribution database: append, and move its own mark.
@@ -478,12 +519,12 @@ comment on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timesta
 grant usage on schema msrepl to "msrepl_logreader_01";
 grant select on msrepl.mspublisher_databases, msrepl.msrepl_originators, msrepl.msarticles,
     msrepl.msarticle_shapes, msrepl.mssubscriptions, msrepl.msrepl_transactions, msrepl.mstracer_tokens to "msrepl_logreader_01";
-grant update (read_to, last_commit, read_at, last_error) on msrepl.mspublisher_databases to "msrepl_logreader_01";
+grant update (read_to, last_commit, read_at, last_error, horizon) on msrepl.mspublisher_databases to "msrepl_logreader_01";
 grant insert on msrepl.msrepl_blocks, msrepl.msdistribution_history, msrepl.mstracer_tokens to "msrepl_logreader_01";
 grant update (publisher_commit, distributor_commit) on msrepl.mstracer_tokens to "msrepl_logreader_01";
 grant select (publisher_database_id, last_seqno, transactions, commands), update (command_originators)
     on msrepl.msrepl_blocks to "msrepl_logreader_01";
-grant execute on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz) to "msrepl_logreader_01";
+grant execute on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8) to "msrepl_logreader_01";
 
 -- What a distribution agent's role may do in the distribution database: read, and say how far it is.
 -- called by: publisher.distribution
