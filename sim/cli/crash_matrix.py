@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +21,14 @@ from sim.crash.matrix import (
     MatrixResult,
     Setup,
     cases,
+    left_out,
     needs_a_server_each,
     serve,
 )
 from sim.crash.page import Square, figures, write_csv, write_page
 from sim.crash.pool import Pool
 from sim.scenario.theatres import BOTH, TheatreOptions
+from twopc.protocol.variants import VARIANTS
 
 if TYPE_CHECKING:
     from sim.scenario.check import Loaded
@@ -44,6 +47,8 @@ class Wanted:
     workers: int
     cell: str = ""
     """Only cells whose name contains this."""
+    commits: tuple[str, ...] = ()
+    """Variants of two-phase commit in which each order is played; none: the file's own."""
     csv: Path | None = None
     html: Path | None = None
 
@@ -51,6 +56,19 @@ class Wanted:
 def workers(said: str | None, chosen: int) -> int:
     """So many processes as were asked for, else one for each core."""
     return chosen if said or chosen > 1 else os.cpu_count() or 1
+
+
+def variants(said: str) -> tuple[str, ...]:
+    """The variants of two-phase commit that are meant by ``all``, by a name, or by nothing.
+
+    Raises:
+        BadParameter: there is none of that name.
+    """
+    if said in ("", "all"):
+        return tuple(VARIANTS) if said else ()
+    if said not in VARIANTS:
+        raise typer.BadParameter(f"there is {', '.join(VARIANTS)}; or all", param_hint="--commit")
+    return (said,)
 
 
 def play_matrix(loaded: Sequence[Loaded], wanted: Wanted) -> int:
@@ -65,7 +83,10 @@ def play_matrix(loaded: Sequence[Loaded], wanted: Wanted) -> int:
 def _play(loaded: Loaded, wanted: Wanted) -> int:
     path = loaded.document.path
     began = time.monotonic()
-    setup = Setup(path=path, on=wanted.on, options=wanted.options, selection=wanted.selection)
+    setup = Setup(
+        path=path, on=wanted.on, options=wanted.options, selection=wanted.selection,
+        commits=wanted.commits,
+    )  # fmt: skip
     squares: list[Square] = []
     unsettled = 0
     with Pool(serve, setup, wanted.workers) as pool:
@@ -83,6 +104,7 @@ def _play(loaded: Loaded, wanted: Wanted) -> int:
     seconds = time.monotonic() - began
     squares.sort(key=lambda square: places[square.name])
     print(f"{path}: {figures(squares, seconds)}, {wanted.workers} at once")
+    _say_left_out(loaded, wanted)
     if unsettled:
         told = "time" if unsettled == 1 else "times"
         print(
@@ -101,17 +123,26 @@ def _play(loaded: Loaded, wanted: Wanted) -> int:
 
 def _derived(loaded: Loaded, wanted: Wanted, pool: Pool) -> list[MatrixCell]:
     """Every cell, those that need servers of their own last: they share them then."""
-    orders = [case.name for case in cases(loaded, wanted.selection)]
+    orders = [case.name for case in cases(loaded, wanted.selection, wanted.commits)]
     found = {job.order: cells for job, cells in pool.results(Derive(name) for name in orders)}
     every = [cell for name in orders for cell in found[name] if wanted.cell in str(cell)]
     return sorted(every, key=lambda cell: needs_a_server_each(cell, loaded.scenario))
+
+
+def _say_left_out(loaded: Loaded, wanted: Wanted) -> None:
+    """How many orders a variant does not allow, and why."""
+    why = Counter(left_out(loaded, wanted.selection, wanted.commits).values())
+    for reason, count in why.items():
+        orders = "1 order" if count == 1 else f"{count} orders"
+        print(f"  {orders} left out: {reason}")
 
 
 def _told(path: str, result: MatrixResult, on: str) -> Square:
     """Say at once what is broken, with the command that plays it again."""
     cell = result.cell
     where = "" if on == "postgres" else f" --on {on}"
-    command = f"twopc run {shlex.quote(path)} --crash-matrix{where} --cell {shlex.quote(str(cell))}"
+    variant = f" --commit {cell.commit}" if cell.commit else ""
+    command = f"twopc run {shlex.quote(path)} --crash-matrix{where}{variant} --cell {shlex.quote(str(cell))}"
     state = "broken" if result.broken else "ok" if result.struck else "empty"
     if result.broken:
         print("\n".join([f"✗ {cell}", *(f"    {what}" for what in result.broken)]))

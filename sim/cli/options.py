@@ -107,6 +107,12 @@ CellName = Annotated[
     str,
     typer.Option("--cell", metavar="TEXT", help="Of the matrix, cells whose name contains this."),
 ]
+Commit = Annotated[
+    str,
+    typer.Option(
+        "--commit", metavar="VARIANT|all", help="Of the matrix, in these variants of commit."
+    ),
+]
 Csv = Annotated[
     Path | None, typer.Option("--csv", metavar="FILE", help="Write the matrix' cells there.")
 ]

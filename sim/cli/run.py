@@ -14,6 +14,7 @@ from sim.cli.options import (
     Accept,
     AsJson,
     CellName,
+    Commit,
     CrashMatrix,
     Csv,
     Dsns,
@@ -74,6 +75,7 @@ def run(
     fault: Faults = None,
     crash_matrix: CrashMatrix = False,
     cell: CellName = "",
+    commit: Commit = "",
     csv: Csv = None,
 ) -> None:
     """Play scenarios and check what they claim."""
@@ -83,7 +85,7 @@ def run(
     from sim.scenario.selecting import selector
     from sim.scenario.theatres import BOTH, played
 
-    _refuse(fault, {} if crash_matrix else {"--cell": cell, "--csv": csv})
+    _refuse(fault, {} if crash_matrix else {"--cell": cell, "--commit": commit, "--csv": csv})
     chosen = settings(
         pg=pg, servers=servers, seed=seed, repeat=repeat, jobs=jobs, timeout=timeout, out=out, on=on
     )
@@ -112,7 +114,7 @@ def run(
         if each.document.problems:
             print(each.document.report(), file=sys.stderr)
     if crash_matrix:
-        raise typer.Exit(_matrix(loaded, options, cell, csv, jobs))
+        raise typer.Exit(_matrix(loaded, options, cell, commit, csv, jobs))
     if chosen.on == BOTH:
         from sim.cli.both import play_both
 
@@ -130,10 +132,11 @@ def _refuse(fault: Sequence[str] | None, of_matrix: Mapping[str, object]) -> Non
 
 
 def _matrix(
-    loaded: Sequence[Loaded], options: Options, cell: str, csv: Path | None, jobs: str | None
-) -> int:
+    loaded: Sequence[Loaded], options: Options, cell: str, commit: str, csv: Path | None,
+    jobs: str | None,
+) -> int:  # fmt: skip
     """Every fault at every point that a clean run comes by; returns the exit code."""
-    from sim.cli.crash_matrix import Wanted, play_matrix, workers
+    from sim.cli.crash_matrix import Wanted, play_matrix, variants, workers
     from sim.scenario.theatres import TheatreOptions
 
     chosen = options.settings
@@ -142,6 +145,6 @@ def _matrix(
     )
     wanted = Wanted(
         on=chosen.on, options=place, selection=options.selection, cell=cell, csv=csv,
-        html=options.html, workers=workers(jobs, chosen.jobs),
+        commits=variants(commit), html=options.html, workers=workers(jobs, chosen.jobs),
     )  # fmt: skip
     return play_matrix(loaded, wanted)

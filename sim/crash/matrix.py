@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
@@ -22,6 +22,8 @@ from sim.scenario.judging.expected import Expected
 from sim.scenario.judging.invariants import invariants
 from sim.scenario.judging.runs import Runs
 from sim.scenario.judging.steps import hangs
+from sim.scenario.matrix import path_of
+from sim.scenario.meaning import check_meaning
 from sim.scenario.model import Scenario
 from sim.scenario.runner import Runner
 from sim.scenario.stage import Theatre
@@ -54,6 +56,8 @@ class MatrixCell:
     point: str
     nth: int
     do: str
+    commit: str = ""
+    """The variant of two-phase commit, where it is not the file's; `order` names it then."""
 
     def __str__(self) -> str:
         again = f" #{self.nth}" if self.nth > 1 else ""
@@ -84,6 +88,8 @@ class Setup:
     on: str
     options: TheatreOptions
     selection: Selection
+    commits: tuple[str, ...] = ()
+    """Variants of two-phase commit, each of which every order is played in; none: the file's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +102,55 @@ class Derive:
 # -- what there is ---------------------------------------------------------------------------------
 
 
-def cases(loaded: Loaded, selection: Selection) -> Iterator[Case]:
-    """A case for each order, in each cell of the file's own matrix; of generated ones the first."""
+def cases(loaded: Loaded, selection: Selection, commits: Sequence[str] = ()) -> Iterator[Case]:
+    """A case for each order, in each cell of the file's own matrix; of generated ones the first.
+
+    Args:
+        commits: variants of two-phase commit, a case in each, as far as the scenario allows it.
+    """
+    for case in _cases(loaded, selection):
+        if not commits:
+            yield case
+        for commit in commits:
+            made, why = in_variant(loaded, case, commit)
+            if not why:
+                yield made
+
+
+def left_out(loaded: Loaded, selection: Selection, commits: Sequence[str]) -> dict[str, str]:
+    """The cases that no stage could play, each with why."""
+    return {
+        made.name: why
+        for case in _cases(loaded, selection)
+        for commit in commits
+        for made, why in [in_variant(loaded, case, commit)]
+        if why
+    }
+
+
+def _cases(loaded: Loaded, selection: Selection) -> Iterator[Case]:
     chosen = dataclasses.replace(selection, twins=False)
     for group in groups(loaded, chosen):
         course = group.courses.next()
         if course is not None:
             yield dataclasses.replace(group.case(*course), number=0)
+
+
+def in_variant(loaded: Loaded, case: Case, commit: str) -> tuple[Case, str]:
+    """The case in another variant of two-phase commit, and why that cannot be; empty: it can.
+
+    Where the file's own matrix says the variant, it is not changed.
+    """
+    topology = case.scenario.topology
+    if any(path_of(key) == ["topology", "commit"] for key, _ in case.cell.values):
+        return case, "" if topology.commit == commit else "the file's matrix has it in another cell"
+    scenario = case.scenario.model_copy(
+        update={"topology": topology.model_copy(update={"commit": commit})}
+    )
+    examined = dataclasses.replace(loaded.document, problems=[])
+    check_meaning(examined, scenario)
+    why = examined.errors[0].message if examined.errors else ""
+    return dataclasses.replace(case, name=f"{case.name} [{commit}]", scenario=scenario), why
 
 
 def with_faults(case: Case, faults: tuple[Fault, ...]) -> Case:
@@ -157,7 +205,9 @@ class Stand:
 
     def __init__(self, setup: Setup, place: Theatre) -> None:
         self._theatre = place
-        self._cases = {case.name: case for case in cases(load(setup.path), setup.selection)}
+        wanted = cases(load(setup.path), setup.selection, setup.commits)
+        self._cases = {case.name: case for case in wanted}
+        self._names_commit = bool(setup.commits)
         self._timeout_ms = setup.selection.step_timeout_ms
 
     async def derive(self, order: str) -> list[MatrixCell]:
@@ -184,8 +234,9 @@ class Stand:
         reached += [
             (point, 1) for point in _points(able, nodes) if point.partition("(")[0] in _ONCE
         ]
+        commit = case.scenario.topology.commit if self._names_commit else ""
         return [
-            MatrixCell(order=order, point=point, nth=nth, do=do)
+            MatrixCell(order=order, point=point, nth=nth, do=do, commit=commit)
             for point, nth in dict.fromkeys(reached)
             for do in deeds(able, nodes, point)
         ]

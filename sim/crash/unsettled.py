@@ -6,9 +6,10 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Who says that a branch is not settled yet, and in which words.
-_LOGGERS = ("twopc.drivers.hub", "twopc.drivers.recovery")
+#: Who says that a branch is not settled yet, and in which words; and what is said of the node that is in the way.
+_LOGGERS = ("twopc.drivers.hub", "twopc.drivers.recovery", "twopc.drivers.peers")
 _EVENT = "branch not settled yet"
+_BESIDE = "recovery cannot reach a node"
 
 
 class Unsettled(logging.Filter):
@@ -18,10 +19,8 @@ class Unsettled(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Keep what is something else."""
-        if record.msg != _EVENT:
-            return True
-        self.count += 1
-        return False
+        self.count += record.msg == _EVENT
+        return record.msg not in (_EVENT, _BESIDE)
 
 
 @contextmanager

@@ -204,6 +204,8 @@ def test_what_is_written_down(twopc, file, tmp_path):
     [
         (["--on", "nowhere"], "--on: it is postgres, model or both, not 'nowhere'"),
         (["--cell", "x"], "it goes with --crash-matrix"),
+        (["--commit", "all"], "it goes with --crash-matrix"),
+        (["--crash-matrix", "--commit", "first_agent"], "there is presumed_abort, presumed_commit"),
         (["--fault", "x=y"], "faults are performed by no stage so far"),
         (["--seed", "x"], "--seed: it is a number from 0, not 'x'"),
         (["-j", "0"], "--jobs: it is a number from 1, not '0'"),

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sim.crash.matrix import MatrixCell, MatrixResult, Setup, Stand
+from sim.crash.matrix import MatrixCell, MatrixResult, Setup, Stand, cases, left_out
+from sim.scenario.check import load
 from sim.scenario.model_stage import ModelTheatre
 from sim.scenario.theatres import TheatreOptions, played
 from sim.scenario.words import Selection
+from twopc.protocol.variants import VARIANTS
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 LOST_UPDATE = SCENARIOS / "immediate/lost_update.twopc.yaml"
@@ -67,6 +69,45 @@ def test_a_fault_that_strikes_after_the_end_is_mended(
 
     result = played("model", play())
     assert (result.struck, result.broken) == (True, ())
+
+
+def test_every_order_in_every_variant_that_allows_it() -> None:
+    """Two Subscribers in one transaction have no last agent; what the file says of its variant is overruled."""
+    chosen = Selection()
+    loaded = load(SCENARIOS / "commit/two_subscribers.twopc.yaml")
+    alone = [case.name for case in cases(loaded, chosen)]
+    found = list(cases(loaded, chosen, tuple(VARIANTS)))
+    assert {case.scenario.topology.commit for case in found} == {*VARIANTS} - {"last_agent"}
+    assert len(found) == 3 * len(alone)
+    why = left_out(loaded, chosen, tuple(VARIANTS))
+    assert [*why] == [f"{name} [last_agent]" for name in alone]
+    assert all("use another 'commit'" in reason for reason in why.values())
+
+
+@pytest.mark.parametrize("commit", VARIANTS)
+def test_a_cell_in_each_variant(commit: str) -> None:
+    """The coordinator dies where it has told one of two to commit, or has had the last agent's answer."""
+
+    async def play() -> list[MatrixResult]:
+        async with ModelTheatre() as theatre:
+            setup = Setup(
+                path=str(LOST_UPDATE), on="model", options=TheatreOptions(), selection=Selection(),
+                commits=(commit,),
+            )  # fmt: skip
+            stand = Stand(setup, theatre)
+            cells = await stand.derive(f"{ORDER} [{commit}]")
+            assert {cell.commit for cell in cells} == {commit}
+            chosen = [
+                cell
+                for cell in cells
+                if cell.do == "crash coordinator"
+                and cell.point.startswith(("reply.commit", "coordinator.be"))
+            ]
+            assert len(chosen) > 3
+            return [await stand.cell(cell) for cell in chosen]
+
+    results = played("model", play())
+    assert [(str(result.cell), result.broken) for result in results if result.broken] == []
 
 
 def test_branches_that_cannot_be_settled_are_counted(caplog: pytest.LogCaptureFixture) -> None:
