@@ -35,10 +35,6 @@ class Procedure(Part):
 
     what = "a procedure"
     blank = {"body": ""}
-    refused = {
-        "sql": "the whole CREATE statement stands under 'body'",
-        "procedures": "those that apply single rows stand under a table",
-    }
     body: str
     """The whole CREATE PROCEDURE or CREATE FUNCTION, for the Publisher."""
     type: ProcType = "serializable proc exec"
