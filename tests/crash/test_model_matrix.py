@@ -110,6 +110,30 @@ def test_a_cell_in_each_variant(commit: str) -> None:
     assert [(str(result.cell), result.broken) for result in results if result.broken] == []
 
 
+def test_a_guess_that_a_cell_makes_wrong_is_confessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commit by hand what was to commit, and no vote comes: that is damage, which the application must not miss."""
+
+    async def play() -> MatrixResult:
+        async with ModelTheatre() as theatre:
+            setup = Setup(
+                path=str(SCENARIOS / "commit/operator_guesses.twopc.yaml"), on="model",
+                options=TheatreOptions(), selection=Selection(twins=False),
+                commits=("presumed_nothing",),
+            )  # fmt: skip
+            cell = MatrixCell(
+                order="the right one [presumed_nothing]", point="reply.prepare(pub)", nth=1,
+                do="cut coordinator-sub1",
+            )  # fmt: skip
+            return await Stand(setup, theatre).cell(cell)
+
+    assert played("model", play()).broken == ()
+    monkeypatch.setattr("sim.crash.matrix._is_confessed", lambda *_: False)
+    assert [what.partition(":")[0] for what in played("model", play()).broken] == [
+        "atomic",
+        "converged",
+    ]
+
+
 def test_branches_that_cannot_be_settled_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     """Nobody need read of each; a run that is none of a matrix says it still."""
 
