@@ -29,6 +29,7 @@ from psycopg import AsyncConnection
 
 from publisher import validation as publisher_end
 from publisher.distribution import kept
+from publisher.distribution.update_modes import update_modes
 from publisher.posting import Posted
 from subscriber import validation as subscriber_end
 from subscriber.validation import Values, by_column
@@ -109,10 +110,11 @@ async def validate(
 class _Comparison:
     """What is known of one article so far."""
 
-    def __init__(self, article: DistributedArticle) -> None:
+    def __init__(self, article: DistributedArticle, *, versions: bool) -> None:
         self.article = article
-        self.there = ChecksumTexts(article.article, row_filter=article.article.row_filter)
-        self.here = ChecksumTexts(article.article)
+        there = article.article.row_filter
+        self.there = ChecksumTexts(article.article, row_filter=there, versions=versions)
+        self.here = ChecksumTexts(article.article, versions=versions)
         self.expected, self.actual = Total(), Total()
         self.differences: list[Difference] = []
         self.more = 0
@@ -166,11 +168,15 @@ class _Session:
         self.subscriber = subscriber
         self.advance = advance or self._notice
         self.timeout_s = timeout_s
+        self.read_only = False
 
     async def run(self, tables: Sequence[str], *, repair: bool) -> list[Verdict]:
         """Compare, look again, repair, and enter the verdicts into the history."""
         await self.distribution.execute("listen msrepl_distribution")
-        found = [_Comparison(article) for article in await self._articles(tables)]
+        modes = await update_modes(self.distribution, self.ends.publisher)
+        self.read_only = modes.get(self.ends.subscriber) == "read only"
+        chosen, versions = await self._articles(tables), not self.read_only
+        found = [_Comparison(article, versions=versions) for article in chosen]
         async with self._moment(found) as touched:
             for each in found:
                 await self._compare(each, touched[each.article.article_id])
@@ -207,7 +213,6 @@ class _Session:
         return [each for each in found if not tables or each.article.name in tables]
 
     # -- moments ----------------------------------------------------------------------------------
-
     @asynccontextmanager
     async def _moment(
         self, comparisons: Sequence[_Comparison]
@@ -244,6 +249,8 @@ class _Session:
 
     async def _settled(self) -> bool:
         """Nothing that the Subscriber sees of its own is still prepared at the Publisher."""
+        if self.read_only:
+            return True
         prepared = [BranchId.parse(gid) for gid in await publisher_end.open_branches(self.poster)]
         there = [
             branch_gid(str(branch.global_id), self.ends.subscriber)
@@ -340,7 +347,9 @@ class _Session:
         repaired: list[Key] = []
         for at in range(0, len(each.differences), _BLOCK):
             block = each.differences[at : at + _BLOCK]
-            repaired += await subscriber_end.repair(self.subscriber, article, block, fetch)
+            repaired += await subscriber_end.repair(
+                self.subscriber, article, block, fetch, versions=not self.read_only
+            )
         return repaired
 
 

@@ -70,6 +70,7 @@ def install_texts(database: str, sites: Sites, link: LinkAddress) -> list[str]:
             subscriber=sql.Literal(sites.subscriber),
             publisher_db=sql.Literal(link.options.get("dbname", "")),
             server=sql.Literal(SERVER),
+            update_mode=sql.Literal("sync tran"),
         ),
     ]
 

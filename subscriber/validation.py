@@ -74,17 +74,24 @@ async def committed(subscriber: Connection, gids: Collection[str]) -> set[str]:
 
 
 async def repair(
-    subscriber: Connection, article: Article, differences: Sequence[Difference], fetch: Fetch
+    subscriber: Connection,
+    article: Article,
+    differences: Sequence[Difference],
+    fetch: Fetch,
+    *,
+    versions: bool = True,
 ) -> list[Key]:
     """Give rows the Publisher's state; returns the keys of those that were.
 
     Only rows that are at both ends still what they were found to be: every change of a row gives it
     another version, so a row that is still the same has nothing on its way to it. The others are left
-    for the next validation.
+    for the next validation. Where versions are not compared a row may have changed and changed back: what
+    is then on its way to it ends with what it is given here.
 
     Args:
         subscriber: an administrator's connection, in autocommit mode.
         fetch: reads the Publisher's rows of an article by key.
+        versions: row versions are compared.
     """
     local = await describe(subscriber, article.schema, article.table)
     await subscriber.execute(PINNED)
@@ -94,7 +101,7 @@ async def repair(
             await subscriber.execute(
                 sql.SQL("set local lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT))
             )
-            return await _Repair(subscriber, article, local).run(differences, fetch)
+            return await _Repair(subscriber, article, local, versions).run(differences, fetch)
     except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
         return []  # somebody is changing one of them
 
@@ -102,11 +109,13 @@ async def repair(
 class _Repair:
     """One transaction that repairs rows of an article."""
 
-    def __init__(self, connection: Connection, article: Article, local: Table) -> None:
+    def __init__(
+        self, connection: Connection, article: Article, local: Table, versions: bool
+    ) -> None:
         self._connection = connection
         self._article = article
         self._table = f.table_of(article)
-        self._texts = ChecksumTexts(article)
+        self._texts = ChecksumTexts(article, versions=versions)
         held = {column.name: column for column in local.columns}
         self._columns = [c for c in article.value_columns if not held[c.name].generated]
         #: Identity columns outside the key take a value with the row only.

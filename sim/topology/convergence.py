@@ -1,4 +1,5 @@
-"""Do Publisher and Subscribers hold the same rows? By key, column by column, row versions included.
+"""Do Publisher and Subscribers hold the same rows? By key, column by column, row versions included where a
+Subscriber may change them.
 
 For tests and scenarios: it reads whole tables, and tells more than a checksum can. Knows nothing of how
 changes travel.
@@ -34,15 +35,17 @@ async def differences(
     *,
     publisher_name: str,
     subscriber_name: str,
+    versions: bool = True,
 ) -> list[str]:
     """What a Subscriber's copy lacks, has too much, or has otherwise; a line for each key.
 
     Args:
         article: with the filter that holds for this Subscriber.
+        versions: False: row versions are not compared.
     """
-    there = await _rows(publisher, article, article.row_filter)
-    here = await _rows(subscriber, article, None)
-    names = [column.name for column in article.columns]
+    names = [each.name for each in article.columns if versions or each.name != VERSION_COLUMN]
+    there = await _rows(publisher, article, names, article.row_filter)
+    here = await _rows(subscriber, article, names, None)
     lines = []
     for key in sorted(there.keys() | here.keys()):
         wanted, held = there.get(key), here.get(key)
@@ -78,11 +81,13 @@ def _key(article: Article, key: Sequence[str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in zip(article.key, key, strict=True))
 
 
-async def _rows(connection: Connection, article: Article, condition: str | None) -> Rows:
+async def _rows(
+    connection: Connection, article: Article, names: Sequence[str], condition: str | None
+) -> Rows:
     """The rows by their key, every value as text."""
     query = sql.SQL("select {}, {} from {} where {}").format(
         _texts(article.key),
-        _texts([column.name for column in article.columns]),
+        _texts(names),
         f.table_of(article),
         f.raw(condition) if condition else sql.SQL("true"),
     )

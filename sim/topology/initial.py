@@ -62,6 +62,7 @@ async def bring(
     role: str,
     *,
     rows: bool,
+    read_only: bool = False,
 ) -> list[dict[str, Any]]:
     """Tables, and their rows as `publisher` sees them; returns what was added to each table.
 
@@ -70,6 +71,7 @@ async def bring(
         here: inside a transaction at the Subscriber.
         role: the application's, which may use the tables.
         rows: False: the rows are there already.
+        read_only: the role may read the tables, and no more.
 
     Raises:
         SubscriptionError: a table is not what it should be, or not empty; or it should hold rows and is
@@ -89,7 +91,7 @@ async def bring(
         if rows:
             columns = tables.copied_columns(article, held)
             await tables.fill(here, article, columns, rows_of(publisher, article, columns))
-        await grant_tables(here, article.schema, article.table, role)
+        await grant_tables(here, article.schema, article.table, role, read_only=read_only)
     await here.execute("set local session_replication_role to default")
     for article, copy in zip(articles, copies, strict=True):
         added = await _bring_keys(here, article)

@@ -54,7 +54,7 @@ class Inspection(Replication):
         """Fail unless every Subscriber holds the Publisher's rows, those that belong to it.
 
         Everything must be delivered (`sync`, `settle`). Row versions count: a Subscriber with another one
-        would be refused at its next change.
+        would be refused at its next change. Not where the subscription is read only.
 
         Args:
             tables: ``table`` or ``schema.table``; none: all that are published.
@@ -63,6 +63,7 @@ class Inspection(Replication):
             AssertionError: names the keys that differ, and how.
         """
         publisher = await self.admin(self.publisher)
+        modes = await self.update_modes()
         found: list[str] = []
         for subscriber in self.subscribed or self.subscribers:
             for article in await self._articles_at(subscriber):
@@ -73,6 +74,7 @@ class Inspection(Replication):
                         article,
                         publisher_name=self.publisher,
                         subscriber_name=subscriber,
+                        versions=modes.get(subscriber) != "read only",
                     )
         if found:
             raise AssertionError("not converged:\n  " + "\n  ".join(found))

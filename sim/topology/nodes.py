@@ -345,16 +345,23 @@ async def _check_fit(connection: AsyncConnection[Any], nodes: Sequence[Node]) ->
 
 
 async def grant_tables(
-    connection: psycopg.AsyncConnection[Any], schema: str, table: str, role: str
+    connection: psycopg.AsyncConnection[Any],
+    schema: str,
+    table: str,
+    role: str,
+    *,
+    read_only: bool = False,
 ) -> None:
-    """Let the application's role use a table."""
+    """Let the application's role use a table, or read it."""
     name = sql.Identifier(role)
     await connection.execute(
         sql.SQL("grant usage on schema {} to {}").format(sql.Identifier(schema), name)
     )
     await connection.execute(
-        sql.SQL("grant select, insert, update, delete on {} to {}").format(
-            sql.Identifier(schema, table), name
+        sql.SQL("grant {} on {} to {}").format(
+            sql.SQL("select" if read_only else "select, insert, update, delete"),
+            sql.Identifier(schema, table),
+            name,
         )
     )
 

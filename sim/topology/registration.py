@@ -11,6 +11,7 @@ from typing import Any
 
 from publisher import publication, slot, subscriptions
 from publisher.distribution import registry
+from publisher.distribution.update_modes import UpdateMode, update_modes
 from sim.topology.initial import Moment
 from sim.topology.wiring import Wiring
 from twopc import names
@@ -110,6 +111,16 @@ class Registration(Wiring):
         ]  # of a topology that is there already the slot's name is not ours
         return int(number)
 
+    async def update_modes(self) -> dict[str, UpdateMode]:
+        """How the Subscribers that the distribution database knows are updated, by name."""
+        if not await self.can_distribute():
+            return {}
+        return await update_modes(await self.admin(self.distribution), self.publisher)
+
+    async def is_read_only(self, subscriber: str) -> bool:
+        """Whether agents alone change a Subscriber's copies."""
+        return (await self.update_modes()).get(subscriber) == "read only"
+
     async def can_distribute(self) -> bool:
         """There is a distribution database."""
         if self.distribute and self._attach:
@@ -144,20 +155,26 @@ class Registration(Wiring):
         subscriber: str,
         articles: Sequence[DistributedArticle],
         *,
-        link_role: str,
+        link_role: str | None,
         sync_type: str,
     ) -> None:
         """Say that a Subscriber is about to get articles: from now on nothing that it may need is
-        cleaned up."""
+        cleaned up.
+
+        Args:
+            link_role: of its link; None: it is read only and has none.
+        """
         number = await self.register()
         distribution = await self.admin(self.distribution)
-        originator = await registry.add_originator(
-            distribution,
-            number,
-            subscriber,
-            database=self.node(subscriber).database,
-            link_role=link_role,
-        )
+        originator = None
+        if link_role is not None:
+            originator = await registry.add_originator(
+                distribution,
+                number,
+                subscriber,
+                database=self.node(subscriber).database,
+                link_role=link_role,
+            )
         here = await self.admin(self.publisher)
         parts = await publication.parts(here)
         for article in articles:
@@ -170,6 +187,8 @@ class Registration(Wiring):
                 subscriber,
                 originator_id=originator,
                 sync_type=sync_type,
+                loopback_detection=originator is not None,
+                update_mode="read only" if originator is None else "sync tran",
             )
 
     async def start_from(

@@ -11,10 +11,11 @@ from typing import Any, Literal
 from psycopg import AsyncConnection
 
 from publisher import publication, subscriptions
+from publisher.distribution.update_modes import UpdateMode
 from sim.topology import initial
 from sim.topology.nodes import grant_tables, revoke_tables
 from sim.topology.scripting import Scripting
-from subscriber import not_for_replication, subscription
+from subscriber import not_for_replication, read_only, subscription
 from subscriber import propagation as procedures
 from subscriber.distribution_agent.profile import Profile
 from twopc.articles import Article
@@ -102,11 +103,15 @@ class Replication(Scripting):
         publisher = await self.admin(self.publisher)
         there = [s.subscriber for s in await subscriptions.subscriptions(publisher)]
         known = [name for name in there if name in self.nodes]
+        modes = await self.update_modes()
+        readers = [
+            name for name, mode in modes.items() if mode == "read only" and name in self.nodes
+        ]
         if await self.distributes_already():
-            await self.deliver_before_change(known)
+            await self.deliver_before_change([*known, *readers])
         async with publisher.transaction():
             article = await publication.regenerate(publisher, schema, table)
-            for subscriber in known:
+            for subscriber in (*known, *readers):
                 await subscription.check_fit(await self.admin(subscriber), article)
         found = [
             obstacle
@@ -119,7 +124,7 @@ class Replication(Scripting):
             # others may be stale still, and wait for their turn
             changed = await publication.distributed_articles(publisher, of=(schema, table))
             await self.put_articles(changed)
-            for subscriber in known:
+            for subscriber in (*known, *readers):
                 mine = {each.article_id for each in await self.subscribed_articles(subscriber)}
                 await self.create_procedures(
                     subscriber, [each for each in changed if each.article_id in mine]
@@ -138,6 +143,7 @@ class Replication(Scripting):
         filters: Mapping[str, str] | None = None,
         profile: Profile | None = None,
         scripts: Mapping[str, Sequence[str]] | None = None,
+        update_mode: UpdateMode = "sync tran",
     ) -> None:
         """Give a Subscriber every article: tables, rows, link, triggers, and what agents call.
 
@@ -150,6 +156,8 @@ class Replication(Scripting):
             filters: by table, a condition: only rows that fulfil it come here.
             profile: what its agent is set to.
             scripts: by table, SQL that makes procedures of the user's own, which `publish` names.
+            update_mode: ``sync tran``: the Subscriber changes its copy too, and the Publisher with it in one
+                transaction; ``read only``: agents alone change it, without link and triggers.
 
         Raises:
             SubscriptionError: it subscribes already, or a table of its own is in the way: nothing is
@@ -160,10 +168,21 @@ class Replication(Scripting):
         node = self.node(subscriber)
         if node.kind != "subscriber":
             raise ConfigurationError(f"{subscriber!r} is the {node.kind}, not a Subscriber")
-        if not self.distribute and (filters or sync != "automatic"):
+        reads = update_mode == "read only"
+        if not self.distribute and (filters or sync != "automatic" or reads):
             raise ConfigurationError(
-                f"{subscriber!r}: filters and sync={sync!r} need distribution, which this topology was "
-                "made without"
+                f"{subscriber!r}: filters, sync={sync!r} and update_mode={update_mode!r} need "
+                "distribution, which this topology was made without"
+            )
+        if reads and sync == "none":
+            raise ConfigurationError(
+                f"{subscriber!r}: a subscription that is read only has no triggers to script: take "
+                "sync='replication support only' for rows that are there already"
+            )
+        known = await self.update_modes()
+        if subscriber in known and (reads or known[subscriber] == "read only"):
+            raise SubscriptionError(
+                f"{subscriber!r} subscribes already, {known[subscriber]} (21058): unsubscribe it first"
             )
         if sync == "none":
             script = await self.script(subscriber, filters=filters)
@@ -172,12 +191,15 @@ class Replication(Scripting):
         articles = await self.choose(filters or {})
         if not articles:
             raise SubscriptionError("nothing is published yet: publish a table first")
-        link = await self.register_link(subscriber)
+        link = None if reads else await self.register_link(subscriber)
         self.profiles[subscriber] = profile or Profile()
         try:
             if self.distribute:
-                await self.announce(subscriber, articles, link_role=link.role, sync_type=sync)
-            found = await self._bring(subscriber, articles, link, sync, scripts or {})
+                role = None if link is None else link.role
+                await self.announce(subscriber, articles, link_role=role, sync_type=sync)
+            found = await self._bring(
+                subscriber, articles, sync, scripts or {}, link=link, reads=reads, new=True
+            )
         except BaseException:
             await self.forget_subscriber(subscriber)
             raise
@@ -190,14 +212,19 @@ class Replication(Scripting):
         self,
         subscriber: str,
         articles: Sequence[DistributedArticle],
-        link: subscription.LinkAddress | None,
         sync: SyncType,
         scripts: Mapping[str, Sequence[str]],
+        *,
+        link: subscription.LinkAddress | None,
+        reads: bool,
+        new: bool,
     ) -> list[Any]:
         """Everything that a Subscriber needs for some articles, in one transaction there.
 
         Args:
-            link: of a new subscription; None: the Subscriber has others already.
+            link: of a new subscription that is not read only.
+            reads: it is read only.
+            new: it has no articles yet.
 
         Returns:
             What keeps our triggers from firing first.
@@ -208,18 +235,26 @@ class Replication(Scripting):
         async with here.transaction():
             if link is not None:
                 await subscription.install(here, sites, link)
+            elif new:
+                await read_only.install(here, sites, self.node(self.publisher).database)
             if self.distribute:
                 await procedures.install(here, node.agent_role)
                 await self.hold_agent(subscriber)
             async with initial.reading(publisher) as moment:
                 copies = await initial.bring(
-                    publisher, here, plain, node.app_role, rows=sync == "automatic"
+                    publisher,
+                    here,
+                    plain,
+                    node.app_role,
+                    rows=sync == "automatic",
+                    read_only=reads,
                 )
-            found = [
-                obstacle
-                for article, copy in zip(plain, copies, strict=True)
-                for obstacle in await subscription.subscribe(here, article, sites, **copy)
-            ]
+            found: list[Any] = []
+            for article, copy in zip(plain, copies, strict=True):
+                if reads:
+                    await read_only.subscribe(here, article, **copy)
+                else:
+                    found += await subscription.subscribe(here, article, sites, **copy)
             if link is not None:
                 await subscription.register_role(here, node.app_role, node.coordinator_role)
                 await install_participant(
@@ -242,10 +277,13 @@ class Replication(Scripting):
             articles = [each for each in await self.choose({}) if each.article.name not in known]
             if not articles:
                 continue
-            role = await self.link_role(subscriber)
+            reads = await self.is_read_only(subscriber)
+            role = None if reads else await self.link_role(subscriber)
             await self.announce(subscriber, articles, link_role=role, sync_type="automatic")
             try:
-                found = await self._bring(subscriber, articles, None, "automatic", {})
+                found = await self._bring(
+                    subscriber, articles, "automatic", {}, link=None, reads=reads, new=False
+                )
             except BaseException:
                 await self.withdraw(subscriber, articles)
                 raise
@@ -282,9 +320,10 @@ class Replication(Scripting):
                 subscriber
             )  # first, as the agent does, or they wait for each other
             await initial.lock_out(here, plain, self.lock_timeout_ms)
-            await initial.until_finished(
-                publisher, await self.link_role(subscriber), self.lock_timeout_ms
-            )
+            if not await self.is_read_only(subscriber):
+                await initial.until_finished(
+                    publisher, await self.link_role(subscriber), self.lock_timeout_ms
+                )
             async with initial.reading(publisher) as moment:
                 await initial.bring_again(publisher, here, plain)
             # the agent stands still until the copy is committed, or it would skip what this one has
@@ -296,8 +335,12 @@ class Replication(Scripting):
         """Let a Subscriber's changes through again once nothing keeps our triggers from firing first.
 
         Raises:
-            SubscriptionError: something still does.
+            SubscriptionError: something still does, or the subscription is read only.
         """
+        if await self.is_read_only(subscriber):
+            raise SubscriptionError(
+                f"the subscription of {subscriber!r} is read only: it has no triggers to activate"
+            )
         articles = await publication.articles(await self.admin(self.publisher))
         await subscription.activate(await self.admin(subscriber), articles, self.sites(subscriber))
 

@@ -1,17 +1,18 @@
 -- msrepl.mssubscription_agents, msrepl.msreplication_objects: the subscription of this database and the
 -- objects it brought in.
--- called by: subscriber.subscription
+-- called by: subscriber.subscription, subscriber.read_only
 -- tables:    themselves
 -- holes:     owner
 create table if not exists msrepl.mssubscription_agents (
     publisher text primary key,
     subscriber text not null,
     publisher_db text not null,
-    link text not null,
+    link text,
+    update_mode text not null default 'sync tran' check (update_mode in ('sync tran', 'read only')),
     status text not null default 'active' check (status in ('active', 'inactive')),
     status_reason text
 );
-comment on table msrepl.mssubscription_agents is 'The subscription: its Publisher, the server object of its link, and whether it is active';
+comment on table msrepl.mssubscription_agents is 'The subscription: its Publisher, the server object of its link (none where it is read only), and whether it is active';
 create table if not exists msrepl.msreplication_objects (
     objid oid primary key,
     dest_schema text not null,

@@ -1,7 +1,7 @@
 -- The row of a subscription: its Publisher, and the name under which it takes part in transactions.
--- called by: subscriber.subscription, the script of a subscription
+-- called by: subscriber.subscription, subscriber.read_only, the script of a subscription
 -- tables:    msrepl.mssubscription_agents
--- holes:     publisher, subscriber, publisher_db, server
+-- holes:     publisher, subscriber, publisher_db, server, update_mode
 do $msrepl$
 begin
     if exists (select from msrepl.mssubscription_agents) then
@@ -11,5 +11,5 @@ begin
     end if;
 end
 $msrepl$;
-insert into msrepl.mssubscription_agents (publisher, subscriber, publisher_db, link)
-values ({publisher}, {subscriber}, {publisher_db}, {server});
+insert into msrepl.mssubscription_agents (publisher, subscriber, publisher_db, link, update_mode)
+values ({publisher}, {subscriber}, {publisher_db}, {server}, {update_mode});

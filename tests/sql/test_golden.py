@@ -13,6 +13,7 @@ from psycopg import sql
 from publisher import objects as publisher_objects
 from publisher.procedures import ProcedureTexts, drop_texts
 from subscriber import objects as subscriber_objects
+from subscriber import read_only
 from subscriber.tables import create_table_text, foreign_key_text
 from subscriber.triggers import Sites, TriggerTexts
 from tests.fix_golden import Golden
@@ -43,6 +44,11 @@ def test_shared_objects_of_a_subscriber(golden: Golden) -> None:
     text = whole(subscriber_objects.install_texts("shop", SITES, LINK))
     assert LINK.password not in text
     golden("subscriber/shared.sql", text)
+
+
+def test_shared_objects_of_a_subscriber_that_reads(golden: Golden) -> None:
+    """What a Subscriber has before its first article where agents alone make changes."""
+    golden("subscriber/read_only.sql", whole(read_only.install_texts("shop", SITES, "sales")))
 
 
 @pytest.mark.parametrize("name", ARTICLES)

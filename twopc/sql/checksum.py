@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from psycopg import sql
 
 from twopc.articles import Article, Column
+from twopc.names import VERSION_COLUMN
 from twopc.sql import fragments as f
 
 #: How many parts of an article are compared before its rows are.
@@ -79,10 +80,14 @@ def _hash(columns: Sequence[Column], values: Sequence[sql.Composable]) -> sql.Co
 class ChecksumTexts:
     """The queries for one article. Keys are given as an array of texts per key column."""
 
-    def __init__(self, article: Article, *, row_filter: str | None = None) -> None:
-        """`row_filter`: at the Publisher, which rows belong to the article."""
+    def __init__(
+        self, article: Article, *, row_filter: str | None = None, versions: bool = True
+    ) -> None:
+        """`row_filter`: at the Publisher, which rows belong to the article. `versions`: False: the row
+        version is not in the checksum."""
         self._article = article
         self._values = article.value_columns
+        self._hashed = [c for c in self._values if versions or c.name != VERSION_COLUMN]
         self._key = article.key_columns
         self._table = f.table_of(article)
         self._filter: sql.Composable = sql.SQL("true")
@@ -90,7 +95,7 @@ class ChecksumTexts:
             self._filter = sql.SQL("({})").format(f.raw(row_filter))
 
     def _row_hash(self) -> sql.Composed:
-        return _hash(self._values, [sql.Identifier(c.name) for c in self._values])
+        return _hash(self._hashed, [sql.Identifier(c.name) for c in self._hashed])
 
     def _key_hash(self) -> sql.Composed:
         return _hash(self._key, [sql.Identifier(c.name) for c in self._key])

@@ -58,18 +58,19 @@ grant usage on foreign server "msrepl_publisher" to "msrepl_owner_8d9001d32c6a";
 
 -- msrepl.mssubscription_agents, msrepl.msreplication_objects: the subscription of this database and the
 -- objects it brought in.
--- called by: subscriber.subscription
+-- called by: subscriber.subscription, subscriber.read_only
 -- tables:    themselves
 -- holes:     owner
 create table if not exists msrepl.mssubscription_agents (
     publisher text primary key,
     subscriber text not null,
     publisher_db text not null,
-    link text not null,
+    link text,
+    update_mode text not null default 'sync tran' check (update_mode in ('sync tran', 'read only')),
     status text not null default 'active' check (status in ('active', 'inactive')),
     status_reason text
 );
-comment on table msrepl.mssubscription_agents is 'The subscription: its Publisher, the server object of its link, and whether it is active';
+comment on table msrepl.mssubscription_agents is 'The subscription: its Publisher, the server object of its link (none where it is read only), and whether it is active';
 create table if not exists msrepl.msreplication_objects (
     objid oid primary key,
     dest_schema text not null,
@@ -1598,9 +1599,9 @@ end
 $msrepl$;
 
 -- The row of a subscription: its Publisher, and the name under which it takes part in transactions.
--- called by: subscriber.subscription, the script of a subscription
+-- called by: subscriber.subscription, subscriber.read_only, the script of a subscription
 -- tables:    msrepl.mssubscription_agents
--- holes:     publisher, subscriber, publisher_db, server
+-- holes:     publisher, subscriber, publisher_db, server, update_mode
 do $msrepl$
 begin
     if exists (select from msrepl.mssubscription_agents) then
@@ -1610,5 +1611,5 @@ begin
     end if;
 end
 $msrepl$;
-insert into msrepl.mssubscription_agents (publisher, subscriber, publisher_db, link)
-values ('pub', 'sub1', 'sales', 'msrepl_publisher');
+insert into msrepl.mssubscription_agents (publisher, subscriber, publisher_db, link, update_mode)
+values ('pub', 'sub1', 'sales', 'msrepl_publisher', 'sync tran');

@@ -1,0 +1,98 @@
+"""Subscriptions that are read only: agents bring changes, and nobody at the Subscriber makes any.
+
+There is no link, no trigger and no branch here, only copies and what says how to take them away again
+(`subscriber.subscription.uninstall`). The row version is a column like any other: agents bring it with rows,
+and nothing compares it, since no change here has to prove which row it has seen.
+
+Every function takes an administrator's connection and does its work in one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from subscriber.objects import owner_role
+from subscriber.triggers import Sites
+from twopc import names
+from twopc.articles import Article
+from twopc.errors import SubscriptionError
+from twopc.sql import fragments as f
+from twopc.sql.render import render
+
+__all__ = ["install", "install_texts", "subscribe"]
+
+Connection = AsyncConnection[Any]
+
+
+async def install(connection: Connection, sites: Sites, publisher_db: str) -> None:
+    """Create what a Subscriber needs before its first article.
+
+    Raises:
+        SubscriptionError: the database has a subscription already or publishes tables itself.
+    """
+    async with connection.transaction():
+        texts = install_texts(connection.info.dbname, sites, publisher_db)
+        try:
+            await connection.execute(";\n".join(texts).encode())
+        except psycopg.errors.ObjectNotInPrerequisiteState as error:
+            hint = f": {error.diag.message_hint}" if error.diag.message_hint else ""
+            raise SubscriptionError(f"{error.diag.message_primary}{hint}") from error
+
+
+def install_texts(database: str, sites: Sites, publisher_db: str) -> list[str]:
+    """What `install` executes."""
+    role = owner_role(database)
+    owner = sql.Identifier(role)
+    return [
+        render(
+            "subscriber",
+            "create_owner",
+            owner=owner,
+            owner_text=sql.Literal(role),
+            schema=sql.Identifier(names.SCHEMA),
+        ),
+        render("subscriber", "catalog", owner=owner),
+        render("twopc", "table_structure", owner=owner),
+        render("subscriber", "drop_triggers", owner=owner),
+        render(
+            "subscriber",
+            "register_agent",
+            publisher=sql.Literal(sites.publisher),
+            subscriber=sql.Literal(sites.subscriber),
+            publisher_db=sql.Literal(publisher_db),
+            server=sql.NULL,
+            update_mode=sql.Literal("read only"),
+        ),
+    ]
+
+
+async def subscribe(
+    connection: Connection,
+    article: Article,
+    *,
+    created_table: bool = False,
+    added_version: bool = False,
+    added_keys: Sequence[str] = (),
+) -> None:
+    """Enter a table that is there, with its rows.
+
+    Args:
+        created_table, added_version, added_keys: as for `subscriber.subscription.subscribe`.
+    """
+    text = render(
+        "subscriber",
+        "register_copy",
+        table=sql.Literal(f.table_of(article).as_string(connection)),
+        schema=sql.Literal(article.schema),
+        article=sql.Literal(article.table),
+        created_table=sql.Literal(created_table),
+        added_version=sql.Literal(added_version),
+        added_keys=sql.SQL("array[{}]::text[]").format(
+            f.COMMA.join([sql.Literal(key) for key in added_keys])
+        ),
+    )
+    await connection.execute(text.encode())
