@@ -41,6 +41,11 @@ def versions(record: Record) -> dict[str, str]:
     return {key: str(row.get(VERSION_COLUMN)) for key, row in by_key(record).items()}
 
 
+def has_versions(record: Record) -> bool:
+    """The rows of a look at a table have versions that mean something there."""
+    return (record.data or {}).get("versions") is not False
+
+
 def content(row: Mapping[str, Any]) -> dict[str, Any]:
     """Everything of a row but its version."""
     return {name: value for name, value in row.items() if name != VERSION_COLUMN}

@@ -13,6 +13,7 @@ from sim.checkers.records import (
     Settings,
     by_key,
     content,
+    has_versions,
     of_kind,
     states,
 )
@@ -35,7 +36,7 @@ def versions_move_forward(records: Sequence[Record], settings: Settings = NONE) 
     contents: dict[tuple[str, str, str], tuple[str, _Content]] = {}
     numbers = Numbers(records)
     for _, table, node, record in states(records):
-        for key, row in by_key(record).items():
+        for key, row in by_key(record).items() if has_versions(record) else ():
             version, held = str(row.get(VERSION_COLUMN)), content(row)
             history = past.setdefault((node, table, key), [])
             at, number = f"{table} {key} at {node}", numbers.label(table, key, version)
@@ -58,7 +59,7 @@ def versions_move_forward(records: Sequence[Record], settings: Settings = NONE) 
 def converged(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
     """Once everything is delivered, each Subscriber holds the Publisher's rows, those that belong to it.
 
-    Row versions too: a Subscriber with another one would be refused at its next change.
+    Row versions too, unless it only reads: a Subscriber with another one would be refused at its next change.
     """
     final = {
         (table, node): each for moment, table, node, each in states(records) if moment == "final"
@@ -90,7 +91,10 @@ def _differences(table: str, wanted: Record, got: Record) -> Iterator[str]:
     """What a table at a Subscriber lacks, has too much or has otherwise, by key."""
     there, here = by_key(wanted), by_key(got)
     known, digests = ((each.data or {}).get("digests", {}) for each in (wanted, got))
-    for column in digests:  # only the first rows were kept
+    uncompared = set() if has_versions(got) else {VERSION_COLUMN}
+    for column in (
+        each for each in digests if each not in uncompared
+    ):  # only the first rows were kept
         if column in known and known[column] != digests[column]:
             shown = column.replace(VERSION_COLUMN, "row version")
             yield f"{table} at {got.node} differs from {wanted.node} in {shown}, in all its rows taken together"
@@ -104,7 +108,11 @@ def _differences(table: str, wanted: Record, got: Record) -> Iterator[str]:
         elif row is None:
             yield f"{where} is not at {wanted.node}"
         else:
-            differ = [column for column in held if held[column] != row.get(column)]
+            differ = [
+                column
+                for column in held
+                if held[column] != row.get(column) and column not in uncompared
+            ]
             if differ:
                 shown = ", ".join(differ).replace(VERSION_COLUMN, "row version")
                 yield f"{where} differs from {wanted.node} in {shown}"

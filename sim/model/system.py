@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
 
+from sim.model import proc_execution
 from sim.model.clients import PublisherClient, SubscriberClient
 from sim.model.clocks import Clock
 from sim.model.coordinator import CoordinatorProcess, Place
@@ -30,17 +31,30 @@ from sim.model.replication.subscription import Subscription, watch_publisher
 from sim.model.replication.versions import Births
 from sim.model.sql.ddl import condition
 from sim.model.wiring import Wiring
-from sim.model.words import LostError, ModelSpec, SqlError, Steps, TableSpec, UnsupportedError
+from sim.model.words import (
+    LostError,
+    ModelSpec,
+    SqlError,
+    Steps,
+    SubscriberSpec,
+    TableSpec,
+    UnsupportedError,
+)
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import Settled
 from twopc.drivers.virtual import steps
 from twopc.errors import ConfigurationError
+from twopc.proc_execution import ProcArticle
 from twopc.protocol.effects import Outcome
 from twopc.protocol.variants import VARIANTS, Settings
 
 #: What `Wiring.parts` may replace, by name, with what stands there otherwise: a replacement is called as that is. What
 #: each does is said in `sim.model.replication.behaviour` and `sim.model.distribution`.
-PARTS: Mapping[str, Callable[..., Any]] = {**behaviour.PARTS, **distributing.PARTS}
+PARTS: Mapping[str, Callable[..., Any]] = {
+    **behaviour.PARTS,
+    **distributing.PARTS,
+    **proc_execution.PARTS,
+}
 #: Where the decision log is.
 LOG = "distribution"
 #: What nodes' clocks show when a run begins: seconds since 1970.
@@ -144,6 +158,8 @@ class System:
         self.log_host = LogHost()
         self.ledger = wiring.ledger(kernel, self.log_host.running, spec.timing.flush)
         self.articles: dict[str, Article] = {}
+        self.routines: list[ProcArticle] = []
+        """Published ones, by number."""
         self.births = {name: Births(name) for name in self.nodes}
         unknown = sorted(wiring.parts.keys() - PARTS.keys())
         if unknown:
@@ -217,6 +233,7 @@ class System:
                     publisher, table, self.births[publisher.name], self.behaviour
                 )
         articles.tie(self.articles)
+        self._publish_routines()
         for one in spec.subscribers:
             for name, text in one.filters.items():
                 with blaming("subscribers", one.name, "filter", name):
@@ -230,11 +247,7 @@ class System:
             articles.copy_tables(
                 self.articles, node, self.births[one.name], articles.link_role(one.name)
             )
-            subscription = self.subscriptions[one.name] = Subscription(
-                node, publisher, self.network, self.articles, self.procedures, self.behaviour,
-                self.births[one.name], self._reach,
-            )  # fmt: skip
-            subscription.install()
+            subscription = self._subscription(one)
             for table in spec.tables:
                 for at, text in enumerate(table.procedures):
                     with blaming("tables", table.name, "procedures", at):
@@ -244,11 +257,46 @@ class System:
                 with blaming("subscribers", one.name, "sql", at):
                     node.define(text, session)
             session.close()
-            subscription.fit()  # our triggers look again whether they come first
+            if subscription is not None:
+                subscription.fit()  # our triggers look again whether they come first
+            self._bring_routines(node)
         self._distribute()
         for at, text in enumerate(spec.setup):
             with blaming("setup", at):
                 publisher.define(text)
+
+    def _publish_routines(self) -> None:
+        spec = self.spec
+        called = spec.distributes and any(one.update == "read only" for one in spec.subscribers)
+        for at, procedure in enumerate(spec.procedures, len(spec.tables) + 1):
+            with blaming("procedures", procedure.name, "body"):
+                self.routines.append(
+                    proc_execution.publish(
+                        self.publisher, procedure, at, called=called, parts=self.wiring.parts
+                    )
+                )
+
+    def _subscription(self, one: SubscriberSpec) -> Subscription | None:
+        """What a Subscriber needs for its own changes; None if there will be none."""
+        node = self.nodes[one.name]
+        if one.update == "read only":
+            for name in self.articles:
+                node.add_trigger(name, proc_execution.RefuseWrites())
+            return None
+        made = self.subscriptions[one.name] = Subscription(
+            node, self.publisher, self.network, self.articles, self.procedures, self.behaviour,
+            self.births[one.name], self._reach,
+        )  # fmt: skip
+        made.install()
+        return made
+
+    def _bring_routines(self, node: ModelNode) -> None:
+        """The definitions of published routines, and what the specification puts in their place."""
+        for routine, procedure in zip(self.routines, self.spec.procedures, strict=True):
+            node.define(routine.definition)
+            for at, text in enumerate(procedure.at_subscribers):
+                with blaming("procedures", procedure.name, "at_subscribers", at):
+                    node.define(text)
 
     def _distribute(self) -> None:
         """From here on what the Publisher commits is distributed."""
@@ -258,7 +306,7 @@ class System:
             with blaming("tables"):
                 self.distribution = Distribution(
                     spec, self.wiring, self.network, self.nodes, role_of=articles.link_role,
-                    points=self.points,
+                    points=self.points, routines=self.routines,
                 )  # fmt: skip
 
     # -- ports.Model ---------------------------------------------------------------------------------

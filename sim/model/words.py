@@ -169,7 +169,7 @@ class Committed(NamedTuple):
     gid: str
     """Of the branch, if it was prepared."""
     changes: tuple[RowChange, ...]
-    """In order; rows of ``msrepl.branch_marker`` and ``msrepl.log_message`` among them."""
+    """In order; rows of ``msrepl.branch_marker``, ``msrepl.log_message`` and ``msrepl.call_marker`` among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,11 +203,27 @@ class TableSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProcedureSpec:
+    """A routine whose execution is published; the same facts that `sim.scenario.procedures.Procedure` holds."""
+
+    name: str
+    body: str
+    published: tuple[str, ...]
+    """All published tables."""
+    type: str = "serializable proc exec"
+    reads: tuple[str, ...] | None = None
+    writes: tuple[str, ...] | None = None
+    xact_abort: bool = True
+    at_subscribers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriberSpec:
     """What is said of one Subscriber."""
 
     name: str
     sync: str = "automatic"
+    update: str = "sync tran"
     streams: int = 1
     batch: int = 100
     skip_errors: tuple[str, ...] = ()
@@ -222,6 +238,7 @@ class ModelSpec:
     publisher: str
     subscribers: tuple[SubscriberSpec, ...]
     tables: tuple[TableSpec, ...]
+    procedures: tuple[ProcedureSpec, ...] = ()
     shipping: str = "eager"
     commit: str = "presumed_abort"
     distributes: bool = True

@@ -165,6 +165,10 @@ def _texts(scenario: Scenario) -> Iterator[tuple[Path, tuple[str, ...], str]]:
             yield ("tables", name, "procedures", place), (), text
         if table.filter:
             yield ("tables", name, "filter"), (), table.filter
+    for name, procedure in scenario.procedures.items():
+        yield ("procedures", name, "body"), (), procedure.body
+        for place, text in enumerate(procedure.at_subscribers):
+            yield ("procedures", name, "at_subscribers", place), (), text
     for name, said in scenario.subscribers.items():
         for place, text in enumerate(said.sql):
             yield ("subscribers", name, "sql", place), (), text

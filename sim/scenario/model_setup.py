@@ -10,7 +10,15 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sim.model.words import PREPARED_MAX, Delay, ModelSpec, SubscriberSpec, TableSpec, Timing
+from sim.model.words import (
+    PREPARED_MAX,
+    Delay,
+    ModelSpec,
+    ProcedureSpec,
+    SubscriberSpec,
+    TableSpec,
+    Timing,
+)
 from sim.scenario import workload
 from sim.scenario.model import Scenario
 from sim.scenario.stage import SetUpError
@@ -52,6 +60,7 @@ def spec_of(
         publisher=topology.publisher,
         subscribers=tuple(_subscriber(scenario, name) for name in topology.subscribers),
         tables=tuple(_table(scenario, name) for name in scenario.tables),
+        procedures=tuple(_procedure(scenario, name) for name in scenario.procedures),
         shipping=topology.shipping,
         commit=topology.commit,
         distributes=scenario.distributes,
@@ -85,11 +94,26 @@ def _table(scenario: Scenario, name: str) -> TableSpec:
     )
 
 
+def _procedure(scenario: Scenario, name: str) -> ProcedureSpec:
+    said = scenario.procedures[name]
+    return ProcedureSpec(
+        name=name,
+        body=said.body,
+        published=tuple(scenario.tables),
+        type=said.type,
+        reads=said.reads,
+        writes=said.writes,
+        xact_abort=said.xact_abort == "on",
+        at_subscribers=said.at_subscribers,
+    )
+
+
 def _subscriber(scenario: Scenario, name: str) -> SubscriberSpec:
     said = scenario.subscriber(name)
     return SubscriberSpec(
         name=name,
         sync=said.sync,
+        update=said.update,
         streams=said.streams,
         batch=said.batch,
         skip_errors=said.skip_errors,

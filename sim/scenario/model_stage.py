@@ -73,6 +73,7 @@ class ModelTheatre:
             workloads=True,
             outages=True,
             plain_sessions=True,
+            procedures=True,
             is_virtual=True,
             settings=SETTINGS,
         )
@@ -190,6 +191,8 @@ class ModelStage:
                 origin=each.origin or self._model.spec.publisher,
                 gid=each.gid,
                 commands=each.commands,
+                calls=each.calls,
+                definitions=each.definitions,
                 suppressed=each.suppressed,
                 skipped=each.skipped,
             )

@@ -9,16 +9,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from sim.model.distribution.calls import ReadCall, Shape
 from sim.model.node import ModelNode
 from sim.model.node.heap import Table
 from sim.model.node.tx import OpenTx
-from sim.model.sql.types import output
+from sim.model.sql.types import named, output
 from sim.model.words import SqlError, Steps, Values
 from twopc.distributed import DistributedArticle
 from twopc.lsn import lsn_text
+from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE, ProcArticle, base_of
+from twopc.proc_execution import Call as RoutineCall
 from twopc.propagation import CommandType, Format
 
 POSITIONS = """
@@ -44,6 +47,7 @@ class Receiver:
     Args:
         articles: by number; grows as tables are published.
         apply: what one call does; a plant puts something else here.
+        routines: those whose calls and definitions come, by number.
     """
 
     def __init__(
@@ -51,11 +55,13 @@ class Receiver:
         node: ModelNode,
         articles: Mapping[int, DistributedArticle],
         apply: Apply | None = None,
+        routines: Mapping[int, ProcArticle] = MappingProxyType({}),
     ) -> None:
         self.node = node
         self._articles = articles
         self._shapes: dict[tuple[int, str], Shape] = {}
         self._apply_call = apply or apply_call
+        self._routines = routines
         node.define(POSITIONS)
         for name, function in (
             ("msrepl.move_position", self.move),
@@ -113,7 +119,11 @@ class Receiver:
     def one(self, tx: OpenTx, call: Call) -> Steps[None]:
         """One command, handed to the procedure of its article."""
         code, text = call
-        article_id, kind = divmod(code, 100)
+        number, kind = divmod(code, 100)
+        article_id = base_of(number)
+        if kind in (CALL_TYPE, DEFINITION_TYPE) and article_id in self._routines:
+            yield from self._routine(tx, self._routines[article_id], kind, text)
+            return
         article = self._articles.get(article_id)
         operation = _OPERATIONS.get(kind, "")
         if article is None or not operation:
@@ -122,6 +132,21 @@ class Receiver:
             yield from self._statement(tx, article, operation, text)
         else:
             yield from self._apply_call(self, tx, article, operation, text)
+
+    def _routine(self, tx: OpenTx, article: ProcArticle, kind: int, text: str) -> Steps[None]:
+        """``apply_<P>_call`` and ``apply_<P>_definition``."""
+        if kind == DEFINITION_TYPE:
+            yield from tx.run(json.loads(text)["definition"])
+            return
+        function = self.node.functions.get(article.name)
+        if function is None:
+            raise SqlError("42883", f"procedure {article.identity} does not exist")
+        given = [
+            None if value is None else named(argument.type).input(value)
+            for value, argument in zip(RoutineCall.parse(text).values, article.given, strict=True)
+        ]
+        tx.statement()
+        yield from function(tx, *given)
 
     def _statement(
         self, tx: OpenTx, article: DistributedArticle, operation: str, text: str

@@ -5,7 +5,7 @@ It must not know positions, nor what becomes of a change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from publisher.pgoutput import Relation, RelationColumn
@@ -18,8 +18,10 @@ from subscriber.distribution_agent.planner import Snapshot, Terms
 from twopc.articles import Article, Column
 from twopc.distributed import DistributedArticle, default_procedures
 from twopc.names import VERSION_COLUMN
+from twopc.proc_execution import ProcArticle, ProcType, beside
 from twopc.propagation import Propagation
 
+_ALWAYS = 2**63 - 1
 _TYPES = {
     "float": "double precision", "varchar": "character varying", "char": "character",
     "timestamptz": "timestamp with time zone", "timestamp": "timestamp without time zone",
@@ -115,10 +117,20 @@ class Registry:
     Args:
         publisher: the Publisher's node.
         tables: what is published, in the order of its publication.
+        routines: those whose execution is published.
     """
 
-    def __init__(self, publisher: ModelNode, tables: Iterable[TableSpec]) -> None:
+    def __init__(
+        self,
+        publisher: ModelNode,
+        tables: Iterable[TableSpec],
+        routines: Iterable[ProcArticle] = (),
+    ) -> None:
         self.publisher = publisher
+        self.routines = {each.article_id: each for each in routines}
+        """By number; tables are numbered before them."""
+        self.read_only: set[str] = set()
+        """The Subscribers that take calls."""
         self.articles: dict[int, DistributedArticle] = {}
         self.subscriptions: dict[str, dict[int, Subscribed]] = {}
         """By Subscriber and number of the article."""
@@ -138,10 +150,16 @@ class Registry:
     def publish(self, spec: TableSpec) -> DistributedArticle:
         """Another table."""
         table = self.publisher.table(spec.name)
-        article = article_of(table, spec, len(self.articles) + 1)
+        article = article_of(table, spec, self._next_number())
         self._base[table.name] = article.article_id
         self._add(article)
         return article
+
+    def _next_number(self) -> int:
+        number = len(self.articles) + 1
+        while number in self.routines or number in self.articles:
+            number += 1
+        return number
 
     def _add(self, article: DistributedArticle) -> None:
         self.articles[article.article_id] = article
@@ -156,7 +174,7 @@ class Registry:
             if more:
                 part = self._parts.get((name, more))
                 if part is None:
-                    part = self._parts[name, more] = len(self.articles) + 1
+                    part = self._parts[name, more] = self._next_number()
                     self._add(part_of(self.articles[number], part, more))
                 number = part
             chosen.append(self.articles[number])
@@ -168,23 +186,48 @@ class Registry:
         Args:
             role: of its link at the Publisher: it is in the marks of its transactions.
         """
-        number = len(self.names) + 1
-        self.originators[role] = number
-        self.names[number] = spec.name
+        if spec.update == "read only":
+            self.read_only.add(spec.name)
+        else:
+            number = len(self.names) + 1
+            self.originators[role] = number
+            self.names[number] = spec.name
         self.subscriptions[spec.name] = {
             article.article_id: Subscribed(article=article, after=after, active=active)
             for article in self.choose(spec.filters)
         }
         self.version += 1
 
-    def originator(self, subscriber: str) -> int:
-        """Its number."""
-        return next(number for number, name in self.names.items() if name == subscriber)
+    def originator(self, subscriber: str) -> int | None:
+        """Its number; None if nothing ever comes from it."""
+        return next((number for number, name in self.names.items() if name == subscriber), None)
+
+    @property
+    def calls(self) -> dict[int, ProcArticle]:
+        """The routines whose calls are stored."""
+        return {
+            number: each
+            for number, each in self.routines.items()
+            if self.read_only and each.type is not ProcType.SCHEMA_ONLY
+        }
+
+    @property
+    def beside_until(self) -> int:
+        """Rows that a call stands for are stored beside it in transactions up to this position."""
+        if not self.routines:
+            return -1
+        until = -1
+        for name, subscribed in self.subscriptions.items():
+            for each in subscribed.values():
+                if name not in self.read_only or not each.active:
+                    return _ALWAYS
+                until = max(until, each.copied_to or -1)
+        return until
 
     def terms(self, subscriber: str) -> tuple[Terms, ...]:
         """What its agent goes by: of the active ones."""
         own = self.originator(subscriber)
-        return tuple(
+        found = [
             Terms(
                 article_id=number,
                 after=each.after,
@@ -194,7 +237,22 @@ class Registry:
             )
             for number, each in self.subscriptions.get(subscriber, {}).items()
             if each.active
-        )
+        ]
+        if self.routines:
+            found += self._of_routines(subscriber, found)
+        return tuple(found)
+
+    def _of_routines(self, subscriber: str, tables: Sequence[Terms]) -> Iterator[Terms]:
+        """Calls for those that only read, in place of the rows beside them; definitions for everybody."""
+        calls = subscriber in self.read_only
+        for each in tables:
+            if not calls:
+                yield replace(each, article_id=beside(each.article_id))
+        after = max((max(each.after, each.copied_to) for each in tables), default=0)
+        for number in self.routines if tables else ():
+            yield Terms(article_id=beside(number), after=after)
+            if calls:
+                yield Terms(article_id=number, after=after)
 
     # -- rows of the Publisher -----------------------------------------------------------------------
 
@@ -240,4 +298,4 @@ class Registry:
 
 def is_ours(table: str) -> bool:
     """A table of ours that the log is read for."""
-    return table in ("msrepl.branch_marker", "msrepl.log_message")
+    return table in ("msrepl.branch_marker", "msrepl.log_message", "msrepl.call_marker")

@@ -29,6 +29,7 @@ from subscriber.distribution_agent import AheadError, Delivered, Profile
 from twopc.drivers.points import Points
 from twopc.errors import ArticleError, ConfigurationError, DeliveryError
 from twopc.names import BranchId
+from twopc.proc_execution import ProcArticle
 
 #: Parts of `sim.model.wiring.Wiring.parts` that are replaced here: what a plant puts in their place has the same
 #: signature.
@@ -123,11 +124,13 @@ class Distribution:
         nodes: by name; tables and rows are there, at the Subscribers too.
         role_of: the role under which a Subscriber's link works at the Publisher.
         points: what is armed acts in the log reader and the agents.
+        routines: those whose execution is published.
     """
 
     def __init__(
         self, spec: ModelSpec, wiring: Wiring, network: Network, nodes: Mapping[str, ModelNode], *,
         role_of: Callable[[str], str], points: Points | None = None,
+        routines: Sequence[ProcArticle] = (),
     ) -> None:  # fmt: skip
         self.spec = spec
         self.network = network
@@ -139,8 +142,9 @@ class Distribution:
         self._parts = wiring.parts
         self._log_planner = wiring.log_planner
         self._begin = self.publisher.wal.end
-        self.registry = Registry(self.publisher, spec.tables)
-        self.store = Store(self.publisher, spec.publisher, self._begin)
+        self.registry = Registry(self.publisher, spec.tables, routines)
+        horizon = self.publisher.next_xid if routines else None
+        self.store = Store(self.publisher, spec.publisher, self._begin, horizon)
         self.store.keeps_all = not spec.agent_poll_s
         self.slot = Slot(self.publisher, self._begin)
         self.habits = Habits(
@@ -167,7 +171,7 @@ class Distribution:
     def _subscribe(self, spec: SubscriberSpec) -> None:
         node, poll_s = self.nodes[spec.name], self.spec.agent_poll_s
         receiver = self.receivers[spec.name] = Receiver(
-            node, self.registry.articles, self.habits.apply
+            node, self.registry.articles, self.habits.apply, self.registry.routines
         )
         receiver.begin(self.spec.publisher)
         take_copies(node)
@@ -289,6 +293,7 @@ class Distribution:
             upto = self._told[name] = self.position(name)
             found += deliveries(
                 self.store.between(after, upto), self.registry.terms(name), self.registry.articles,
+                routines=self.registry.routines,
                 node=name, origin=self._origin, gids=gids,
                 skipped={
                     each.seqno: each.error

@@ -175,7 +175,7 @@ class LogReader(Process):
                 stored = yield from store.begin(session, last)
                 if self._version != self._registry.version:
                     raise SqlError("40001", "articles or originators have changed")
-                yield from store.append(session, stored, new, upto)
+                yield from store.append(session, stored, new, upto, batch.horizon)
 
             if self.points.armed:
                 yield from there.ask(write, "store")
@@ -217,12 +217,20 @@ class LogReader(Process):
         registry = self._registry
         self._version = registry.version
         read_to = yield from there.ask(lambda _: at_once(self._store.read_to), "read the mark")
+        of_calls: dict[str, Any] = {}
+        if registry.routines:
+            of_calls = {
+                "calls": registry.calls,
+                "beside_until": registry.beside_until,
+                "horizon": self._store.horizon,
+            }
         self._planner = self._make(
             publisher=1,
             builder=CommandBuilder(registry.articles.values()),
             originators=registry.originators,
             read_to=read_to,
             next_xid=1,
+            **of_calls,
         )
         self._messages = Messages(self._node, registry, self._read_marker)
         self._sent = self._slot.position

@@ -27,6 +27,7 @@ from subscriber.distribution_agent.mending_plan import (
 from subscriber.distribution_agent.planner import Batch
 from twopc.drivers.lean import Report
 from twopc.lsn import lsn_text
+from twopc.proc_execution import base_of
 
 if TYPE_CHECKING:
     from sim.model.distribution.agent import DistributionAgent
@@ -142,7 +143,7 @@ class Mending:
             each = commands[at]
             culprit = Culprit(
                 command_id=each.command_id,
-                article=agent.registry.articles.get(each.article_id),
+                article=agent.registry.articles.get(base_of(each.article_id)),
                 type=each.type,
                 command=each.command,
             )

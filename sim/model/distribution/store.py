@@ -26,6 +26,11 @@ create table msrepl.mspublisher_databases (id int primary key, publisher text no
 TABLE = "msrepl.mspublisher_databases"
 _ARRAYS = 13
 _MOVE = "update msrepl.mspublisher_databases set read_to = :upto, stored = :stored where id = 1"
+#: The same, where calls are stored: the highest transaction id of a writer stands in the row, too.
+_TABLE_OF_CALLS = _TABLE.replace(
+    "stored bigint not null", "stored bigint not null, horizon bigint not null"
+)
+_MOVE_OF_CALLS = _MOVE.replace("stored = :stored", "stored = :stored, horizon = :horizon")
 _LOCK = "select read_to, stored from msrepl.mspublisher_databases where id = 1 for update"
 
 
@@ -127,9 +132,12 @@ class Store:
     Args:
         node: that the distribution database is at.
         read_to: where its log begins for it.
+        horizon: no transaction id of a writer is higher; None: nobody will ask.
     """
 
-    def __init__(self, node: ModelNode, publisher: str, read_to: int) -> None:
+    def __init__(
+        self, node: ModelNode, publisher: str, read_to: int, horizon: int | None = None
+    ) -> None:
         self.node = node
         self._kept: list[Stored] = []
         self.reports: dict[str, int] = {}
@@ -138,10 +146,10 @@ class Store:
         """Nothing is cleaned up: somebody may want to be told what was delivered."""
         self._gone = 0
         """So many are cleaned up."""
-        node.define(_TABLE)
-        node.outside(
-            lambda tx: tx.insert(TABLE, (1, publisher, read_to, 0)), "the Publisher's mark"
-        )
+        self._of_calls = horizon is not None
+        node.define(_TABLE_OF_CALLS if self._of_calls else _TABLE)
+        row = (1, publisher, read_to, 0, *((horizon,) if self._of_calls else ()))
+        node.outside(lambda tx: tx.insert(TABLE, row), "the Publisher's mark")
         self._table = node.table(TABLE)
 
     # -- as others see it ------------------------------------------------------------------------------
@@ -154,6 +162,12 @@ class Store:
     def read_to(self) -> int:
         """Commit LSN of the last transaction stored."""
         return self._row()[0]
+
+    @property
+    def horizon(self) -> int:
+        """The highest transaction id of a writer that is stored, or from before; 0: nobody keeps it."""
+        row: tuple[Any, ...] = next(self._table.committed())
+        return row[4] if self._of_calls else 0
 
     @property
     def transactions(self) -> list[Stored]:
@@ -213,12 +227,16 @@ class Store:
         return int(stored)
 
     def append(
-        self, session: NodeSession, stored: int, transactions: Sequence[Stored], upto: int
-    ) -> Steps[None]:
+        self, session: NodeSession, stored: int, transactions: Sequence[Stored], upto: int,
+        horizon: int = 0,
+    ) -> Steps[None]:  # fmt: skip
         """Put transactions behind the first `stored`, and the mark behind them; others see it from the commit on."""
         del self._kept[max(0, stored - self._gone) :]
         self._kept += transactions
-        yield from session.execute(_MOVE, {"upto": upto, "stored": stored + len(transactions)})
+        told = {"upto": upto, "stored": stored + len(transactions)}
+        if self._of_calls:
+            told["horizon"] = max(horizon, self.horizon)
+        yield from session.execute(_MOVE_OF_CALLS if self._of_calls else _MOVE, told)
 
     def report(self, subscriber: str, position: int) -> None:
         """Everything up to there is at a Subscriber, durably; what all have got is not needed any more."""

@@ -15,6 +15,7 @@ from sim.model.distribution.processes import Connection, Process, at_once, outco
 from sim.model.distribution.target import Target
 from sim.model.node.session import NodeSession
 from sim.model.words import LostError, SqlError, Steps
+from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE
 
 #: How often it is looked whether streams wait for each other, while any of them has not answered.
 _LOOK_S = 0.05
@@ -28,6 +29,8 @@ class FallbackError(Exception):
 def spread(load: Load, streams: int) -> dict[int, list[Call]]:
     """The calls of a batch by stream, in the Publisher's order within each."""
     parts: dict[int, list[Call]] = {}
+    if any(command.type in (CALL_TYPE, DEFINITION_TYPE) for command, _ in load.commands):
+        streams = 1  # a call may touch any row
     for command, hashkey in load.commands:
         parts.setdefault(hashkey % streams, []).append(call_of(command))
     return parts

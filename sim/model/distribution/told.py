@@ -10,6 +10,14 @@ from subscriber.distribution_agent.loads import Command
 from subscriber.distribution_agent.planner import Terms
 from twopc.distributed import DistributedArticle, command_words
 from twopc.lsn import lsn_text
+from twopc.proc_execution import (
+    CALL_TYPE,
+    DEFINITION_TYPE,
+    Call,
+    ProcArticle,
+    base_of,
+    call_text,
+)
 
 #: Commands that are told of one transaction.
 _TOLD = 5
@@ -29,6 +37,10 @@ class Delivery:
     """The global transaction, without a branch; empty for a plain one."""
     commands: tuple[str, ...] = ()
     """``update account id=1``."""
+    calls: int = 0
+    """Of the commands: calls of routines."""
+    definitions: int = 0
+    """Of the commands: definitions of routines."""
     suppressed: bool = False
     """It was the Subscriber's own, and was not delivered."""
     skipped: str = ""
@@ -37,7 +49,7 @@ class Delivery:
 
 def deliveries(
     transactions: Sequence[Stored], terms: Sequence[Terms], articles: Mapping[int, DistributedArticle], *,
-    node: str, origin: Callable[[int | None], str], gids: Mapping[int, str], skipped: Mapping[int, str],
+    routines: Mapping[int, ProcArticle], node: str, origin: Callable[[int | None], str], gids: Mapping[int, str], skipped: Mapping[int, str],
 ) -> list[Delivery]:  # fmt: skip
     """What an agent has met.
 
@@ -62,7 +74,9 @@ def deliveries(
                     seqno=lsn_text(each.seqno),
                     origin=origin(number),
                     gid=gids.get(each.xid, ""),
-                    commands=_words(articles, commands),
+                    commands=_words(articles, routines, commands),
+                    calls=sum(one.type == CALL_TYPE for one in commands),
+                    definitions=sum(one.type == DEFINITION_TYPE for one in commands),
                     suppressed=all(by_article[one.article_id].own == number for one in commands)
                     and number is not None,
                     skipped=skipped.get(each.seqno, ""),
@@ -72,11 +86,22 @@ def deliveries(
 
 
 def _words(
-    articles: Mapping[int, DistributedArticle], commands: Sequence[Command]
+    articles: Mapping[int, DistributedArticle],
+    routines: Mapping[int, ProcArticle],
+    commands: Sequence[Command],
 ) -> tuple[str, ...]:
-    told = [
-        command_words(articles.get(each.article_id), each.type, each.command) for each in commands
-    ]
+    told = [_word(articles, routines, each) for each in commands]
     if len(told) > _TOLD:
         told[_TOLD:] = [f"{len(told) - _TOLD} more"]
     return tuple(told)
+
+
+def _word(
+    articles: Mapping[int, DistributedArticle], routines: Mapping[int, ProcArticle], each: Command
+) -> str:
+    number = base_of(each.article_id)
+    if each.type == CALL_TYPE and number in routines:
+        return call_text(routines[number], Call.parse(each.command))
+    if each.type == DEFINITION_TYPE and number in routines:
+        return f"define {routines[number].identity}"
+    return command_words(articles.get(number), each.type, each.command)

@@ -84,6 +84,8 @@ class ModelNode:
         self.functions: dict[str, Callable[..., Steps[Any]]] = {}
         self.procedures: dict[str, Any] = {}
         """Functions written in SQL and PL/pgSQL, by name."""
+        self.keeps_snapshots = False
+        """Somebody will ask what a transaction has seen."""
         self.branches: dict[str, prepared.Branch] = {}
         self.open: dict[Top, None] = {}
         self.sessions: dict[int, NodeSession] = {}
@@ -182,6 +184,11 @@ class ModelNode:
         for one in reversed(chain):
             one.xid = self._next_xid
             self._next_xid += 1
+
+    @property
+    def next_xid(self) -> int:
+        """No transaction has this number or a higher one."""
+        return self._next_xid
 
     def running(self, xid: int) -> Top | None:
         """Who has a number and is not over."""

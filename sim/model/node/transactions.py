@@ -70,6 +70,7 @@ class Top(Xact):
         "prepared_at",
         "record",
         "rows",
+        "seen",
         "session",
         "snapshot",
         "ssi",
@@ -95,6 +96,8 @@ class Top(Xact):
         """Number of the command under way: a statement does not see what it did itself."""
         self.snapshot: Any = None
         """Kept for the whole transaction above READ COMMITTED."""
+        self.seen = ""
+        """The same as pg_current_snapshot() tells it, where somebody will ask."""
         self.horizon = 0
         """Commits up to this one may not be forgotten while it runs."""
         self.changes: list[tuple[Any, str, Any, Any]] = []

@@ -40,6 +40,7 @@ class OpenTx:
         "locks",
         "node",
         "replica",
+        "running_calls",
         "session",
         "settings",
         "sub",
@@ -59,6 +60,8 @@ class OpenTx:
         """SET CONSTRAINTS: those that are checked at the other time than declared."""
         self.calls = 0
         """How deep functions are in each other."""
+        self.running_calls = 0
+        """How deep published routines are in each other."""
         self.ending = False
         """What was deferred to the end is being done."""
         self.cause = ""
@@ -125,6 +128,8 @@ class OpenTx:
         if top.level == "read committed":
             return Snapshot(number, top, top.cid)
         top.snapshot = Snapshot(number, top, 0)
+        if self.node.keeps_snapshots:
+            top.seen = self.node.snapshot_text()
         if top.level == "serializable":
             self.node.ssi.begin(top, number)
         return Snapshot(number, top, top.cid)

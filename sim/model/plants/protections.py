@@ -12,7 +12,10 @@ from typing import Any
 from sim.model.plants import coordinator, log, recovery
 from sim.model.wiring import Plant, Wiring
 from twopc.errors import ConfigurationError
+from twopc.proc_execution import gate_verdict
 
+#: More than any transaction id.
+_ALL = 2**62
 #: By name: the rules that are replaced, and by what.
 _RULES: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "version_check": {
@@ -22,6 +25,14 @@ _RULES: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "marker": {"marker": lambda role: None},
     "savepoint_mirror": {"savepoint_mirror": lambda sent: ()},
     "not_for_replication": {"capture_fires": lambda: "always"},
+    "snapshot_rule": {"call_snapshot": lambda tx: f"{_ALL}:{_ALL}:"},
+    "isolation_check": {
+        "call_gate": lambda facts: gate_verdict(
+            dataclasses.replace(facts, isolation="serializable")
+        )
+    },
+    "xact_abort": {"call_aborts": lambda article: False},
+    "calls": {"call_gate": lambda facts: "nobody"},
 }
 #: By name: those that are a class of the protocol's, and what puts another in its place.
 _CLASSES: Mapping[str, Plant] = {

@@ -6,7 +6,8 @@ the function is defined if the words show it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from sim.model.sql import body, parse, types
@@ -66,14 +67,22 @@ class Function:
         value = yield from self.run(tx, variables)
         return "" if self.void else value
 
+    def prepare(self) -> None:
+        """Compile the body before it is called. UnsupportedError; what it refers to may come later."""
+        names = [name for name, _ in self.parameters]
+        with suppress(SqlError):
+            self._block([*names, *(f"${place}" for place, _ in enumerate(names, 1))])
+
+    def _block(self, names: Iterable[str]) -> Block:
+        known = frozenset(names) | {"found"}
+        if self.language == "sql":
+            return body.sql_body(self.text, known, self._plans)
+        return body.plpgsql_body(self.text, known, self._plans)
+
     def run(self, tx: Any, variables: dict[str, Any]) -> Steps[Any]:
         """With these variables."""
         if self._compiled is None:
-            known = frozenset(variables) | {"found"}
-            if self.language == "sql":
-                self._compiled = body.sql_body(self.text, known, self._plans)
-            else:
-                self._compiled = body.plpgsql_body(self.text, known, self._plans)
+            self._compiled = self._block(variables)
         variables["found"] = False
         c = Context(tx, {}, variables)
         c.snap = tx.statement()
@@ -178,6 +187,8 @@ def define(text: str, words: tuple[str, ...], plans: Any) -> str:
     function.void = rest[:2] == ["returns", "void"] and language.lower() == "plpgsql"
     if language.lower() == "plpgsql":
         body.check(function.text)
+    if hasattr(plans.node.functions.get(name), "article"):
+        raise UnsupportedError(text, "another body for a published routine")
     plans.node.procedures[name] = plans.node.functions[name] = function
     return f"CREATE {words[place].upper()}"
 

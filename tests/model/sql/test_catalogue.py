@@ -39,6 +39,7 @@ def _setup(scenario: dict[str, Any]) -> list[str]:
         texts.append(f"create table {name} ({', '.join([*columns, version])})")
         texts += table.get("sql", [])
         texts += table.get("procedures", [])
+    texts += [each["body"] for each in scenario.get("procedures", {}).values()]
     return texts
 
 

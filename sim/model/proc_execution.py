@@ -1,0 +1,223 @@
+"""Routines whose execution is published, in virtual time: the gate and the bracket around their bodies.
+
+The meaning of what `publisher.proc_execution` makes of a routine. Whether a call may be sent is decided by
+`twopc.proc_execution`; whether it is, by the log reader's planner. It must not know Subscribers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sim.model.distribution.articles import type_text
+from sim.model.node import ModelNode
+from sim.model.node.tx import OpenTx
+from sim.model.replication.articles import ACTS
+from sim.model.sql import parse
+from sim.model.sql.plpgsql import Function, SqlTrigger
+from sim.model.sql.types import output
+from sim.model.words import ProcedureSpec, SqlError, Steps, UnsupportedError
+from twopc.proc_execution import (
+    Argument,
+    Call,
+    GateFacts,
+    ProcArticle,
+    ProcType,
+    gate_verdict,
+)
+
+MARKER = "msrepl.call_marker"
+_TABLE = """
+create table msrepl.call_marker (id bigint generated always as identity primary key, article_id integer not null,
+    opened bigint, snapshot text, call text, failure text, created_at timestamptz not null default now())
+"""
+#: Errors that a routine passes on although it is said not to: their classes.
+_PASSED_ON = ("08", "40", "53", "57", "58", "XX")
+
+#: What of this can be replaced, by name of `sim.model.wiring.Wiring.parts`.
+Gate = Callable[[GateFacts], str | None]
+
+
+def own_snapshot(tx: OpenTx) -> str:
+    """What a call's transaction sees, as pg_current_snapshot() tells it inside the routine."""
+    seen: str = tx.top.seen
+    return seen or tx.node.snapshot_text()
+
+
+def as_said(article: ProcArticle) -> bool:
+    """An error goes on to the caller."""
+    return article.xact_abort
+
+
+PARTS: Mapping[str, Callable[..., Any]] = {
+    "call_gate": gate_verdict,
+    "call_snapshot": own_snapshot,
+    "call_aborts": as_said,
+}
+
+
+def publish(
+    node: ModelNode, spec: ProcedureSpec, number: int, *, called: bool, parts: Mapping[str, Any]
+) -> ProcArticle:
+    """Make a routine at the Publisher, and an article of it.
+
+    Raises:
+        UnsupportedError: the model does not know something in it.
+    """
+    before = {*node.procedures}
+    node.define(spec.body)
+    made = [name for name in node.procedures if name not in before]
+    words = parse.words(spec.body)
+    if len(made) != 1:
+        raise UnsupportedError(spec.body, "two routines of one name")
+    if {"commit", "rollback"} & {*parse.words(node.procedures[made[0]].text)}:
+        raise UnsupportedError(spec.body, "a routine that ends transactions")
+    function: Function = node.procedures[made[0]]
+    function.prepare()
+    article = ProcArticle(
+        article_id=number,
+        schema="public",
+        name=made[0],
+        kind="f" if "function" in words[:4] else "p",
+        arguments=tuple(
+            Argument(name="" if name.startswith("$") else name, mode="i", type=type_text(type_))
+            for name, type_ in function.parameters
+        ),
+        type=ProcType(spec.type),
+        reads=spec.reads,
+        writes=spec.writes,
+        xact_abort=spec.xact_abort,
+        definition=replacing(spec.body),
+        obstacle=_obstacle(node, spec),
+    )
+    if article.type is not ProcType.SCHEMA_ONLY:
+        if MARKER not in node.tables:
+            node.define(_TABLE)
+            node.keeps_snapshots = True
+        node.add_function(made[0], Bracketed(article, function, called=called, parts=parts))
+    return article
+
+
+def replacing(body: str) -> str:
+    """The definition as Subscribers run it."""
+    text = body.strip().rstrip(";")
+    first, second, *_ = text.split(None, 2)
+    if second.lower() == "or":
+        return text
+    return f"{first} or replace {text[len(first) :].lstrip()}"
+
+
+def _obstacle(node: ModelNode, spec: ProcedureSpec) -> str | None:
+    """What an agent would leave out: it fires neither triggers nor referential actions."""
+    for name in spec.writes if spec.writes is not None else spec.published:
+        table = node.table(name)
+        for trigger in table.triggers:
+            if isinstance(trigger, SqlTrigger) and trigger.fires in ("origin", "always"):
+                return f"table {name} has trigger {trigger.name}"
+        for key in table.referenced:
+            if key.on_delete in ACTS or key.on_update in ACTS:
+                return f"table {name} is what {key.name} acts for"
+    return None
+
+
+class Bracketed:
+    """A published routine, as its callers find it: ``msrepl_call.run_<n>`` and the gate."""
+
+    def __init__(
+        self, article: ProcArticle, body: Function, *, called: bool, parts: Mapping[str, Any]
+    ) -> None:
+        self.article = article
+        self._body = body
+        self._called = called
+        self._gate: Gate = parts.get("call_gate", gate_verdict)
+        self._snapshot = parts.get("call_snapshot", own_snapshot)
+        self._aborts = parts.get("call_aborts", as_said)
+
+    def __call__(self, tx: OpenTx, *given: Any) -> Steps[Any]:
+        """Its value. Whatever the body raises, unless that is to be told only."""
+        if len(given) != len(self._body.parameters):
+            return (yield from self._body(tx, *given))  # it says what is wrong
+        opened = None
+        if self._gate(self._facts(tx)) is None:
+            opened = yield from self._open(tx, given)
+        nested = tx.running_calls > 0
+        tx.running_calls += 1
+        try:
+            if self._aborts(self.article) or nested:
+                value, failure = (yield from self._body(tx, *given)), None
+            else:
+                value, failure = yield from self._guarded(tx, given)
+        finally:
+            tx.running_calls -= 1
+        if opened is not None:
+            yield from self._close(tx, opened, failure)
+        return value
+
+    def _guarded(self, tx: OpenTx, given: tuple[Any, ...]) -> Steps[tuple[Any, str | None]]:
+        """The body in a block of its own: an error is its result."""
+        tx.savepoint("")
+        sub = tx.sub
+        try:
+            value = yield from self._body(tx, *given)
+        except SqlError as error:
+            if error.sqlstate[:2] in _PASSED_ON:
+                raise
+            while tx.sub is not sub.parent:
+                tx.drop()
+            return None, error.sqlstate
+        tx.release("")
+        return value, None
+
+    def _facts(self, tx: OpenTx) -> GateFacts:
+        return GateFacts(
+            type=self.article.type,
+            isolation=tx.level,
+            read_only=tx.setting("transaction_read_only") == "on",
+            called=self._called,
+            origin=not tx.replica,
+            obstacle=self.article.obstacle is not None,
+            temporary=any(table.temporary for table in tx.node.tables.values()),
+            branch=any(
+                table.name == "msrepl.branch_marker"
+                and new is not None
+                and not new[table.at["fence"]]
+                for table, _, _, new in tx.top.changes
+            ),
+        )
+
+    def _open(self, tx: OpenTx, given: tuple[Any, ...]) -> Steps[int]:
+        tx.statement()
+        values = [
+            type_.store(value)
+            for (_, type_), value in zip(self._body.parameters, given, strict=True)
+        ]
+        call = Call(
+            values=tuple(None if value is None else output(value) for value in values),
+            settings={"search_path": '"$user", public'},
+        )
+        return (yield from self._mark(tx, None, self._snapshot(tx), call.as_text(), None))
+
+    def _close(self, tx: OpenTx, opened: int, failure: str | None) -> Steps[int]:
+        return (yield from self._mark(tx, opened, None, None, failure))
+
+    def _mark(self, tx: OpenTx, *values: Any) -> Steps[int]:
+        table = tx.node.table(MARKER)
+        number = tx.node.default(tx, table, table.columns[0])
+        yield from tx.insert(MARKER, (number, self.article.article_id, *values))
+        return int(number)
+
+
+class RefuseWrites:
+    """What a role that may only SELECT is told; agents come in the replica role, administrators may write."""
+
+    when = "before statement"
+    operations = frozenset({"ins", "upd", "del", "tru"})
+    fires = "origin"
+    name = "msrepl_read_only"
+
+    def fire(self, tx: Any, table: str, changes: Any) -> Steps[Any]:
+        """42501"""
+        if tx.session_user not in tx.node.superusers:
+            raise SqlError("42501", f"permission denied for table {table}")
+        return None
+        yield  # a trigger may wait
