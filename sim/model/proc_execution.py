@@ -6,7 +6,7 @@ The meaning of what `publisher.proc_execution` makes of a routine. Whether a cal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sim.model.distribution.articles import type_text
@@ -16,7 +16,7 @@ from sim.model.replication.articles import ACTS
 from sim.model.sql import parse
 from sim.model.sql.plpgsql import Function, SqlTrigger
 from sim.model.sql.types import output
-from sim.model.words import ProcedureSpec, SqlError, Steps, UnsupportedError
+from sim.model.words import ModelSpec, ProcedureSpec, SqlError, Steps, UnsupportedError
 from twopc.proc_execution import (
     Argument,
     Call,
@@ -57,9 +57,12 @@ PARTS: Mapping[str, Callable[..., Any]] = {
 
 
 def publish(
-    node: ModelNode, spec: ProcedureSpec, number: int, *, called: bool, parts: Mapping[str, Any]
+    node: ModelNode, whole: ModelSpec, spec: ProcedureSpec, number: int, parts: Mapping[str, Any]
 ) -> ProcArticle:
     """Make a routine at the Publisher, and an article of it.
+
+    Args:
+        parts: what is replaced, by the names of `PARTS`.
 
     Raises:
         UnsupportedError: the model does not know something in it.
@@ -88,8 +91,9 @@ def publish(
         writes=spec.writes,
         xact_abort=spec.xact_abort,
         definition=replacing(spec.body),
-        obstacle=_obstacle(node, spec),
+        obstacle=_obstacle(node, spec, [table.name for table in whole.tables]),
     )
+    called = whole.distributes and any(one.update == "read only" for one in whole.subscribers)
     if article.type is not ProcType.SCHEMA_ONLY:
         if MARKER not in node.tables:
             node.define(_TABLE)
@@ -107,9 +111,9 @@ def replacing(body: str) -> str:
     return f"{first} or replace {text[len(first) :].lstrip()}"
 
 
-def _obstacle(node: ModelNode, spec: ProcedureSpec) -> str | None:
+def _obstacle(node: ModelNode, spec: ProcedureSpec, published: Iterable[str]) -> str | None:
     """What an agent would leave out: it fires neither triggers nor referential actions."""
-    for name in spec.writes if spec.writes is not None else spec.published:
+    for name in spec.writes if spec.writes is not None else published:
         table = node.table(name)
         for trigger in table.triggers:
             if isinstance(trigger, SqlTrigger) and trigger.fires in ("origin", "always"):

@@ -159,7 +159,7 @@ class System:
         self.ledger = wiring.ledger(kernel, self.log_host.running, spec.timing.flush)
         self.articles: dict[str, Article] = {}
         self.routines: list[ProcArticle] = []
-        """Published ones, by number."""
+        """Published ones, in order."""
         self.births = {name: Births(name) for name in self.nodes}
         unknown = sorted(wiring.parts.keys() - PARTS.keys())
         if unknown:
@@ -267,14 +267,12 @@ class System:
 
     def _publish_routines(self) -> None:
         spec = self.spec
-        called = spec.distributes and any(one.update == "read only" for one in spec.subscribers)
         for at, procedure in enumerate(spec.procedures, len(spec.tables) + 1):
             with blaming("procedures", procedure.name, "body"):
-                self.routines.append(
-                    proc_execution.publish(
-                        self.publisher, procedure, at, called=called, parts=self.wiring.parts
-                    )
+                made = proc_execution.publish(
+                    self.publisher, spec, procedure, at, self.wiring.parts
                 )
+                self.routines.append(made)
 
     def _subscription(self, one: SubscriberSpec) -> Subscription | None:
         """What a Subscriber needs for its own changes; None if there will be none."""

@@ -208,8 +208,6 @@ class ProcedureSpec:
 
     name: str
     body: str
-    published: tuple[str, ...]
-    """All published tables."""
     type: str = "serializable proc exec"
     reads: tuple[str, ...] | None = None
     writes: tuple[str, ...] | None = None

@@ -99,7 +99,6 @@ def _procedure(scenario: Scenario, name: str) -> ProcedureSpec:
     return ProcedureSpec(
         name=name,
         body=said.body,
-        published=tuple(scenario.tables),
         type=said.type,
         reads=said.reads,
         writes=said.writes,
