@@ -13,7 +13,12 @@ NO_BASE = "incomplete: no base"
 
 
 def compare_states(
-    expected: DataFrame, actual: DataFrame, articles: DataFrame, *, node: str = ""
+    expected: DataFrame,
+    actual: DataFrame,
+    articles: DataFrame,
+    *,
+    node: str = "",
+    versions: bool = True,
 ) -> DataFrame:
     """The rows in which two states differ, by key and text.
 
@@ -23,17 +28,23 @@ def compare_states(
         actual: likewise, in the same shapes.
         articles: of `shapes.ARTICLES`, the one shape of each article that both are in. Others are not looked at.
         node: where the actual rows are, for the text.
+        versions: False: rows that differ in their version only are equal.
 
     Returns:
         `shapes.DIVERGENCES` of class ``state``.
     """
-    named = articles.select("article_id", _name().alias("article"), F.col("columns").alias("names"))
+    named = articles.select(
+        "article_id", _name().alias("article"), F.col("columns").alias("names"), "version"
+    )
     one = _side(expected).withColumnRenamed("values", "expected_values")
     other = _side(actual).select("article_id", "key", F.col("values").alias("actual_values"))
     same_row = ["article_id", "key"]
     joined = one.join(other, on=same_row, how="full_outer").join(
         F.broadcast(named), on="article_id", how="inner"
     )
+    if not versions:
+        for side in ("expected_values", "actual_values"):
+            joined = joined.withColumn(side, _without(side, "version"))
     incomplete = F.coalesce(~F.col("complete"), F.lit(False))
     differs = incomplete | ~F.col("expected_values").eqNullSafe(F.col("actual_values"))
     at = F.lit(f" at {node}" if node else "")
@@ -57,6 +68,11 @@ def _name() -> Column:
     return F.when(F.col("source_schema") == "public", F.col("source_object")).otherwise(
         F.concat_ws(".", "source_schema", "source_object")
     )
+
+
+def _without(values: str, place: str) -> Column:
+    """The same values, NULL at one place."""
+    return F.transform(values, lambda value, at: F.when(at != F.col(place), value))
 
 
 def _side(state: DataFrame) -> DataFrame:

@@ -6,7 +6,6 @@ import functools
 import gc
 import json
 import os
-import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from sim.scenario.cases import groups
 from sim.scenario.refusals import refuse
 from sim.scenario.text import Document
 from sim.scenario.theatres import TheatreOptions, theatre
+from sim.spark.cores import cores as cores_of
 from sim.spark.session import translated
 from sim.spark.shapes import TRIALS
 from sim.spark.sweep.grid import Point, extending, with_settings
@@ -72,7 +72,7 @@ def sweep(
     todo = [(each.number, seed) for seed in seeds for each in points]
     wanted = len(todo)
     todo = [each for each in todo if each not in done]
-    cores = _cores(spark)
+    cores = cores_of(spark)
     cost_s: dict[int, float] = {}
     while todo:
         if listener is not None:
@@ -137,18 +137,6 @@ def _learn(cost_s: dict[int, float], found: pyarrow.Table) -> None:
     ):  # fmt: skip
         seconds.setdefault(point, []).append(wall_s)
     cost_s.update({point: sum(each) / len(each) for point, each in seconds.items()})
-
-
-def _cores(spark: SparkSession) -> int:
-    """How many tasks Spark works on at once."""
-    local = re.fullmatch(r"local\[(\d+|\*)(?:,\d+)?\]", spark.conf.get("spark.master", "") or "")
-    if local is not None:
-        return (os.cpu_count() or 1) if local[1] == "*" else int(local[1])
-    from pyspark.sql import functions as F  # noqa: N812 # as everybody calls it
-
-    # without an RDD only a frame tells: one that nobody has said a number for has a partition for each core
-    parts = spark.range(1 << 10).select(F.spark_partition_id().alias("part"))
-    return max(1, parts.distinct().count())
 
 
 # -- doing it again -------------------------------------------------------------------------------

@@ -43,6 +43,11 @@ def nodes(topology: Topology) -> dict[str, str]:
     return {name: topology.node(name).dsn for name in (topology.publisher, *topology.subscribers)}
 
 
+def distributed(topology: Topology) -> dict[str, str]:
+    """With the distribution database."""
+    return {**nodes(topology), topology.distribution: topology.node(topology.distribution).dsn}
+
+
 async def rows(topology: Topology, node: str, table: str) -> list[tuple[Any, ...]]:
     """All columns as text, in the order of the key."""
     return await topology.execute(node, f"select * from {table} order by id")

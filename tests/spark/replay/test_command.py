@@ -16,7 +16,8 @@ from sim.spark.errors import ArchiveError
     [
         (["--onto", "rows", "--at", "2026-11-22T22:00:00"], "say the time zone"),
         (["--onto", "rows", "--at", "yesterday"], "write a sequence number as 0/1770488"),
-        (["--onto", "stone"], "'stone' is not"),
+        (["--onto", "rows", "--node", "pub=x"], "--onto postgres needs nodes"),
+        (["--onto", "postgres"], "--onto postgres needs nodes"),
         (["--onto", "rows", "--against", "pub"], "write NAME=DSN"),
     ],
 )

@@ -1,0 +1,100 @@
+"""How what is committed at a target's Publisher comes to its Subscribers while transactions are replayed there.
+
+Either its log reader and agents run already, in other processes, or they run here for as long as the replay
+needs them. So no task ever reads the log, and many tasks may wait for a delivery at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from publisher.posting import stored_message
+from sim.spark.replay.place import Place
+from sim.topology import Topology
+from sim.topology.blocking import blocking
+from twopc.drivers.runtime import Asyncio
+from twopc.errors import DeliveryError
+from twopc.lsn import lsn_value
+
+#: How long agents of other processes may take at the end.
+DELIVERED_WITHIN_S = 60.0
+#: How often it is looked: whoever delivers tells nobody else.
+LOOK_EVERY_S = 0.005
+_READS_THE_LOG = """
+select exists (
+    select from pg_locks l
+    where l.locktype = 'advisory' and l.granted
+      and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended(%s, 18752))
+"""
+
+
+async def runs_elsewhere(topology: Topology) -> bool:
+    """Somebody reads the Publisher's log at this moment."""
+    await topology.publisher_number()  # whose slot's name is known from here on
+    ((found,),) = await topology.execute(topology.publisher, _READS_THE_LOG, (topology.slot,))
+    return bool(found)
+
+
+@contextmanager
+def delivering(place: Place) -> Iterator[Callable[[], object]]:
+    """Within the block, what is committed is delivered.
+
+    Yields:
+        What returns once everything that was committed by then is delivered; see `deliver`.
+
+    Raises:
+        ConfigurationError: a node cannot be reached, or nobody subscribes.
+    """
+    if asyncio.run(_reads_somebody(place)):
+        yield partial(deliver, place)
+        return
+    with blocking(asyncio.run(place.attach())) as topology:
+        topology.start_agents()
+        yield topology.sync
+
+
+async def _reads_somebody(place: Place) -> bool:
+    async with await place.attach() as topology:
+        return await runs_elsewhere(topology)
+
+
+def deliver(place: Place) -> None:
+    """Everything that is committed now is delivered when this returns.
+
+    Raises:
+        DeliveryError: a change cannot be applied, or agents of other processes do not deliver in time.
+    """
+
+    async def go() -> None:
+        async with await place.attach() as topology:
+            if await runs_elsewhere(topology):
+                await _wait(topology, await topology.distribution_subscribers())
+            else:
+                await topology.sync()
+
+    asyncio.run(go())
+
+
+async def _wait(topology: Topology, subscribers: Sequence[str]) -> None:
+    """Until a message that is posted now has come to them."""
+    clock = Asyncio()
+    until = clock.time() + DELIVERED_WITHIN_S
+    token: Any = await topology.post_tracer_token()
+    distribution = await topology.admin(topology.distribution)
+    left, seqno = set(subscribers), None
+    while left:
+        seqno = seqno or await stored_message(distribution, topology.publisher, token)
+        if seqno is not None:
+            for name in tuple(left):
+                if lsn_value(await topology.position(name)) >= lsn_value(seqno):
+                    left.discard(name)
+        if clock.time() > until:
+            raise DeliveryError(
+                f"{', '.join(sorted(left))} did not get everything within {DELIVERED_WITHIN_S:g} s. The log is "
+                "read by another process: do the agents run too? `twopc status` says how far they are"
+            )
+        await clock.sleep(LOOK_EVERY_S)

@@ -1,0 +1,237 @@
+"""Carries out recorded transactions on a live topology. Runs in tasks; knows no Spark.
+
+A transaction is its decoded commands, as statements by key. It runs at the node where it was made, a
+Subscriber's as a global transaction, and notes itself in a ledger there first: who finds it noted leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from sim.topology import Topology
+from twopc.drivers.runtime import Asyncio
+from twopc.errors import InDoubtError, TransactionError
+from twopc.names import article_name
+
+#: What is told of a transaction.
+DONE, FOUND, REFUSED, FAILED, IN_DOUBT, LATE = (
+    "done", "found", "rejected", "error", "in_doubt", "late",
+)  # fmt: skip
+#: How long a Subscriber may take to get what a transaction needs.
+DELIVERED_WITHIN_S = 30.0
+#: How often it is looked: an agent tells nobody else.
+_LOOK_EVERY_S = 0.005
+_NOTE = "insert into twopc_replay.done (replay, seqno) values (%s, %s) on conflict do nothing"
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """One recorded transaction."""
+
+    seqno: int
+    node: str
+    commands: Sequence[Row]
+    """Of `shapes.DECODED`, in their order."""
+    due_s: float | None = None
+    """When it is to begin, after the replay did; None: at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """What became of it."""
+
+    seqno: int
+    node: str
+    outcome: str
+    message: str = ""
+    counts: tuple[tuple[str, tuple[str | None, ...], int], ...] = ()
+    """Article, key and number of rows of commands that did not meet exactly one."""
+
+
+class Engine:
+    """Carries out one transaction after the other.
+
+    Args:
+        replay: by which name the ledger knows this replay.
+        articles: of `shapes.ARTICLES` by number and shape.
+        fresh: a transaction of a Subscriber begins when it has the Publisher's versions of its rows.
+        patience_s: how long it waits for them, once at each node; then it is `LATE`.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        replay: str,
+        articles: Mapping[tuple[int, int], Row],
+        fresh: bool,
+        patience_s: float = DELIVERED_WITHIN_S,
+    ) -> None:
+        self._topology = topology
+        self._replay = replay
+        self._articles = articles
+        self._fresh = fresh
+        self._patience_s = patience_s
+        self._late: set[str] = set()
+        """Where something did not come in time: nobody waits there again."""
+
+    async def carry_out(self, deed: Deed) -> Ended:
+        """Do it, unless the ledger has it."""
+        node = deed.node
+        if self._fresh and node != self._topology.publisher and not await self._delivered(deed):
+            return Ended(seqno=deed.seqno, node=node, outcome=LATE, message="not delivered in time")
+        counts: list[tuple[str, tuple[str | None, ...], int]] = []
+        try:
+            async with self._begun(node) as connection:
+                noted = await connection.execute(_NOTE, (self._replay, deed.seqno))
+                if not noted.rowcount:
+                    return Ended(seqno=deed.seqno, node=node, outcome=FOUND)
+                for command in deed.commands:
+                    article = self._articles[command["article_id"], command["shape"]]
+                    query, params = statement(command, article)
+                    found = await connection.execute(query, params)
+                    if found.rowcount != 1:
+                        name = article_name(article["source_schema"], article["source_object"])
+                        counts.append((name, tuple(command["key"]), found.rowcount))
+        except InDoubtError as error:
+            return Ended(seqno=deed.seqno, node=node, outcome=IN_DOUBT, message=str(error))
+        except TransactionError as error:
+            kind = getattr(error, "kind", "error")
+            outcome = FAILED if kind == "error" else REFUSED
+            said = str(error) if kind == "error" else f"{kind}: {error}"
+            return Ended(seqno=deed.seqno, node=node, outcome=outcome, message=said)
+        except psycopg.Error as error:
+            if gone(error):
+                raise
+            return Ended(seqno=deed.seqno, node=node, outcome=FAILED, message=str(error).strip())
+        return Ended(seqno=deed.seqno, node=node, outcome=DONE, counts=tuple(counts))
+
+    @asynccontextmanager
+    async def _begun(self, node: str) -> AsyncIterator[Any]:
+        """A transaction at a node, as whoever executes statements in it."""
+        if node != self._topology.publisher:
+            async with self._topology.transaction(node) as transaction:
+                yield transaction
+            return
+        async with (
+            await AsyncConnection.connect(self._topology.node(node).dsn) as connection,
+            connection.transaction(),
+        ):
+            yield connection
+
+    # -- delivery ---------------------------------------------------------------------------------
+
+    async def _delivered(self, deed: Deed) -> bool:
+        """Whether its Subscriber has the Publisher's versions of its rows, at once or after a while."""
+        clock = Asyncio()
+        until = clock.time() + self._patience_s
+        while not await self._same(deed):
+            if deed.node in self._late or clock.time() > until:
+                self._late.add(deed.node)
+                return False
+            await clock.sleep(_LOOK_EVERY_S)
+        return True
+
+    async def _same(self, deed: Deed) -> bool:
+        for command in deed.commands:
+            article = self._articles[command["article_id"], command["shape"]]
+            asked, params = version_query(command, article)
+            query = asked.as_string(None)
+            there = await self._topology.execute(self._topology.publisher, query, params)
+            here = await self._topology.execute(deed.node, query, params)
+            if there != here:
+                return False
+        return True
+
+
+def gone(error: psycopg.Error) -> bool:
+    """Whether the server, or the way to it, is not there any more: nothing that follows can be done either."""
+    return isinstance(error, psycopg.OperationalError) and (
+        error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
+    )
+
+
+async def ledger(topology: Topology, nodes: Iterable[str], *, there: bool) -> None:
+    """Make the table in which transactions note themselves, or drop it."""
+    for node in nodes:
+        if there:
+            for each in (
+                "create schema if not exists twopc_replay",
+                "create table if not exists twopc_replay.done"
+                " (replay text not null, seqno bigint not null, primary key (replay, seqno))",
+                "grant usage on schema twopc_replay to public",
+                "grant insert, select on twopc_replay.done to public",
+            ):
+                await topology.execute(node, each)
+        else:
+            await topology.execute(node, "drop schema if exists twopc_replay cascade")
+
+
+# -- statements -----------------------------------------------------------------------------------
+
+
+def statement(command: Row, article: Row) -> tuple[sql.Composed, list[str | None]]:
+    """What a command does, by key, and its parameters. The row's version is left to the databases."""
+    table = sql.Identifier(article["source_schema"], article["source_object"])
+    columns, types = article["columns"], article["types"]
+    where, key = _by_key(command, article)
+    if command["operation"] == "del":
+        return sql.SQL("delete from {} where {}").format(table, where), key
+    taken = [
+        at
+        for at in range(len(columns))
+        if at != article["version"] and (command["changed"] is None or command["changed"][at])
+    ]
+    values = [command["values"][at] for at in taken]
+    if command["operation"] == "ins":
+        made = sql.SQL("insert into {} ({}) overriding system value values ({})").format(
+            table,
+            sql.SQL(", ").join([sql.Identifier(columns[at]) for at in taken]),
+            sql.SQL(", ").join([_cast(types[at]) for at in taken]),
+        )
+        return made, values
+    sets = [
+        sql.SQL("{} = {}").format(sql.Identifier(columns[at]), _cast(types[at])) for at in taken
+    ]
+    if not taken:  # it wrote the row as it was
+        name = sql.Identifier(columns[article["key"][0]])
+        sets = [sql.SQL("{} = {}").format(name, name)]
+    return (
+        sql.SQL("update {} set {} where {}").format(table, sql.SQL(", ").join(sets), where),
+        [*values, *key],
+    )
+
+
+def version_query(command: Row, article: Row) -> tuple[sql.Composed, list[str | None]]:
+    """The version of the row that a command is about, if it is there."""
+    where, key = _by_key(command, article)
+    query = sql.SQL("select {}::text from {} where {}").format(
+        sql.Identifier(article["columns"][article["version"]]),
+        sql.Identifier(article["source_schema"], article["source_object"]),
+        where,
+    )
+    return query, key
+
+
+def _by_key(command: Row, article: Row) -> tuple[sql.Composed, list[str | None]]:
+    places = article["key"]
+    parts = [
+        sql.SQL("{} = {}").format(
+            sql.Identifier(article["columns"][at]), _cast(article["types"][at])
+        )
+        for at in places
+    ]
+    return sql.SQL(" and ").join(parts), list(command["key"])
+
+
+def _cast(type_: str) -> sql.Composed:
+    """A parameter of a type, as the catalog wrote it."""
+    return sql.SQL("cast({} as {})").format(sql.Placeholder(), sql.SQL(type_))

@@ -1,0 +1,137 @@
+"""The topology onto which an archive is replayed: whether it is fit, and what its rows are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from sim.spark import shapes
+from sim.spark.archive import Archive
+from sim.spark.errors import PipelineError
+from sim.spark.fold import newest, state_of
+from sim.spark.replay import execute
+from sim.spark.replay.divergence import compare_states
+from sim.spark.replay.place import place_of
+from sim.spark.replay.rows import as_frame, live_rows, of_node
+from sim.spark.source.facts import connected, system_of
+from sim.topology import Topology
+from twopc.lsn import lsn_text
+
+
+class Target:
+    """A topology that takes the recorded one's place.
+
+    Args:
+        nodes: its names and connection strings, the distribution database among them.
+        names: recorded names of nodes, and those that take their places.
+        coordinator: its name; None: the only one that there is.
+    """
+
+    def __init__(
+        self,
+        archive: Archive,
+        spark: SparkSession,
+        nodes: Mapping[str, str],
+        names: Mapping[str, str],
+        coordinator: str | None,
+    ) -> None:
+        self._archive, self._spark, self._nodes, self._names = archive, spark, nodes, names
+        self.place = place_of(nodes, coordinator)
+        self._originators = {
+            int(each["id"]): str(each["srvname"]) for each in archive.manifest.originators
+        }
+        self.publisher = ""
+        """Which of its nodes is the Publisher."""
+        self._sites: list[str] = []
+
+    def check(self, *, force: bool) -> None:
+        """See to it that it has the nodes, and is not where the archive comes from.
+
+        Raises:
+            PipelineError: it is unfit.
+            ConfigurationError: a node cannot be reached, or is none.
+        """
+
+        async def look(topology: Topology) -> None:
+            self.publisher = topology.publisher
+            self._sites = [topology.publisher, *topology.subscribers]
+
+        self._attached(look)
+        for name in self._originators.values():
+            if self.name_of(name) not in self._sites:
+                raise PipelineError(
+                    f"transactions of {name} are to be replayed, and there is no such node: name it by "
+                    f"--node {name}=DSN, or another in its place by --map {name}=NODE"
+                )
+        recorded = self._archive.manifest.publisher
+        dsn = self._nodes[self.publisher]
+        with connected(dsn, self.publisher) as connection:
+            database = connection.info.dbname
+        same = (recorded.system, recorded.database) == (system_of(dsn, self.publisher), database)
+        if same and not force:
+            raise PipelineError(
+                f"{self.publisher} is the Publisher that was recorded: replay onto another topology, or "
+                "say --force"
+            )
+
+    def begins(self, at: int) -> None:
+        """Nothing, if the Publisher's rows are what the archive tells for a point.
+
+        Raises:
+            PipelineError: the first row that differs.
+        """
+        found = self._compared(at, [self.publisher]).limit(1).collect()
+        if found:
+            first = found[0]
+            raise PipelineError(
+                f"the target is not where the replay begins ({lsn_text(at)}): {first['article']} "
+                f"key {', '.join(first['key'])}: {first['expected']} was expected, {first['actual']}"
+            )
+
+    def ledger(self, *, there: bool) -> None:
+        """Make the tables in which transactions note themselves, or drop them."""
+        self._attached(lambda topology: execute.ledger(topology, self._sites, there=there))
+
+    def differences(self, at: int) -> DataFrame:
+        """`shapes.DIVERGENCES`: rows of any node that are not what the archive tells for a point."""
+        known = {str(each["subscriber"]) for each in self._archive.manifest.subscriptions}
+        compared = {self.publisher, *map(self.name_of, known)}
+        return self._compared(at, [each for each in self._sites if each in compared])
+
+    def node_of(self, originator: int | None) -> str:
+        """Where a transaction of an originator is carried out; None is the Publisher."""
+        return self.publisher if originator is None else self.name_of(self._originators[originator])
+
+    def name_of(self, recorded: str) -> str:
+        """What takes a recorded node's place."""
+        return self._names.get(recorded, recorded)
+
+    def _attached(self, work: Callable[[Topology], Awaitable[None]]) -> None:
+        async def go() -> None:
+            async with await self.place.attach() as topology:
+                await work(topology)
+
+        asyncio.run(go())
+
+    def _compared(self, at: int, nodes: Sequence[str]) -> DataFrame:
+        """Without versions of rows, which are the target's own."""
+        manifest = self._archive.manifest
+        articles = newest([Row(**each) for each in manifest.articles], upto=at)
+        frame = as_frame(self._spark, articles.values())
+        expected = state_of(self._archive, self._spark, upto=at)
+        found = self._spark.createDataFrame([], shapes.DIVERGENCES)
+        recorded = {name: old for old, name in self._names.items()}
+        for node in nodes:
+            is_publisher = node == self.publisher
+            name = manifest.publisher.name if is_publisher else recorded.get(node, node)
+            there = [articles[each] for each in of_node(self._archive, name) if each in articles]
+            live = live_rows(self._spark, self._nodes[node], there, is_publisher=is_publisher)
+            these = F.col("article_id").isin([int(each["article_id"]) for each in there])
+            differ = compare_states(
+                expected.where(these), live, frame.where(these), node=node, versions=False
+            )
+            found = found.unionByName(differ)
+        return found

@@ -1,0 +1,70 @@
+"""A range of an archive in windows, and who carries out what in each."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from itertools import islice
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from sim.spark.replay.units import lanes, units
+
+
+class Sync(StrEnum):
+    """Which transactions keep the order in which they were committed."""
+
+    commit = "commit"
+    """All."""
+    rows = "rows"
+    """Those that share a row, directly or through others."""
+    session = "session"
+    """Those that were made at the same node."""
+    off = "off"
+    """None."""
+
+    @property
+    def delivers(self) -> bool:
+        """A Subscriber has the Publisher's rows before a transaction of it begins."""
+        return self in (Sync.commit, Sync.rows)
+
+
+def windows(transactions: DataFrame, size: int) -> Iterator[list[Row]]:
+    """So many consecutive transactions at a time: `seqno`, `originator_id` and `entry_time`."""
+    columns = ("seqno", "originator_id", "entry_time")
+    ordered = transactions.orderBy("seqno").select(*columns).toLocalIterator()
+    while window := list(islice(ordered, size)):
+        yield window
+
+
+def edges(decoded: DataFrame) -> Iterable[tuple[int, int]]:
+    """Transaction and row, as numbers, for every command."""
+    touched = decoded.select(
+        "seqno",
+        F.explode(F.array_distinct(F.array("key", F.coalesce("new_key", "key")))).alias("key"),
+        "article_id",
+    )
+    found = touched.select("seqno", F.xxhash64("article_id", "key").alias("row")).distinct()
+    return [(row["seqno"], row["row"]) for row in found.orderBy("seqno").collect()]
+
+
+def assigned(
+    sync: Sync, window: Sequence[Row], touches: Iterable[tuple[int, int]], count: int
+) -> list[tuple[int, int, int]]:
+    """Transaction, lane, and its place in the lane's order."""
+    seqnos = [int(each["seqno"]) for each in window]
+    if sync is Sync.commit:
+        return [(seqno, 0, seqno) for seqno in seqnos]
+    if sync is Sync.off:
+        mixed = {seqno: zlib.crc32(str(seqno).encode()) for seqno in seqnos}
+        return [(seqno, mixed[seqno] % count, mixed[seqno]) for seqno in seqnos]
+    if sync is Sync.session:
+        of = {int(each["seqno"]): int(each["originator_id"] or 0) for each in window}
+    else:
+        of = {seqno: seqno for seqno in seqnos} | units(touches)
+    spread = lanes(Counter(of.values()), count)
+    lane_of = {unit: lane for lane, taken in enumerate(spread) for unit in taken}
+    return [(seqno, lane_of[of[seqno]], seqno) for seqno in seqnos]

@@ -1,0 +1,69 @@
+"""How what is committed comes to a target's Subscribers, whoever reads its log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import psycopg
+import pytest
+
+from sim.spark.replay import delivery
+from sim.spark.replay.place import Place, place_of
+from sim.topology import Topology
+from tests.spark.replay.recorded import distributed
+from twopc.errors import DeliveryError
+
+SEEN = "select count(*) from t"
+
+
+def count(dsn: str) -> int:
+    """Rows of a table somewhere."""
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute(SEEN).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def write(nodes: Mapping[str, str]) -> None:
+    """One more row at the Publisher."""
+    with psycopg.connect(nodes["pub"]) as connection:
+        connection.execute("insert into t default values")
+
+
+def write_and_wait(nodes: Mapping[str, str]) -> list[int]:
+    """How many rows are at a Subscriber each time that everything was delivered."""
+    found, place = [], place_of(nodes)
+    with delivery.delivering(place) as settle:
+        for _ in range(2):
+            write(nodes)
+            settle()
+            found.append(count(nodes["north"]))
+    write(nodes)
+    delivery.deliver(place)
+    return [*found, count(nodes["north"])]
+
+
+async def test_whoever_reads_the_log(
+    make_topology: Callable[..., Awaitable[Topology]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topology = await make_topology(subscribers=("north",))
+    await topology.execute(
+        "pub", "create table t (id int generated always as identity primary key)"
+    )
+    await topology.publish("t")
+    await topology.subscribe("north")
+    await topology.stop_agents()
+    nodes = distributed(topology)
+    # nobody does: whoever replays; twice, so that nothing is left of the first
+    assert await asyncio.to_thread(write_and_wait, nodes) == [1, 2, 3]
+    await topology.start_agents()  # of another process, for whoever replays
+    assert await asyncio.to_thread(write_and_wait, nodes) == [4, 5, 6]
+    await topology.stop_agents()
+
+    # the log is read, and nobody delivers
+    await topology.sync()
+    monkeypatch.setattr(delivery, "DELIVERED_WITHIN_S", 0.1)
+    await asyncio.to_thread(write, nodes)
+    with pytest.raises(DeliveryError, match=r"north did not get everything within 0\.1 s"):
+        await asyncio.to_thread(delivery.deliver, Place(nodes=nodes, coordinator="replay"))

@@ -1,0 +1,102 @@
+"""Recorded transactions, carried out on real servers, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from sim.spark.replay.execute import Deed, Ended, Engine, ledger
+from sim.topology import Topology
+from twopc.names import VERSION_COLUMN
+from twopc.together import together
+
+MakeTopology = Callable[..., Awaitable[Topology]]
+
+ARTICLE: dict[str, Any] = {
+    "article_id": 1,
+    "shape": 1,
+    "source_schema": "public",
+    "source_object": "Line Item",
+    "columns": ["region", "id", "note", VERSION_COLUMN],
+    "types": ["text", "integer", "numeric(8,2)", "uuid"],
+    "key": [1, 0],
+    "version": 3,
+}
+
+
+def command(operation: str, key: list[str], *values: str | None) -> dict[str, Any]:
+    """An update sets its last value only."""
+    changed = [False, False, True, True] if operation == "upd" else None
+    row = [*values, "00000000-0000-0000-0000-000000000001"] if values else None
+    return {
+        "article_id": 1, "shape": 1, "operation": operation, "key": key, "values": row, "changed": changed
+    }  # fmt: skip
+
+
+async def test_transactions_run_where_they_were_made_and_once(make_topology: MakeTopology) -> None:
+    topology = await make_topology(subscribers=("north", "south"))
+    await topology.execute(
+        "pub",
+        'create table "Line Item" (region text, id int generated always as identity, note numeric(8, 2),'
+        " primary key (id, region))",
+    )
+    await topology.publish("Line Item")
+    for name in topology.subscribers:
+        await topology.subscribe(name)
+    nodes = ("pub", *topology.subscribers)
+    await ledger(topology, nodes, there=True)
+
+    def engine(*, fresh: bool, replay: str = "r", patience_s: float = 30.0) -> Engine:
+        return Engine(
+            topology,
+            replay=replay,
+            articles={(1, 1): ARTICLE},
+            fresh=fresh,
+            patience_s=patience_s,
+        )
+
+    insert = Deed(seqno=4, node="pub", commands=[command("ins", ["7", "w"], "w", "7", "1.50")])
+    by_north = Deed(
+        seqno=8, node="north", commands=[command("upd", ["7", "w"], None, None, "2.00")]
+    )
+    by_south = Deed(
+        seqno=12, node="south", commands=[command("upd", ["7", "w"], None, None, "3.00")]
+    )
+    assert (await engine(fresh=True).carry_out(insert)).outcome == "done"
+    # it begins when what it needs has come
+    done, _ = await together(engine(fresh=True).carry_out(by_north), topology.sync("north"))
+    assert isinstance(done, Ended)
+    assert done.outcome == "done"
+    # again: the ledger has it, so that the row keeps the version that it got
+    versions = await topology.execute("pub", f'select {VERSION_COLUMN} from "Line Item"')
+    assert (await engine(fresh=True).carry_out(by_north)).outcome == "found"
+    assert await topology.execute("pub", f'select {VERSION_COLUMN} from "Line Item"') == versions
+    # what does not come is waited for once
+    impatient = engine(fresh=True, patience_s=0.05)
+    for _ in range(2):
+        late = await impatient.carry_out(by_south)
+        assert (late.outcome, late.message) == ("late", "not delivered in time")
+    # what was not delivered is not there, and says so
+    unsynchronised = await engine(fresh=False, replay="other").carry_out(by_south)
+    assert (unsynchronised.outcome, unsynchronised.counts) == (
+        "done",
+        (("Line Item", ("7", "w"), 0),),
+    )
+    await topology.sync("south")
+    assert (await engine(fresh=True).carry_out(by_south)).outcome == "done"
+    stale = Deed(seqno=16, node="north", commands=by_north.commands)
+    refused = await engine(fresh=False).carry_out(stale)
+    assert refused.outcome == "rejected"
+    assert refused.message.startswith("version_mismatch")
+    wrong = Deed(seqno=20, node="pub", commands=insert.commands)
+    failed = await engine(fresh=True).carry_out(wrong)
+    assert failed.outcome == "error"
+    assert "duplicate key" in failed.message
+    # what failed is not noted, and may be tried again
+    await topology.sync("north")
+    gone = Deed(seqno=20, node="north", commands=[command("del", ["7", "w"])])
+    assert (await engine(fresh=True).carry_out(gone)).outcome == "done"
+    assert await topology.execute("pub", 'select count(*) from "Line Item"') == [(0,)]
+    await ledger(topology, nodes, there=False)
+    for node in nodes:
+        assert await topology.execute(node, "select to_regnamespace('twopc_replay')") == [(None,)]
