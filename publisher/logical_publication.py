@@ -22,8 +22,9 @@ Connection = AsyncConnection[Any]
 #: Its name in every Publisher's database.
 NAME = names.SCHEMA
 _NAME = sql.Identifier(NAME)
-#: What the log tells besides published rows: which branch a transaction is, and what was posted.
-_OWN = ("branch_marker", "log_message")
+#: What the log tells besides published rows: which branch a transaction is, what was posted, and where calls
+#: of routines begin and end.
+_OWN = ("branch_marker", "log_message", "call_marker")
 
 _RELATIONS = """
 select c.oid::bigint, c.oid::regclass::text, c.relreplident::text,
@@ -62,6 +63,8 @@ async def create(connection: Connection) -> None:
     """Create the publication. It must be there before a slot is. Idempotent."""
     found = await connection.execute("select from pg_publication where pubname = %s", (NAME,))
     if found.rowcount:
+        for table in _OWN:  # one of an earlier version has fewer
+            await add(connection, names.SCHEMA, table)
         return
     tables = sql.SQL(", ").join([qualified(names.SCHEMA, table) for table in _OWN])
     # generated columns are worked out at the Subscriber; but where they are not published, PostgreSQL 18

@@ -23,7 +23,9 @@ def shared_objects(owner: sql.Identifier) -> list[str]:
     return [
         render("publisher", "catalog", owner=owner),
         render("publisher", "filtered_articles", owner=owner),
+        render("publisher", "sysprocarticles", owner=owner),
         render("publisher", "log_message", owner=owner),
+        render("publisher", "call_marker", owner=owner),
         render("publisher", "filter_rows", owner=owner),
         render("twopc", "branch_marker", owner=owner),
         render("twopc", "raise_conflict", owner=owner),
@@ -40,6 +42,34 @@ def shared_objects(owner: sql.Identifier) -> list[str]:
         render("publisher", "version_trigger_function", owner=owner),
         render("publisher", "ddl_guard_function", owner=owner),
         render("twopc", "ddl_guard_triggers"),
+        *_call_objects(owner),
+    ]
+
+
+def _call_objects(owner: sql.Identifier) -> list[str]:
+    """What calls of published routines need."""
+    return [
+        render(
+            "publisher",
+            "proc_schema",
+            owner=owner,
+            owner_name=sql.Literal(owner.as_string(None)[1:-1]),
+        ),
+        *(
+            render("publisher", name, owner=owner)
+            for name in (
+                "forget_calls",
+                "open_bracket",
+                "close_bracket",
+                "call_settings",
+                "proc_obstacle",
+                "proc_described",
+                "proc_fit_body",
+                "proc_redefined",
+            )
+        ),
+        # it defines routines anew that belong to their users
+        render("publisher", "proc_ddl_guard", owner=sql.SQL("current_user")),
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from publisher import distributing, foreign_keys, logical_publication, witness
+from publisher import distributing, foreign_keys, logical_publication, proc_execution, witness
 from publisher.catalog import (
     find_article,
     fresh_articles,
@@ -33,6 +33,7 @@ from twopc import names
 from twopc.articles import Article
 from twopc.distributed import DistributedArticle
 from twopc.errors import ArticleError
+from twopc.proc_execution import PROC_SCHEMA
 from twopc.propagation import Propagation
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
@@ -292,7 +293,7 @@ async def distributed_articles(
 
 
 async def uninstall(connection: Connection) -> None:
-    """Remove everything of ours from a database that publishes nothing any more.
+    """Remove everything of ours from a database that publishes no table any more; routines are unpublished.
 
     Raises:
         ArticleError: a table is still published.
@@ -304,11 +305,14 @@ async def uninstall(connection: Connection) -> None:
                 f"table {left[0].source_schema}.{left[0].source_object} is still published: "
                 "unpublish it first"
             )
+        for routine in await proc_execution.proc_articles(connection):
+            await proc_execution.unpublish_procedure(connection, routine.article_id)
         owner = sql.Identifier(owner_role(connection.info.dbname))
         for statement in (
             sql.SQL("drop event trigger if exists msrepl_ddl_guard"),
             sql.SQL("drop event trigger if exists msrepl_drop_guard"),
             logical_publication.drop_text(),
+            sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(PROC_SCHEMA)),
             sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(names.SCHEMA)),
             sql.SQL("drop owned by {}").format(owner),
             sql.SQL("drop role {}").format(owner),

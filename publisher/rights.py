@@ -16,6 +16,7 @@ from psycopg.rows import class_row
 from publisher.procedures import OPERATIONS
 from twopc import names
 from twopc.articles import Article, Table
+from twopc.proc_execution import PROC_SCHEMA
 from twopc.sql import fragments as f
 from twopc.sql.fragments import qualified
 from twopc.sql.printing import full_names
@@ -87,8 +88,8 @@ where d.dbid = (select oid from pg_database where datname = current_database())
   and d.refclassid = 'pg_authid'::regclass and d.deptype = 'a'
   and d.refobjid = (select oid from pg_roles where rolname = %(role)s)
   and d.classid in ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_namespace'::regclass)
-  and %(schema)s::regnamespace not in (coalesce(n.oid, 0), coalesce(c.relnamespace, 0),
-                                       coalesce(p.pronamespace, 0))
+  and not array[coalesce(n.oid, 0), coalesce(c.relnamespace, 0), coalesce(p.pronamespace, 0)]
+      && array(select s.oid from pg_namespace s where s.nspname = any (%(schemas)s))
 """
 
 _LINK_GRANTS = """
@@ -171,7 +172,7 @@ async def grant_owner(
 async def revoke_owner(connection: Connection, owner: str) -> None:
     """Take back whatever was granted to the owner role outside our own schema."""
     async with full_names(connection), connection.cursor() as cursor:
-        await cursor.execute(_GRANTED, {"role": owner, "schema": names.SCHEMA})
+        await cursor.execute(_GRANTED, {"role": owner, "schemas": [names.SCHEMA, PROC_SCHEMA]})
         granted = await cursor.fetchall()
     for kind, name in granted:
         await connection.execute(

@@ -4,5 +4,5 @@
 -- holes:     logreader
 grant usage on schema msrepl to {logreader};
 grant select on msrepl.sysarticles to {logreader};
-grant execute on function msrepl.filter_rows(integer, text[]) to {logreader};
+grant execute on function msrepl.filter_rows(integer, text[]), msrepl.forget_calls() to {logreader};
 grant execute on function pg_log_standby_snapshot() to {logreader};

@@ -13,7 +13,7 @@ CREATES = re.compile(r"^\s*create (?:or replace )?(function|procedure) (\S+?)\("
 #: Functions without a search path of their own. Each runs with the rights of its caller, names every object
 #: with its schema, and is called for every row, or calls what a user wrote, who expects the caller's path.
 UNPINNED = {
-    "apply_call", "apply_net", "apply_statement", "msins", "msreplace", "msupd_bitmap", "net_updates", "set_calls",
+    "apply_call", "apply_net", "apply_proc_call", "apply_statement", "call_settings", "msins", "msreplace", "msupd_bitmap", "net_updates", "set_calls",
     "set_updates",
 }  # fmt: skip
 HOLE = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")

@@ -56,22 +56,93 @@ revoke all on msrepl.sysfilteredarticles from public;
 comment on table msrepl.sysfilteredarticles is 'Articles that hold part of another''s rows, for some Subscribers';
 reset role;
 
+-- msrepl.sysprocarticles: routines of this database that are published.
+-- called by: publisher.proc_execution, open_bracket, proc_ddl_guard
+-- tables:    itself
+-- holes:     owner
+--
+-- Numbers are of the same sequence as those of sysarticles. definition is the user's, wrapper_source the body
+-- of what stands in its place; NULL: nothing does. reads and writes: names of articles; NULL: not declared.
+-- called: somebody takes the calls. working: our own DDL is under way.
+set local role "msrepl_owner_0123456789ab";
+create table if not exists msrepl.sysprocarticles (
+    article_id integer primary key default nextval(pg_get_serial_sequence('msrepl.sysarticles', 'article_id'))
+        check (article_id < 10000000),
+    objid oid not null unique,
+    schema text not null,
+    name text not null,
+    kind "char" not null,
+    arguments jsonb not null,
+    returns_set boolean not null,
+    type text not null check (type in ('serializable proc exec', 'proc exec', 'proc schema only')),
+    reads text[],
+    writes text[],
+    xact_abort boolean not null,
+    commits boolean not null,
+    replicate_ddl boolean not null,
+    definition text not null,
+    wrapper_source text,
+    called boolean not null default false,
+    obstacle text,
+    warnings jsonb not null default '[]',
+    working boolean not null default false
+);
+revoke all on msrepl.sysprocarticles from public;
+comment on table msrepl.sysprocarticles is 'Routines of this database that are published';
+reset role;
+
 -- msrepl.log_message: what is posted into the log for every Subscriber: tracer tokens, validation requests.
 -- called by: whoever posts; the log reader reads the inserts from the log
 -- tables:    itself
 -- holes:     owner
 --
--- kind  tracer_token or validation
+-- kind  tracer_token, validation, or procedure: a routine was defined anew, or its calls mean another thing now
 -- body  what the command will hold
 set local role "msrepl_owner_0123456789ab";
 create table if not exists msrepl.log_message (
     id bigint generated always as identity primary key,
-    kind text not null check (kind in ('tracer_token', 'validation')),
+    kind text not null check (kind in ('tracer_token', 'validation', 'procedure')),
     body jsonb not null,
     created_at timestamptz not null default clock_timestamp()
 );
+do $msrepl$
+begin
+    -- one of an earlier version
+    if not exists (select from pg_constraint where conrelid = 'msrepl.log_message'::regclass and contype = 'c'
+                   and pg_get_constraintdef(oid) like '%procedure%') then
+        alter table msrepl.log_message drop constraint log_message_kind_check;
+        alter table msrepl.log_message add constraint log_message_kind_check
+            check (kind in ('tracer_token', 'validation', 'procedure'));
+    end if;
+end
+$msrepl$;
 revoke all on msrepl.log_message from public;
 comment on table msrepl.log_message is 'What is posted into the log for every Subscriber';
+reset role;
+
+-- msrepl.call_marker: where in the log the call of a published routine begins and where it ends.
+-- called by: open_bracket, close_bracket; the log reader reads the inserts from the log
+-- tables:    itself
+-- holes:     owner
+--
+-- Rows are inserted and never looked up: a serializable caller must not depend on another one here.
+--
+-- opened    the row that began the call; NULL: this one does
+-- snapshot  the caller's when it began
+-- call      arguments and settings (twopc.proc_execution.Call.as_text)
+-- failure   SQLSTATE of the error that ended the call
+set local role "msrepl_owner_0123456789ab";
+create table if not exists msrepl.call_marker (
+    id bigint generated always as identity primary key,
+    article_id integer not null,
+    opened bigint,
+    snapshot text,
+    call text,
+    failure text,
+    created_at timestamptz not null default clock_timestamp()
+);
+revoke all on msrepl.call_marker from public;
+comment on table msrepl.call_marker is 'Where in the log a call begins and where it ends';
 reset role;
 
 -- msrepl.filter_rows: which images of rows belong to a filtered article.
@@ -664,3 +735,428 @@ create event trigger msrepl_drop_guard on sql_drop
     execute function msrepl.ddl_guard();
 alter event trigger msrepl_ddl_guard enable always;
 alter event trigger msrepl_drop_guard enable always;
+
+-- msrepl_call: the schema of what is made of published routines; callers find it, nobody puts anything in it.
+-- called by: publisher.publication
+-- tables:    none
+-- holes:     owner, owner_name
+--
+-- The gate has messages in one language, whatever the caller's is: see open_bracket.
+create schema if not exists msrepl_call;
+revoke all on schema msrepl_call from public;
+grant usage on schema msrepl_call to public;
+grant usage, create on schema msrepl_call to "msrepl_owner_0123456789ab";
+do $msrepl$
+begin
+    if not has_parameter_privilege('msrepl_owner_0123456789ab', 'lc_messages', 'set') then
+        grant set on parameter lc_messages to "msrepl_owner_0123456789ab";
+    end if;
+end
+$msrepl$;
+
+-- msrepl.forget_calls: removes marks of calls that the log has had for long.
+-- called by: the log reader
+-- tables:    msrepl.call_marker
+-- holes:     owner
+create or replace function msrepl.forget_calls() returns void
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    delete from msrepl.call_marker as m where m.created_at < now() - interval '1 hour'
+$msrepl$;
+alter function msrepl.forget_calls() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.forget_calls() from public;
+comment on function msrepl.forget_calls() is 'Removes marks of calls that the log has had for long';
+
+-- msrepl_call.open_bracket: judges a call of a published routine, and marks where it begins.
+-- called by: msrepl_call.run_<n>, by assignment: PERFORM would put a line between in the context
+-- tables:    msrepl.sysprocarticles, msrepl.branch_marker, msrepl.call_marker
+-- holes:     owner
+--
+-- Returns the mark's number; NULL: the call travels as rows. Everybody may execute it, and only the runner
+-- gets an answer: the second line of the context says who calls, in one language, and with its schema unless
+-- the caller had that in its search_path when the runner was compiled.
+--
+-- The lock is shared by calls of the routine and keeps DDL on it away until the caller has ended. Only then
+-- is the row read: a definition and the calls that ran it stand in the log in the same order.
+create or replace function msrepl_call.open_bracket(article integer, call text) returns bigint
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set lc_messages = 'C'
+as $msrepl$
+declare
+    stack text;
+    known msrepl.sysprocarticles;
+    reason text;
+    opened bigint;
+begin
+    get diagnostics stack = pg_context;
+    if starts_with(split_part(stack, E'\n', 2), 'PL/pgSQL function msrepl_call.run_' || article || '(') is not true
+    then
+        raise exception 'only msrepl_call.run_% opens a bracket', article
+            using errcode = 'insufficient_privilege',
+                  hint = 'Call the published routine itself, in a session whose search_path never had msrepl_call.';
+    end if;
+    if pg_is_in_recovery() or current_setting('transaction_read_only')::boolean then
+        raise debug 'call of routine % travels as rows: read_only', article;
+        return null;
+    end if;
+    perform pg_advisory_xact_lock_shared(1836282470, article);
+    select a.* into known from msrepl.sysprocarticles as a where a.article_id = article;
+    if known.called is not true then
+        reason := 'nobody';
+    elsif current_setting('transaction_isolation')
+        <> all (case known.type when 'serializable proc exec' then array['serializable']
+                else array['read committed', 'repeatable read', 'serializable'] end)
+    then
+        reason := 'isolation';
+    elsif current_setting('session_replication_role') <> 'origin' then
+        reason := 'replica';
+    elsif known.obstacle is not null then
+        reason := 'obstacle';
+    elsif pg_my_temp_schema() <> 0
+        and exists (select from pg_class as c where c.relnamespace = pg_my_temp_schema())
+    then
+        reason := 'temporary';
+    elsif pg_current_xact_id_if_assigned() is not null
+        and exists (select from msrepl.branch_marker as m
+                    where m.xid = pg_current_xact_id_if_assigned() and not m.fence)
+    then
+        reason := 'branch';
+    end if;
+    if reason is not null then
+        raise debug 'call of routine % travels as rows: %', article, reason;
+        return null;
+    end if;
+    insert into msrepl.call_marker as m (article_id, snapshot, call)
+    values (article, pg_current_snapshot()::text, call)
+    returning m.id into opened;
+    return opened;
+end
+$msrepl$;
+alter function msrepl_call.open_bracket(integer, text) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl_call.open_bracket(integer, text) from public;
+grant execute on function msrepl_call.open_bracket(integer, text) to public;
+comment on function msrepl_call.open_bracket(integer, text) is 'Judges a call of a published routine, and marks where it begins';
+
+-- msrepl_call.close_bracket: marks where a call of a published routine ends.
+-- called by: msrepl_call.run_<n>, by assignment as open_bracket
+-- tables:    msrepl.call_marker
+-- holes:     owner
+--
+-- opened   what open_bracket returned
+-- failure  the SQLSTATE that ended the call; NULL: none did
+create or replace function msrepl_call.close_bracket(article integer, opened bigint, failure text) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set lc_messages = 'C'
+as $msrepl$
+declare
+    stack text;
+begin
+    get diagnostics stack = pg_context;
+    if opened is null
+        or starts_with(split_part(stack, E'\n', 2), 'PL/pgSQL function msrepl_call.run_' || article || '(') is not true
+    then
+        raise exception 'only msrepl_call.run_% closes a bracket', article
+            using errcode = 'insufficient_privilege',
+                  hint = 'Call the published routine itself, in a session whose search_path never had msrepl_call.';
+    end if;
+    insert into msrepl.call_marker (article_id, opened, failure) values (article, opened, failure);
+end
+$msrepl$;
+alter function msrepl_call.close_bracket(integer, bigint, text) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl_call.close_bracket(integer, bigint, text) from public;
+grant execute on function msrepl_call.close_bracket(integer, bigint, text) to public;
+comment on function msrepl_call.close_bracket(integer, bigint, text) is 'Marks where a call of a published routine ends';
+
+-- msrepl_call.settings: the caller's settings under which a body must run at a Subscriber too.
+-- called by: msrepl_call.run_<n>
+-- tables:    none
+-- holes:     owner
+--
+-- search_path with the schemas that are there: "$user" is another at a Subscriber. The others are left out
+-- where they are what agents set.
+create or replace function msrepl_call.settings() returns jsonb
+language sql stable
+as $msrepl$
+    select pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object(
+        'search_path', coalesce(
+            (select pg_catalog.string_agg(pg_catalog.quote_ident(u.name), ', ' order by u.place)
+             from pg_catalog.unnest(pg_catalog.current_schemas(false)) with ordinality as u(name, place)), ''),
+        'timezone', pg_catalog.current_setting('timezone'),
+        'datestyle', nullif(pg_catalog.current_setting('datestyle'), 'ISO, MDY'),
+        'intervalstyle', nullif(pg_catalog.current_setting('intervalstyle'), 'postgres'),
+        'extra_float_digits', nullif(pg_catalog.current_setting('extra_float_digits'), '1'),
+        'bytea_output', nullif(pg_catalog.current_setting('bytea_output'), 'hex'),
+        'xmloption', nullif(pg_catalog.current_setting('xmloption'), 'content'),
+        'array_nulls', nullif(pg_catalog.current_setting('array_nulls'), 'on'),
+        'transform_null_equals', nullif(pg_catalog.current_setting('transform_null_equals'), 'off')))
+$msrepl$;
+alter function msrepl_call.settings() owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl_call.settings() from public;
+grant execute on function msrepl_call.settings() to public;
+comment on function msrepl_call.settings() is 'The caller''s settings under which a body must run at a Subscriber too';
+
+-- msrepl.proc_obstacle: what at the Publisher would do more to these tables than a call does at a Subscriber.
+-- called by: publisher.proc_execution, proc_ddl_guard
+-- tables:    msrepl.sysarticles; catalogs
+-- holes:     owner
+--
+-- Agents work as replicas: there neither triggers nor referential actions do anything.
+--
+-- writes   names of articles; NULL: all
+-- returns  a sentence that names the first; NULL: there is none
+create or replace function msrepl.proc_obstacle(writes text[]) returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    with written as (
+        select a.objid, named.name, p.relid
+        from msrepl.sysarticles as a
+        cross join lateral (select case a.source_schema when 'public' then a.source_object
+                                   else a.source_schema || '.' || a.source_object end as name) as named
+        cross join lateral (select a.objid as relid union select t.relid from pg_partition_tree(a.objid) as t) as p
+        where writes is null or named.name = any (writes)
+    ), found as (
+        select format('table %s has trigger %s', w.name, t.tgname) as obstacle
+        from written as w
+        join pg_trigger as t on t.tgrelid = w.relid
+        join pg_proc as f on f.oid = t.tgfoid
+        where not t.tgisinternal and t.tgenabled <> 'D' and f.pronamespace <> 'msrepl'::regnamespace
+      union all
+        select format('table %s has rule %s', w.name, r.rulename)
+        from written as w join pg_rewrite as r on r.ev_class = w.relid
+      union all
+        select format('foreign key %s changes rows of table %s when those of table %s change',
+                      k.conname, k.conrelid::regclass, w.name)
+        from written as w join pg_constraint as k on k.confrelid = w.relid and k.contype = 'f'
+        where k.confdeltype in ('c', 'n', 'd') or k.confupdtype in ('c', 'n', 'd')
+    )
+    select f.obstacle || ', which does nothing at Subscribers' from found as f order by 1 limit 1
+$msrepl$;
+alter function msrepl.proc_obstacle(text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.proc_obstacle(text[]) from public;
+comment on function msrepl.proc_obstacle(text[]) is 'What would do more to these tables than a call does at a Subscriber';
+
+-- msrepl.proc_described: the arguments of a routine, as sysprocarticles keeps them.
+-- called by: publisher.proc_execution, proc_ddl_guard
+-- tables:    catalogs
+-- holes:     owner
+create or replace function msrepl.proc_described(routine oid) returns jsonb
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select coalesce(jsonb_agg(jsonb_build_object(
+               'name', coalesce(p.proargnames[u.place], ''),
+               'mode', coalesce(p.proargmodes[u.place]::text, 'i'),
+               'type', format_type(u.type, null)) order by u.place), '[]')
+    from pg_proc as p
+    cross join unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality as u(type, place)
+    where p.oid = routine
+$msrepl$;
+alter function msrepl.proc_described(oid) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.proc_described(oid) from public;
+comment on function msrepl.proc_described(oid) is 'The arguments of a routine, as sysprocarticles keeps them';
+
+-- msrepl.proc_fit_body: gives a published routine's body the owner and the rights of the routine.
+-- called by: publisher.proc_execution, proc_ddl_guard
+-- tables:    msrepl.sysprocarticles; catalogs
+-- holes:     owner
+--
+-- It runs with the rights of the caller, who must be an administrator.
+create or replace function msrepl.proc_fit_body(article integer) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    routine pg_proc;
+    body pg_proc;
+    entry record;
+begin
+    select p.* into strict routine
+    from msrepl.sysprocarticles as a join pg_proc as p on p.oid = a.objid where a.article_id = article;
+    select p.* into strict body
+    from pg_proc as p where p.pronamespace = 'msrepl_call'::regnamespace and p.proname = 'body_' || article;
+    if body.proowner <> routine.proowner then
+        execute format('alter routine %s owner to %s', body.oid::regprocedure, routine.proowner::regrole);
+    end if;
+    for entry in
+        select distinct x.grantee from aclexplode(coalesce(body.proacl, acldefault('f', body.proowner))) as x
+    loop
+        execute format('revoke all on routine %s from %s cascade', body.oid::regprocedure,
+                       case entry.grantee when 0 then 'public' else entry.grantee::regrole::text end);
+    end loop;
+    for entry in
+        select distinct x.grantee from aclexplode(coalesce(routine.proacl, acldefault('f', routine.proowner))) as x
+    loop
+        execute format('grant execute on routine %s to %s', body.oid::regprocedure,
+                       case entry.grantee when 0 then 'public' else entry.grantee::regrole::text end);
+    end loop;
+end
+$msrepl$;
+alter function msrepl.proc_fit_body(integer) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.proc_fit_body(integer) from public;
+comment on function msrepl.proc_fit_body(integer) is 'Gives a published routine''s body the owner and the rights of the routine';
+
+-- msrepl.proc_redefined: takes over what a user has defined in the place of a published routine.
+-- called by: proc_ddl_guard
+-- tables:    msrepl.sysprocarticles, msrepl.log_message; catalogs
+-- holes:     owner
+--
+-- CREATE OR REPLACE keeps names, types and result: what was made of them fits still. The new text becomes the
+-- body, what stands in its place is put back, and the definition is posted for the Subscribers. It runs with
+-- the rights of the caller, who must be an administrator.
+create or replace function msrepl.proc_redefined(article integer) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set check_function_bodies = off
+as $msrepl$
+declare
+    known msrepl.sysprocarticles;
+    routine pg_proc;
+    defined text;
+    head text;
+begin
+    select a.* into strict known from msrepl.sysprocarticles as a where a.article_id = article;
+    select p.* into strict routine from pg_proc as p where p.oid = known.objid;
+    if routine.prokind = 'f' and routine.provolatile <> 'v' then
+        raise exception 'published function %.% must be VOLATILE: its calls are marked in the log',
+            known.schema, known.name
+            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it with unpublish_procedure first.';
+    end if;
+    if routine.prolang in (select l.oid from pg_language as l where l.lanname in ('internal', 'c')) then
+        raise exception 'published routine %.% cannot be one without a text (21004)', known.schema, known.name
+            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it with unpublish_procedure first.';
+    end if;
+    defined := rtrim(pg_get_functiondef(routine.oid), E'\n');
+    if known.wrapper_source is not null then
+        head := format('CREATE OR REPLACE %s %I.%I(',
+                       case routine.prokind when 'p' then 'PROCEDURE' else 'FUNCTION' end, known.schema, known.name);
+        if not starts_with(defined, head) then
+            raise exception 'the definition of routine %.% cannot be read: %', known.schema, known.name, defined;
+        end if;
+        update msrepl.sysprocarticles as a set working = true where a.article_id = article;
+        execute format('CREATE OR REPLACE %s msrepl_call.%I(',
+                       case routine.prokind when 'p' then 'PROCEDURE' else 'FUNCTION' end, 'body_' || article)
+            || substr(defined, length(head) + 1);
+        execute format('create or replace %s %I.%I(%s)%s language plpgsql%s as %L',
+                       case routine.prokind when 'p' then 'procedure' else 'function' end, known.schema, known.name,
+                       pg_get_function_arguments(routine.oid),
+                       ' returns ' || pg_get_function_result(routine.oid),
+                       case when routine.proisstrict then ' strict' else '' end, known.wrapper_source);
+        perform msrepl.proc_fit_body(article);
+    end if;
+    update msrepl.sysprocarticles as a
+    set (definition, arguments, working) = (defined, msrepl.proc_described(routine.oid), false)
+    where a.article_id = article;
+    if known.replicate_ddl then
+        insert into msrepl.log_message (kind, body)
+        values ('procedure', jsonb_build_object('article', article, 'definition', defined));
+    end if;
+end
+$msrepl$;
+alter function msrepl.proc_redefined(integer) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.proc_redefined(integer) from public;
+comment on function msrepl.proc_redefined(integer) is 'Takes over what a user has defined in the place of a published routine';
+
+-- msrepl.proc_ddl_guard: keeps published routines what they are, and carries new definitions on.
+-- called by: event triggers of this database (proc_guard_triggers.sql)
+-- tables:    msrepl.sysprocarticles, msrepl.log_message; catalogs
+-- holes:     owner
+--
+-- Its owner is the administrator who installs: it defines routines anew that belong to their users. It runs
+-- nothing of theirs. While an article is being worked on, the DDL is our own.
+--
+-- The lock waits for callers of the routine: a call in the log ran the definition before it, and met the
+-- triggers that there were when it began. A caller whose snapshot is older than a new trigger reads the row
+-- of before; so the change is posted, and the log reader takes it for a writer whom that snapshot did not see.
+create or replace function msrepl.proc_ddl_guard() returns event_trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    touched oid[] := array[]::oid[];
+    rights boolean := false;
+    tables boolean;
+    lost text;
+    article record;
+begin
+    if to_regclass('msrepl.sysprocarticles') is null
+        or not exists (select from msrepl.sysprocarticles)
+        or exists (select from msrepl.sysprocarticles as a where a.working)
+    then
+        return;
+    end if;
+    if tg_event = 'sql_drop' then
+        select format('%s cannot be dropped: it is published', d.object_identity) into lost
+        from pg_event_trigger_dropped_objects() as d
+        where d.classid = 'pg_proc'::regclass
+          and (d.objid in (select a.objid from msrepl.sysprocarticles as a)
+               or d.schema_name = 'msrepl_call'
+               and d.object_name in (select p || a.article_id from msrepl.sysprocarticles as a,
+                                     unnest(array['body_', 'run_', 'args_']) as p))
+        limit 1;
+        tables := exists (
+            select from pg_event_trigger_dropped_objects() as d
+            where d.object_type in ('table', 'trigger', 'rule', 'table constraint') and not d.is_temporary);
+    else
+        select array_agg(d.objid) filter (where d.classid = 'pg_proc'::regclass),
+               coalesce(bool_or(tg_tag in ('GRANT', 'REVOKE') and lower(d.object_type) in ('function', 'procedure', 'routine')), false),
+               coalesce(bool_or(tg_tag in ('CREATE TABLE', 'ALTER TABLE', 'CREATE TRIGGER', 'CREATE RULE')), false),
+               min(format('%s cannot be altered: it is part of a published routine', d.object_identity))
+                   filter (where d.schema_name = 'msrepl_call' and d.object_identity ~ '^msrepl_call\.(body|run|args)_[0-9]+\(')
+        into touched, rights, tables, lost
+        from pg_event_trigger_ddl_commands() as d;
+    end if;
+    if lost is not null then
+        raise exception '%', lost
+            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it with unpublish_procedure first.';
+    end if;
+    for article in
+        select a.*, n.nspname, p.proname, p.proowner, p.prosrc, p.prosqlbody, p.prosecdef, p.proconfig, p.provolatile, l.lanname
+        from msrepl.sysprocarticles as a
+        join pg_proc as p on p.oid = a.objid
+        join pg_namespace as n on n.oid = p.pronamespace
+        join pg_language as l on l.oid = p.prolang
+        where a.objid = any (touched) or tg_tag = 'ALTER SCHEMA' and n.nspname <> a.schema
+    loop
+        if (article.nspname, article.proname) is distinct from (article.schema, article.name) then
+            raise exception 'routine %.% cannot be renamed or moved: it is published', article.schema, article.name
+                using errcode = 'dependent_objects_still_exist',
+                      hint = 'Unpublish it with unpublish_procedure first.';
+        end if;
+        perform pg_advisory_xact_lock(1836282470, article.article_id);
+        if article.wrapper_source is null
+            or article.lanname <> 'plpgsql' or article.prosrc is distinct from article.wrapper_source
+        then
+            perform msrepl.proc_redefined(article.article_id);
+        elsif article.prosecdef or article.proconfig is not null or article.provolatile <> 'v' then
+            raise exception 'properties of published routine %.% cannot be altered', article.schema, article.name
+                using errcode = 'dependent_objects_still_exist',
+                      hint = 'Say them with its text in CREATE OR REPLACE, or unpublish it first.';
+        else
+            perform msrepl.proc_fit_body(article.article_id);
+        end if;
+    end loop;
+    if rights then
+        perform msrepl.proc_fit_body(a.article_id)
+        from msrepl.sysprocarticles as a where a.wrapper_source is not null;
+    end if;
+    if tables then
+        for article in
+            select a.article_id, msrepl.proc_obstacle(a.writes) as obstacle
+            from msrepl.sysprocarticles as a
+            where a.obstacle is distinct from msrepl.proc_obstacle(a.writes)
+        loop
+            perform pg_advisory_xact_lock(1836282470, article.article_id);
+            update msrepl.sysprocarticles as a set obstacle = article.obstacle where a.article_id = article.article_id;
+            insert into msrepl.log_message (kind, body)
+            values ('procedure', jsonb_build_object('article', article.article_id));
+        end loop;
+    end if;
+end
+$msrepl$;
+alter function msrepl.proc_ddl_guard() owner to current_user;
+revoke all on function msrepl.proc_ddl_guard() from public;
+comment on function msrepl.proc_ddl_guard() is 'Keeps published routines what they are, and carries new definitions on';

@@ -1,0 +1,288 @@
+"""Publish routines: their definitions, and their calls in the place of the rows that they change.
+
+A published routine keeps its name, its number in the catalogs, its rights and its comment; what stands there
+calls its body between two marks in the log. Knows nothing of Subscribers but that some take calls. Every
+function takes an administrator's connection (a superuser's) and does its work in one transaction.
+
+Source: seed 004.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.types.json import Jsonb
+
+from publisher.proc_execution.articles import (
+    Routine,
+    arguments_of,
+    check,
+    check_calls,
+    check_tables,
+    find_routine,
+    stored,
+)
+from publisher.proc_execution.examine import examine
+from publisher.proc_execution.scan import commits as ends_transactions
+from publisher.proc_execution.texts import RoutineTexts
+from twopc import names
+from twopc.errors import ArticleError
+from twopc.proc_execution import ProcArticle, ProcType
+from twopc.sql.printing import full_names
+from twopc.sql.render import render
+
+__all__ = [
+    "alter_procedure",
+    "examine",
+    "find",
+    "proc_articles",
+    "publish_procedure",
+    "set_called",
+    "unpublish_procedure",
+]
+
+Connection = AsyncConnection[Any]
+
+
+async def publish_procedure(
+    connection: Connection,
+    schema: str,
+    name: str,
+    *,
+    signature: str | None = None,
+    type: ProcType = ProcType.SERIALIZABLE,
+    reads: Sequence[str] | None = None,
+    writes: Sequence[str] | None = None,
+    xact_abort: bool = True,
+    commits: bool | None = None,
+    replicate_ddl: bool = True,
+) -> ProcArticle:
+    """Make a procedure or function an article.
+
+    Nobody takes its calls until `set_called` says so.
+
+    Args:
+        signature: its argument types, as in ALTER; needed where it is overloaded.
+        reads, writes: articles (``table`` or ``schema.table``) that it reads and writes; None: any. What is
+            declared need not be looked at by the snapshot rule, nor judged as an obstacle.
+        xact_abort: an error goes on to the caller. False: it ends the call only, which is sent all the same.
+        commits: it ends transactions, so its calls travel as rows; None: look into its text.
+        replicate_ddl: carry CREATE OR REPLACE to Subscribers.
+
+    Raises:
+        ArticleError: it cannot be published so. Nothing is changed.
+    """
+    type = ProcType(type)
+    async with connection.transaction():
+        routine = await find_routine(connection, schema, name, signature)
+        check(routine)
+        await _check_new(connection, routine)
+        if commits is None:
+            commits = routine.kind == "p" and ends_transactions(routine.source)
+        if type is not ProcType.SCHEMA_ONLY:
+            _check_calls(routine, type, commits=commits, xact_abort=xact_abort)
+        await check_tables(connection, (*(reads or ()), *(writes or ())))
+        article = ProcArticle(
+            article_id=0,
+            schema=routine.schema,
+            name=routine.name,
+            kind=routine.kind,
+            arguments=arguments_of(routine),
+            returns_set=routine.returns_set,
+            type=type,
+            reads=None if reads is None else tuple(reads),
+            writes=None if writes is None else tuple(writes),
+            xact_abort=xact_abort,
+            commits=commits,
+            replicate_ddl=replicate_ddl,
+            definition=routine.definition,
+        )
+        article = await _register(connection, article, routine)
+        if type is not ProcType.SCHEMA_ONLY and not commits:
+            await _wrap(connection, article, routine)
+        await connection.execute(
+            "update msrepl.sysprocarticles set working = false where article_id = %s",
+            (article.article_id,),
+        )
+        await connection.execute(render("publisher", "proc_guard_triggers").encode())
+        return article
+
+
+def _check_calls(routine: Routine, type: ProcType, *, commits: bool, xact_abort: bool) -> None:
+    """Refuse what cannot be called so at a Subscriber."""
+    check_calls(routine)
+    if type is ProcType.SERIALIZABLE and commits:
+        raise ArticleError(
+            f"{_where(routine)} ends transactions, and a serializable call is one: publish it as "
+            f"{ProcType.PLAIN!s}, where each of its transactions travels as rows, or without COMMIT and "
+            "ROLLBACK"
+        )
+    if routine.returns_set and not xact_abort:
+        raise ArticleError(
+            f"function {_where(routine)} returns rows, some of them before an error: leave xact_abort on"
+        )
+
+
+async def _check_new(connection: Connection, routine: Routine) -> None:
+    cursor = await connection.execute(
+        "select type from msrepl.sysprocarticles where objid = %s", (routine.objid,)
+    )
+    row = await cursor.fetchone()
+    if row is not None:
+        raise ArticleError(
+            f"{_where(routine)} is published already, as {row[0]} (21024): unpublish it first"
+        )
+
+
+def _where(routine: Routine) -> str:
+    return f"{names.article_name(routine.schema, routine.name)}({routine.identity})"
+
+
+async def _register(connection: Connection, article: ProcArticle, routine: Routine) -> ProcArticle:
+    """Enter it; returns it with its number and what is told of it."""
+    cursor = await connection.execute(
+        """
+        insert into msrepl.sysprocarticles
+            (objid, schema, name, kind, arguments, returns_set, type, reads, writes, xact_abort, commits,
+             replicate_ddl, definition, working)
+        values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, true)
+        returning article_id
+        """,
+        (
+            routine.objid,
+            article.schema,
+            article.name,
+            article.kind,
+            Jsonb(routine.arguments),
+            article.returns_set,
+            str(article.type),
+            None if article.reads is None else list(article.reads),
+            None if article.writes is None else list(article.writes),
+            article.xact_abort,
+            article.commits,
+            article.replicate_ddl,
+            article.definition,
+        ),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    article = dataclasses.replace(article, article_id=row[0])
+    obstacle, warnings = await examine(connection, article)
+    article = dataclasses.replace(article, obstacle=obstacle, warnings=warnings)
+    await connection.execute(
+        "update msrepl.sysprocarticles set (obstacle, warnings) = (%s, %s) where article_id = %s",
+        (obstacle, Jsonb(article.as_json()["warnings"]), article.article_id),
+    )
+    return article
+
+
+async def _wrap(connection: Connection, article: ProcArticle, routine: Routine) -> None:
+    """Put body, runner and what calls it in place."""
+    texts = RoutineTexts(article, routine.signature)
+    async with full_names(connection):
+        await connection.execute("set local check_function_bodies = off")
+        for text in texts.all():
+            await connection.execute(text.encode())
+        await connection.execute("set local check_function_bodies = on")
+    await connection.execute(
+        """
+        update msrepl.sysprocarticles a set wrapper_source = p.prosrc
+        from pg_proc p where p.oid = a.objid and a.article_id = %s
+        """,
+        (article.article_id,),
+    )
+    await connection.execute("select msrepl.proc_fit_body(%s)", (article.article_id,))
+
+
+async def unpublish_procedure(connection: Connection, article_id: int) -> None:
+    """Put a routine's own definition back, and forget that it was published.
+
+    Raises:
+        ArticleError: there is no such article.
+    """
+    async with connection.transaction():
+        # callers have ended, and none begins before this has
+        await connection.execute("select pg_advisory_xact_lock(1836282470, %s)", (article_id,))
+        await connection.execute(
+            "update msrepl.sysprocarticles set working = true where article_id = %s", (article_id,)
+        )
+        cursor = await connection.execute(
+            "select definition, wrapper_source is not null from msrepl.sysprocarticles where article_id = %s",
+            (article_id,),
+        )
+        row = await cursor.fetchone()
+        if row is None:
+            raise ArticleError(f"no routine is published as article {article_id}")
+        definition, wrapped = row
+        if wrapped:
+            async with full_names(connection):
+                await connection.execute("set local check_function_bodies = off")
+                await connection.execute(definition.encode())
+                await connection.execute("set local check_function_bodies = on")
+            for what in ("args", "run", "body"):
+                await connection.execute(
+                    f"drop routine if exists msrepl_call.{what}_{article_id}".encode()
+                )
+        await connection.execute(
+            "delete from msrepl.sysprocarticles where article_id = %s", (article_id,)
+        )
+        left = await connection.execute("select from msrepl.sysprocarticles limit 1")
+        if not left.rowcount:
+            await connection.execute("drop event trigger if exists msrepl_proc_ddl_guard")
+            await connection.execute("drop event trigger if exists msrepl_proc_drop_guard")
+
+
+async def proc_articles(connection: Connection) -> tuple[ProcArticle, ...]:
+    """Every routine that is published, in the order of publication."""
+    return await stored(connection, "order by article_id")
+
+
+async def find(
+    connection: Connection, schema: str, name: str, signature: str | None = None
+) -> ProcArticle:
+    """The article of a routine.
+
+    Raises:
+        ArticleError: there is no such routine, it is not published, or the name is several routines'.
+    """
+    routine = await find_routine(connection, schema, name, signature)
+    found = await stored(connection, "where objid = %s", routine.objid)
+    if not found:
+        everything = ", ".join(each.identity for each in await proc_articles(connection))
+        raise ArticleError(
+            f"{_where(routine)} is not published; published routines are {everything or 'none'}"
+        )
+    return found[0]
+
+
+async def set_called(connection: Connection, article_ids: Collection[int]) -> None:
+    """Say which routines' calls somebody takes; those of all others travel as rows."""
+    await connection.execute(
+        """
+        update msrepl.sysprocarticles set called = article_id = any (%(wanted)s)
+        where called is distinct from (article_id = any (%(wanted)s))
+        """,
+        {"wanted": list(article_ids)},
+    )
+
+
+async def alter_procedure(
+    connection: Connection, article_id: int, *, replicate_ddl: bool
+) -> ProcArticle:
+    """Carry new definitions to Subscribers, or no longer. Its type cannot change: unpublish it first.
+
+    Raises:
+        ArticleError: there is no such article.
+    """
+    async with connection.transaction():
+        await connection.execute(
+            "update msrepl.sysprocarticles set replicate_ddl = %s where article_id = %s",
+            (replicate_ddl, article_id),
+        )
+        found = await stored(connection, "where article_id = %s", article_id)
+        if not found:
+            raise ArticleError(f"no routine is published as article {article_id}")
+        return found[0]

@@ -1,0 +1,217 @@
+"""Routines of a database as articles: found, described, and the rows of ``msrepl.sysprocarticles``.
+
+Every function takes an administrator's connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.rows import class_row, dict_row
+
+from publisher.proc_execution.texts import Signature
+from twopc import names
+from twopc.errors import ArticleError
+from twopc.proc_execution import PROC_SCHEMA, Argument, ProcArticle
+from twopc.sql.printing import full_names
+
+Connection = AsyncConnection[Any]
+
+#: What can be given to a routine besides ordinary types.
+_POLYMORPHIC = (
+    "anyelement",
+    "anyarray",
+    "anynonarray",
+    "anyenum",
+    "anyrange",
+    "anymultirange",
+    "anycompatible",
+    "anycompatiblearray",
+    "anycompatiblenonarray",
+    "anycompatiblerange",
+    "anycompatiblemultirange",
+)
+#: A call is stored by one function that takes the settings and every argument.
+_GIVEN_MAX = 99
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routine:
+    """A routine, as the catalogs show it."""
+
+    objid: int
+    schema: str
+    name: str
+    kind: str
+    language: str
+    volatile: bool
+    strict: bool
+    returns_set: bool
+    result: str
+    """Empty for a procedure."""
+    declared: str
+    """Arguments with their defaults."""
+    identity: str
+    arguments: list[dict[str, str]]
+    pseudo: list[str]
+    """Argument types that are no ordinary ones."""
+    source: str
+    definition: str
+    """Empty for what has none: aggregates."""
+    head: str
+    """How the definition begins."""
+
+    @property
+    def signature(self) -> Signature:
+        """For the texts that are made of it."""
+        return Signature(
+            arguments=self.declared, result=self.result, head=self.head, strict=self.strict
+        )
+
+
+_ROUTINES = """
+select p.oid::bigint as objid, n.nspname::text as schema, p.proname::text as name, p.prokind::text as kind,
+       l.lanname::text as language, p.provolatile = 'v' as volatile, p.proisstrict as strict,
+       p.proretset as returns_set, coalesce(pg_get_function_result(p.oid), '') as result,
+       pg_get_function_arguments(p.oid) as declared, pg_get_function_identity_arguments(p.oid) as identity,
+       msrepl.proc_described(p.oid) as arguments,
+       array(select format_type(t.oid, null) from pg_type t
+             where t.oid = any (coalesce(p.proallargtypes, p.proargtypes::oid[])) and t.typtype = 'p') as pseudo,
+       coalesce(p.prosrc, '') as source,
+       case when p.prokind in ('p', 'f') then rtrim(pg_get_functiondef(p.oid), E'\\n') else '' end as definition,
+       format('CREATE OR REPLACE %%s %%I.%%I(', case p.prokind when 'p' then 'PROCEDURE' else 'FUNCTION' end,
+              n.nspname, p.proname) as head
+from pg_proc p join pg_namespace n on n.oid = p.pronamespace join pg_language l on l.oid = p.prolang
+where (n.nspname, p.proname) = (%(schema)s, %(name)s)
+  and (%(signature)s::text is null
+       or %(signature)s in (pg_get_function_identity_arguments(p.oid), oidvectortypes(p.proargtypes))
+       or p.oid = %(meant)s::oid)
+order by identity
+"""
+
+_STORED = """
+select article_id, schema, name, kind::text as kind, arguments, returns_set, type, reads, writes, xact_abort,
+       commits, replicate_ddl, definition, obstacle, warnings
+from msrepl.sysprocarticles
+"""
+
+
+async def find_routine(
+    connection: Connection, schema: str, name: str, signature: str | None
+) -> Routine:
+    """The routine of that name and these argument types.
+
+    Raises:
+        ArticleError: there is none, or several (which are listed).
+    """
+    cursor = await connection.execute(
+        "select to_regprocedure(quote_ident(%s) || '.' || quote_ident(%s) || '(' || %s || ')')::oid::bigint",
+        (schema, name, signature or ""),
+    )
+    meant = await cursor.fetchone()
+    async with full_names(connection), connection.cursor(row_factory=class_row(Routine)) as found:
+        await found.execute(
+            _ROUTINES,
+            {
+                "schema": schema,
+                "name": name,
+                "signature": signature,
+                "meant": meant[0] if meant is not None and signature is not None else None,
+            },
+        )
+        routines = await found.fetchall()
+    if not routines:
+        of = "" if signature is None else f" with the arguments ({signature})"
+        raise ArticleError(
+            f"there is no procedure or function {names.article_name(schema, name)}{of} (21219)"
+        )
+    if len(routines) > 1:
+        listed = "; ".join(f"({each.identity})" for each in routines)
+        raise ArticleError(
+            f"{names.article_name(schema, name)} is {len(routines)} routines: say which by its signature, "
+            f"one of {listed}"
+        )
+    return routines[0]
+
+
+def check(routine: Routine) -> None:
+    """Refuse what cannot be an article of any type.
+
+    Raises:
+        ArticleError: names what stands against it.
+    """
+    where = f"{names.article_name(routine.schema, routine.name)}({routine.identity})"
+    if routine.kind not in ("p", "f") or routine.result in ("trigger", "event_trigger"):
+        raise ArticleError(
+            f"{where} is no procedure or function that can be called (21219): aggregates, window functions "
+            "and trigger functions cannot be published"
+        )
+    if routine.language in ("c", "internal"):
+        raise ArticleError(
+            f"{where} has no text that could be carried to a Subscriber (21004): its language is "
+            f"{routine.language}"
+        )
+    if routine.schema in (names.SCHEMA, PROC_SCHEMA, names.LINK_SCHEMA, "pg_catalog"):
+        raise ArticleError(f"{where} belongs to schema {routine.schema}, which is not published")
+
+
+def check_calls(routine: Routine) -> None:
+    """Refuse what cannot be called in two places alike.
+
+    Raises:
+        ArticleError: names what stands against it.
+    """
+    where = f"{names.article_name(routine.schema, routine.name)}({routine.identity})"
+    if routine.kind == "f" and not routine.volatile:
+        raise ArticleError(
+            f"function {where} is not VOLATILE: it changes nothing, so there is no call to carry"
+        )
+    strange = [each for each in routine.pseudo if each not in _POLYMORPHIC]
+    if strange:
+        raise ArticleError(
+            f"{where} takes a {strange[0]}, which has no value that could be carried"
+        )
+    if routine.result in ("record", "SETOF record") and not any(
+        each["mode"] in "obt" for each in routine.arguments
+    ):
+        raise ArticleError(
+            f"function {where} returns {routine.result} whose columns only a caller knows: declare them as "
+            "OUT arguments or RETURNS TABLE"
+        )
+    if sum(each["mode"] in "ibv" for each in routine.arguments) > _GIVEN_MAX:
+        raise ArticleError(f"{where} takes more than {_GIVEN_MAX} arguments")
+
+
+def arguments_of(routine: Routine) -> tuple[Argument, ...]:
+    """As the words have them."""
+    return tuple(Argument(**each) for each in routine.arguments)
+
+
+async def check_tables(connection: Connection, declared: Sequence[str]) -> None:
+    """Refuse names that are no articles.
+
+    Raises:
+        ArticleError: names the first, and what there is.
+    """
+    cursor = await connection.execute(
+        "select source_schema, source_object from msrepl.sysarticles order by 1, 2"
+    )
+    known = [names.article_name(schema, table) for schema, table in await cursor.fetchall()]
+    for each in declared:
+        if each not in known:
+            raise ArticleError(
+                f"{each!r} is no published table: reads and writes name articles, which are "
+                f"{', '.join(known) or 'none'}"
+            )
+
+
+async def stored(
+    connection: Connection, condition: str, *arguments: Any
+) -> tuple[ProcArticle, ...]:
+    """The articles that fulfil a condition (the end of a query)."""
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(f"{_STORED} {condition}".encode(), arguments or None)
+        return tuple([ProcArticle.from_json(row) for row in await cursor.fetchall()])

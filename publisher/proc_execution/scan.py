@@ -1,0 +1,218 @@
+"""A routine's text, looked through for what may come to something else at a Subscriber. Pure.
+
+It looks at words, not at meaning: what it names is worth a look, and what it does not see (dynamic SQL, what
+called functions call) may still be there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from twopc.proc_execution import ProcWarning
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>\s+|--[^\n]*)
+  | (?P<comment>/\*)
+  | (?P<escaped>[eE]'(?:[^'\\]|\\.|'')*')
+  | (?P<string>'(?:[^']|'')*')
+  | (?P<dollar>\$(?P<tag>[A-Za-z_\x80-\U0010ffff][\w]*)?\$)
+  | (?P<quoted>"(?:[^"]|"")*")
+  | (?P<number>\d[\w.]*)
+  | (?P<word>[A-Za-z_\x80-\U0010ffff][\w$]*)
+  | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT = re.compile(r"/\*|\*/")
+_BODY = re.compile(r"\nAS (\$(?:function|procedure)x*\$)(.*)\1\s*\Z", re.DOTALL)
+
+#: What stands before the first word of a statement.
+_BEFORE = {"", ";", "begin", "then", "else", "loop", ">"}
+
+_CLOCK = {
+    "now", "statement_timestamp", "transaction_timestamp", "clock_timestamp", "timeofday", "age",
+}  # fmt: skip
+_CLOCK_WORDS = {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
+_RANDOM = {
+    "random", "random_normal", "gen_random_uuid", "gen_random_bytes", "setseed", "uuidv4", "uuidv7",
+    "uuid_generate_v1", "uuid_generate_v1mc", "uuid_generate_v4",
+}  # fmt: skip
+_SEQUENCE = {"nextval", "currval", "setval", "lastval"}
+_SESSION = {
+    "current_setting", "set_config", "pg_backend_pid", "pg_current_xact_id", "pg_current_snapshot",
+    "txid_current", "txid_current_snapshot", "txid_current_if_assigned", "pg_current_xact_id_if_assigned",
+    "inet_client_addr", "inet_client_port", "inet_server_addr", "inet_server_port", "current_schema",
+    "current_database", "version",
+}  # fmt: skip
+_SESSION_WORDS = {"current_user", "session_user", "current_role", "current_catalog"}
+#: What it is about, by kind: functions, words that need no parenthesis, and what it is at a Subscriber.
+_FUNCTIONS: tuple[tuple[str, set[str], set[str], str], ...] = (
+    ("clock", _CLOCK, _CLOCK_WORDS, "tells another time at a Subscriber"),
+    ("random", _RANDOM, set(), "gives another value at a Subscriber"),
+    ("sequence", _SEQUENCE, set(), "uses a sequence, which a Subscriber does not share"),
+    ("session", _SESSION, _SESSION_WORDS, "is another at a Subscriber, where an agent calls"),
+)
+_STRANGE_TYPES = re.compile(r"(oid|reg\w+|tid|xid8?|cid|refcursor)(\[\])?\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What there is in the database besides articles."""
+
+    unpublished: frozenset[str] = frozenset()
+    """Tables and views that are no articles."""
+    made: Mapping[str, str] = field(default_factory=dict)
+    """By article: a column whose values the Publisher makes."""
+    functions: Mapping[str, str] = field(default_factory=dict)
+    """Texts of the user's functions, by name."""
+    declared: frozenset[str] | None = None
+    """Articles that are said to be read or written; None: nothing is said."""
+
+
+def source_of(definition: str) -> str:
+    """The text between a definition's quotes; all of it where there are none."""
+    found = _BODY.search(definition)
+    return found[2] if found else definition
+
+
+def words_of(source: str) -> tuple[str, ...]:
+    """The words of a text: no comments, no strings; in lower case unless quoted, which they stay."""
+    return tuple(each for each in _tokens(source) if each[0].isalpha() or each[0] in '_"')
+
+
+def commits(source: str) -> bool:
+    """Whether a statement COMMIT or ROLLBACK stands in it."""
+    before = ""
+    for token in _tokens(source):
+        if token in ("commit", "rollback") and before in _BEFORE:
+            return True
+        before = token
+    return False
+
+
+def warnings_of(
+    source: str, *, tables: Mapping[str, bool], known: Known
+) -> tuple[ProcWarning, ...]:
+    """What may come to something else at a Subscriber, a warning per object.
+
+    Args:
+        tables: by article's name, whether Subscribers may hold only part of its rows.
+        known: what else is in the database.
+    """
+    tokens = list(_tokens(source))
+    found = [*_of_functions(tokens), *_of_order(tokens)]
+    named = _named(tokens, tables)
+    for name in sorted(named | (known.declared or frozenset())):
+        if tables.get(name):
+            text = f"table {name} has a row filter: a Subscriber may hold only part of its rows"
+            found.append(ProcWarning(kind="row_filter", object=name, text=text))
+        if known.declared is not None and name not in known.declared:
+            text = f"table {name} is named in the text and declared neither as read nor as written"
+            found.append(ProcWarning(kind="not_declared", object=name, text=text))
+    strange = dict.fromkeys(_named(tokens, known.unpublished), "")
+    for function, text in known.functions.items():
+        if _name(function) in tokens:
+            inner = list(_tokens(text))
+            found += _of_functions(inner, f", called by {function}")
+            for name in _named(inner, known.unpublished):
+                strange.setdefault(name, f", by function {function}")
+    for name, by in sorted(strange.items()):
+        text = f"table {name} is used{by} and not published: a Subscriber may lack it or hold other rows"
+        found.append(ProcWarning(kind="unpublished", object=name, text=text))
+    for name, column in sorted(known.made.items()):
+        if name in _inserted(tokens, named):
+            text = (
+                f"column {column} of table {name} gets its values from the Publisher, and INSERT leaves them to "
+                "it: at a Subscriber the column has no default"
+            )
+            found.append(ProcWarning(kind="identity", object=name, text=text))
+    if "execute" in tokens:
+        text = "EXECUTE runs a text that cannot be looked into"
+        found.append(ProcWarning(kind="dynamic", object="execute", text=text))
+    return tuple(dict.fromkeys(found))
+
+
+def strange_type(name: str) -> bool:
+    """A type whose values mean another thing in another database."""
+    return _STRANGE_TYPES.match(name) is not None
+
+
+# -- tokens ---------------------------------------------------------------------------------------
+
+
+def _tokens(source: str) -> Iterator[str]:
+    """Words, quoted names and single characters; numbers, strings and comments are left out."""
+    at = 0
+    while found := _TOKEN.match(source, at):
+        at = found.end()
+        match found.lastgroup:
+            case "comment":
+                at = _comment_end(source, at)
+            case "dollar":
+                end = source.find(found["dollar"], at)
+                at = len(source) if end < 0 else end + len(found["dollar"])
+            case "word":
+                yield found["word"].lower()
+            case "quoted" | "other":
+                yield found[0]
+
+
+def _comment_end(source: str, at: int) -> int:
+    depth = 1
+    for found in _COMMENT.finditer(source, at):
+        depth += 1 if found[0] == "/*" else -1
+        if not depth:
+            return found.end()
+    return len(source)
+
+
+def _name(name: str) -> str:
+    """A name as `_tokens` gives it."""
+    plain = re.fullmatch(r"[a-z_\x80-\U0010ffff][\w$]*", name)
+    return name if plain and name == name.lower() else '"' + name.replace('"', '""') + '"'
+
+
+def _named(tokens: list[str], tables: Mapping[str, bool] | frozenset[str]) -> frozenset[str]:
+    """Those tables whose own names stand there, with whatever schema."""
+    words = {each.strip('"') if each[0] == '"' else each for each in tokens}
+    return frozenset(each for each in tables if each.rpartition(".")[2] in words)
+
+
+def _of_functions(tokens: list[str], by: str = "") -> list[ProcWarning]:
+    found = []
+    for place, token in enumerate(tokens):
+        called = tokens[place + 1 : place + 2] == ["("]
+        for kind, functions, words, what in _FUNCTIONS:
+            if (called and token in functions) or token in words:
+                shown = f"{token}()" if called else token
+                found.append(ProcWarning(kind=kind, object=token, text=f"{shown}{by} {what}"))
+    return found
+
+
+def _of_order(tokens: list[str]) -> list[ProcWarning]:
+    found = []
+    statement: list[str] = []
+    for token in [*tokens, ";"]:
+        if token != ";":
+            statement.append(token)
+            continue
+        for word in ("limit", "fetch"):
+            follows = statement[statement.index(word) + 1 :] if word in statement else []
+            cut = bool(follows) and (word == "limit" or follows[0] in ("first", "next"))
+            if cut and "order" not in statement:
+                text = f"{word.upper()} without ORDER BY may take other rows at a Subscriber"
+                found.append(ProcWarning(kind="order", object=word, text=text))
+        statement = []
+    return found
+
+
+def _inserted(tokens: list[str], named: frozenset[str]) -> frozenset[str]:
+    """Those tables that a statement inserts into."""
+    found: set[str] = set()
+    for place, token in enumerate(tokens):
+        if token == "into" and tokens[max(place - 1, 0)] == "insert":
+            found |= _named(tokens[place + 1 : place + 4], named)
+    return frozenset(found)

@@ -1,0 +1,70 @@
+-- msrepl_call.open_bracket: judges a call of a published routine, and marks where it begins.
+-- called by: msrepl_call.run_<n>, by assignment: PERFORM would put a line between in the context
+-- tables:    msrepl.sysprocarticles, msrepl.branch_marker, msrepl.call_marker
+-- holes:     owner
+--
+-- Returns the mark's number; NULL: the call travels as rows. Everybody may execute it, and only the runner
+-- gets an answer: the second line of the context says who calls, in one language, and with its schema unless
+-- the caller had that in its search_path when the runner was compiled.
+--
+-- The lock is shared by calls of the routine and keeps DDL on it away until the caller has ended. Only then
+-- is the row read: a definition and the calls that ran it stand in the log in the same order.
+create or replace function msrepl_call.open_bracket(article integer, call text) returns bigint
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set lc_messages = 'C'
+as $msrepl$
+declare
+    stack text;
+    known msrepl.sysprocarticles;
+    reason text;
+    opened bigint;
+begin
+    get diagnostics stack = pg_context;
+    if starts_with(split_part(stack, E'\n', 2), 'PL/pgSQL function msrepl_call.run_' || article || '(') is not true
+    then
+        raise exception 'only msrepl_call.run_% opens a bracket', article
+            using errcode = 'insufficient_privilege',
+                  hint = 'Call the published routine itself, in a session whose search_path never had msrepl_call.';
+    end if;
+    if pg_is_in_recovery() or current_setting('transaction_read_only')::boolean then
+        raise debug 'call of routine % travels as rows: read_only', article;
+        return null;
+    end if;
+    perform pg_advisory_xact_lock_shared(1836282470, article);
+    select a.* into known from msrepl.sysprocarticles as a where a.article_id = article;
+    if known.called is not true then
+        reason := 'nobody';
+    elsif current_setting('transaction_isolation')
+        <> all (case known.type when 'serializable proc exec' then array['serializable']
+                else array['read committed', 'repeatable read', 'serializable'] end)
+    then
+        reason := 'isolation';
+    elsif current_setting('session_replication_role') <> 'origin' then
+        reason := 'replica';
+    elsif known.obstacle is not null then
+        reason := 'obstacle';
+    elsif pg_my_temp_schema() <> 0
+        and exists (select from pg_class as c where c.relnamespace = pg_my_temp_schema())
+    then
+        reason := 'temporary';
+    elsif pg_current_xact_id_if_assigned() is not null
+        and exists (select from msrepl.branch_marker as m
+                    where m.xid = pg_current_xact_id_if_assigned() and not m.fence)
+    then
+        reason := 'branch';
+    end if;
+    if reason is not null then
+        raise debug 'call of routine % travels as rows: %', article, reason;
+        return null;
+    end if;
+    insert into msrepl.call_marker as m (article_id, snapshot, call)
+    values (article, pg_current_snapshot()::text, call)
+    returning m.id into opened;
+    return opened;
+end
+$msrepl$;
+alter function msrepl_call.open_bracket(integer, text) owner to {owner};
+revoke all on function msrepl_call.open_bracket(integer, text) from public;
+grant execute on function msrepl_call.open_bracket(integer, text) to public;
+comment on function msrepl_call.open_bracket(integer, text) is 'Judges a call of a published routine, and marks where it begins';

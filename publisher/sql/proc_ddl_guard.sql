@@ -1,0 +1,100 @@
+-- msrepl.proc_ddl_guard: keeps published routines what they are, and carries new definitions on.
+-- called by: event triggers of this database (proc_guard_triggers.sql)
+-- tables:    msrepl.sysprocarticles, msrepl.log_message; catalogs
+-- holes:     owner
+--
+-- Its owner is the administrator who installs: it defines routines anew that belong to their users. It runs
+-- nothing of theirs. While an article is being worked on, the DDL is our own.
+--
+-- The lock waits for callers of the routine: a call in the log ran the definition before it, and met the
+-- triggers that there were when it began. A caller whose snapshot is older than a new trigger reads the row
+-- of before; so the change is posted, and the log reader takes it for a writer whom that snapshot did not see.
+create or replace function msrepl.proc_ddl_guard() returns event_trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    touched oid[] := array[]::oid[];
+    rights boolean := false;
+    tables boolean;
+    lost text;
+    article record;
+begin
+    if to_regclass('msrepl.sysprocarticles') is null
+        or not exists (select from msrepl.sysprocarticles)
+        or exists (select from msrepl.sysprocarticles as a where a.working)
+    then
+        return;
+    end if;
+    if tg_event = 'sql_drop' then
+        select format('%s cannot be dropped: it is published', d.object_identity) into lost
+        from pg_event_trigger_dropped_objects() as d
+        where d.classid = 'pg_proc'::regclass
+          and (d.objid in (select a.objid from msrepl.sysprocarticles as a)
+               or d.schema_name = 'msrepl_call'
+               and d.object_name in (select p || a.article_id from msrepl.sysprocarticles as a,
+                                     unnest(array['body_', 'run_', 'args_']) as p))
+        limit 1;
+        tables := exists (
+            select from pg_event_trigger_dropped_objects() as d
+            where d.object_type in ('table', 'trigger', 'rule', 'table constraint') and not d.is_temporary);
+    else
+        select array_agg(d.objid) filter (where d.classid = 'pg_proc'::regclass),
+               coalesce(bool_or(tg_tag in ('GRANT', 'REVOKE') and lower(d.object_type) in ('function', 'procedure', 'routine')), false),
+               coalesce(bool_or(tg_tag in ('CREATE TABLE', 'ALTER TABLE', 'CREATE TRIGGER', 'CREATE RULE')), false),
+               min(format('%s cannot be altered: it is part of a published routine', d.object_identity))
+                   filter (where d.schema_name = 'msrepl_call' and d.object_identity ~ '^msrepl_call\.(body|run|args)_[0-9]+\(')
+        into touched, rights, tables, lost
+        from pg_event_trigger_ddl_commands() as d;
+    end if;
+    if lost is not null then
+        raise exception '%', lost
+            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it with unpublish_procedure first.';
+    end if;
+    for article in
+        select a.*, n.nspname, p.proname, p.proowner, p.prosrc, p.prosqlbody, p.prosecdef, p.proconfig, p.provolatile, l.lanname
+        from msrepl.sysprocarticles as a
+        join pg_proc as p on p.oid = a.objid
+        join pg_namespace as n on n.oid = p.pronamespace
+        join pg_language as l on l.oid = p.prolang
+        where a.objid = any (touched) or tg_tag = 'ALTER SCHEMA' and n.nspname <> a.schema
+    loop
+        if (article.nspname, article.proname) is distinct from (article.schema, article.name) then
+            raise exception 'routine %.% cannot be renamed or moved: it is published', article.schema, article.name
+                using errcode = 'dependent_objects_still_exist',
+                      hint = 'Unpublish it with unpublish_procedure first.';
+        end if;
+        perform pg_advisory_xact_lock(1836282470, article.article_id);
+        if article.wrapper_source is null
+            or article.lanname <> 'plpgsql' or article.prosrc is distinct from article.wrapper_source
+        then
+            perform msrepl.proc_redefined(article.article_id);
+        elsif article.prosecdef or article.proconfig is not null or article.provolatile <> 'v' then
+            raise exception 'properties of published routine %.% cannot be altered', article.schema, article.name
+                using errcode = 'dependent_objects_still_exist',
+                      hint = 'Say them with its text in CREATE OR REPLACE, or unpublish it first.';
+        else
+            perform msrepl.proc_fit_body(article.article_id);
+        end if;
+    end loop;
+    if rights then
+        perform msrepl.proc_fit_body(a.article_id)
+        from msrepl.sysprocarticles as a where a.wrapper_source is not null;
+    end if;
+    if tables then
+        for article in
+            select a.article_id, msrepl.proc_obstacle(a.writes) as obstacle
+            from msrepl.sysprocarticles as a
+            where a.obstacle is distinct from msrepl.proc_obstacle(a.writes)
+        loop
+            perform pg_advisory_xact_lock(1836282470, article.article_id);
+            update msrepl.sysprocarticles as a set obstacle = article.obstacle where a.article_id = article.article_id;
+            insert into msrepl.log_message (kind, body)
+            values ('procedure', jsonb_build_object('article', article.article_id));
+        end loop;
+    end if;
+end
+$msrepl$;
+alter function msrepl.proc_ddl_guard() owner to {owner};
+revoke all on function msrepl.proc_ddl_guard() from public;
+comment on function msrepl.proc_ddl_guard() is 'Keeps published routines what they are, and carries new definitions on';

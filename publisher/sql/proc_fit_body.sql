@@ -1,0 +1,39 @@
+-- msrepl.proc_fit_body: gives a published routine's body the owner and the rights of the routine.
+-- called by: publisher.proc_execution, proc_ddl_guard
+-- tables:    msrepl.sysprocarticles; catalogs
+-- holes:     owner
+--
+-- It runs with the rights of the caller, who must be an administrator.
+create or replace function msrepl.proc_fit_body(article integer) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    routine pg_proc;
+    body pg_proc;
+    entry record;
+begin
+    select p.* into strict routine
+    from msrepl.sysprocarticles as a join pg_proc as p on p.oid = a.objid where a.article_id = article;
+    select p.* into strict body
+    from pg_proc as p where p.pronamespace = 'msrepl_call'::regnamespace and p.proname = 'body_' || article;
+    if body.proowner <> routine.proowner then
+        execute format('alter routine %s owner to %s', body.oid::regprocedure, routine.proowner::regrole);
+    end if;
+    for entry in
+        select distinct x.grantee from aclexplode(coalesce(body.proacl, acldefault('f', body.proowner))) as x
+    loop
+        execute format('revoke all on routine %s from %s cascade', body.oid::regprocedure,
+                       case entry.grantee when 0 then 'public' else entry.grantee::regrole::text end);
+    end loop;
+    for entry in
+        select distinct x.grantee from aclexplode(coalesce(routine.proacl, acldefault('f', routine.proowner))) as x
+    loop
+        execute format('grant execute on routine %s to %s', body.oid::regprocedure,
+                       case entry.grantee when 0 then 'public' else entry.grantee::regrole::text end);
+    end loop;
+end
+$msrepl$;
+alter function msrepl.proc_fit_body(integer) owner to {owner};
+revoke all on function msrepl.proc_fit_body(integer) from public;
+comment on function msrepl.proc_fit_body(integer) is 'Gives a published routine''s body the owner and the rights of the routine';

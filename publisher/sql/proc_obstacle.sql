@@ -1,0 +1,40 @@
+-- msrepl.proc_obstacle: what at the Publisher would do more to these tables than a call does at a Subscriber.
+-- called by: publisher.proc_execution, proc_ddl_guard
+-- tables:    msrepl.sysarticles; catalogs
+-- holes:     owner
+--
+-- Agents work as replicas: there neither triggers nor referential actions do anything.
+--
+-- writes   names of articles; NULL: all
+-- returns  a sentence that names the first; NULL: there is none
+create or replace function msrepl.proc_obstacle(writes text[]) returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    with written as (
+        select a.objid, named.name, p.relid
+        from msrepl.sysarticles as a
+        cross join lateral (select case a.source_schema when 'public' then a.source_object
+                                   else a.source_schema || '.' || a.source_object end as name) as named
+        cross join lateral (select a.objid as relid union select t.relid from pg_partition_tree(a.objid) as t) as p
+        where writes is null or named.name = any (writes)
+    ), found as (
+        select format('table %s has trigger %s', w.name, t.tgname) as obstacle
+        from written as w
+        join pg_trigger as t on t.tgrelid = w.relid
+        join pg_proc as f on f.oid = t.tgfoid
+        where not t.tgisinternal and t.tgenabled <> 'D' and f.pronamespace <> 'msrepl'::regnamespace
+      union all
+        select format('table %s has rule %s', w.name, r.rulename)
+        from written as w join pg_rewrite as r on r.ev_class = w.relid
+      union all
+        select format('foreign key %s changes rows of table %s when those of table %s change',
+                      k.conname, k.conrelid::regclass, w.name)
+        from written as w join pg_constraint as k on k.confrelid = w.relid and k.contype = 'f'
+        where k.confdeltype in ('c', 'n', 'd') or k.confupdtype in ('c', 'n', 'd')
+    )
+    select f.obstacle || ', which does nothing at Subscribers' from found as f order by 1 limit 1
+$msrepl$;
+alter function msrepl.proc_obstacle(text[]) owner to {owner};
+revoke all on function msrepl.proc_obstacle(text[]) from public;
+comment on function msrepl.proc_obstacle(text[]) is 'What would do more to these tables than a call does at a Subscriber';

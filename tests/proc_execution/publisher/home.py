@@ -1,0 +1,85 @@
+"""What tests of published routines do at the Publisher."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from publisher import proc_execution, publication
+from twopc.proc_execution import ProcArticle
+
+Row = tuple[Any, ...]
+
+_EMP = """
+create table emp (id int primary key, salary numeric not null);
+insert into emp select g, 100 * g from generate_series(1, 3) as g
+"""
+#: As the first example in the field's literature.
+GIVE_RAISE = """
+create procedure give_raise(pct numeric) language sql
+as $$ update emp set salary = salary * (100 + pct) / 100 $$
+"""
+
+
+class Home:
+    """One database that publishes, and its administrator's connection."""
+
+    def __init__(self, connection: AsyncConnection[Any]) -> None:
+        self.connection = connection
+
+    @classmethod
+    async def open(cls, dsn: str) -> Home:
+        """Install the publication, publish the table."""
+        connection = await AsyncConnection.connect(dsn, autocommit=True)
+        await publication.install(connection)
+        await connection.execute(_EMP.encode())
+        await publication.publish(connection, "public", "emp")
+        return cls(connection)
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self.connection.close()
+
+    async def another(self) -> AsyncConnection[Any]:
+        """A further connection, which its user closes."""
+        return await AsyncConnection.connect(self.connection.info.dsn, autocommit=True)
+
+    async def publish(self, text: str, name: str = "give_raise", **options: Any) -> ProcArticle:
+        """Create a routine, publish it, and let somebody take its calls."""
+        await self.connection.execute(text.encode())
+        schema = options.pop("schema", "public")
+        article = await proc_execution.publish_procedure(self.connection, schema, name, **options)
+        await self.take()
+        return article
+
+    async def take(self) -> None:
+        """Let somebody take the calls of everything that is published."""
+        known = await proc_execution.proc_articles(self.connection)
+        await proc_execution.set_called(self.connection, [each.article_id for each in known])
+
+    async def rows(self, query: str) -> list[Row]:
+        """What a query returns."""
+        return await (await self.connection.execute(query.encode())).fetchall()
+
+    async def serializable(self, *statements: str) -> None:
+        """One serializable transaction."""
+        text = "; ".join(["begin isolation level serializable", *statements, "commit"])
+        await self.connection.execute(text.encode())
+
+    async def marks(self) -> list[Row]:
+        """Article, whether it opens or closes, and the failure, of every mark in order."""
+        return await self.rows(
+            """
+            select article_id, case when opened is null then 'open' else 'close' end, failure
+            from msrepl.call_marker order by id
+            """
+        )
+
+    async def calls(self) -> list[dict[str, Any]]:
+        """What is stored of every call."""
+        found = await self.rows(
+            "select call from msrepl.call_marker where opened is null order by id"
+        )
+        return [json.loads(call) for (call,) in found]
