@@ -11,7 +11,14 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from subscriber.distribution_agent.dispatch import takers
+from subscriber.distribution_agent.arrays import numbers
+from subscriber.distribution_agent.dispatch import (
+    Takers,
+    call_taker,
+    code_of,
+    definition_taker,
+    takers,
+)
 from subscriber.distribution_agent.failures import Failure
 from subscriber.distribution_agent.loads import Load, Posted, Subscription
 from subscriber.distribution_agent.pipe import Answer, Step
@@ -29,6 +36,7 @@ from subscriber.distribution_agent.target import (
     ask,
 )
 from twopc.drivers.points import Points
+from twopc.proc_execution import CALL_TYPE
 from twopc.together import together
 
 #: How many groups are on their way at a time: one is worked on while the next one travels.
@@ -90,14 +98,16 @@ class Delivery:
 
     def subscribe(self, subscription: Subscription) -> None:
         """Take over what is subscribed to."""
-        self.planner = Planner(subscription.terms, self._profile)
-        self.applier = Applier(
-            {
-                code: taker
-                for article_id, propagation in subscription.propagation
-                for code, taker in takers(article_id, propagation).items()
-            }
-        )
+        by_code: dict[int, Takers] = {}
+        for article_id, propagation in subscription.propagation:
+            by_code |= takers(article_id, propagation)
+        for article_id in subscription.definitions:
+            by_code |= definition_taker(article_id)
+        calls = [code_of(article_id, CALL_TYPE) for article_id in subscription.calls]
+        for article_id in subscription.calls:
+            by_code |= call_taker(article_id)
+        self.planner = Planner(subscription.terms, self._profile, calls)
+        self.applier = Applier(by_code)
 
     async def deliver(self, batches: Sequence[Batch], stop: asyncio.Event) -> Failure | None:
         """Bring batches, in order, up to the first that fails; what comes after it is not brought.
@@ -216,6 +226,9 @@ class Delivery:
                     self.seen = self.target.position
                     return failure
                 try:
+                    if self._has_call(load):
+                        await streams.give_up()
+                        raise BlockedError("a call may touch any row")
                     await streams.take(load, self.applier)
                 except (RefusedError, BlockedError) as error:
                     self.counts.fallbacks.append((batch.upto, str(error)))
@@ -227,6 +240,13 @@ class Delivery:
             await self._points.reach("agent.serial")
         self.seen = self.target.position
         return await self.serial([batch], depth=1)
+
+    def _has_call(self, load: Load) -> bool:
+        """Whether a routine is called in it."""
+        planner = self.planner
+        return bool(planner.calls) and any(
+            planner.is_call(code) for part in load.parts for code in numbers(part.codes, "i")
+        )
 
     async def skip(self, batch: Batch) -> None:
         """Move the position past a transaction that is dropped."""

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
+from subscriber.proc_execution.texts import apply_call_function, apply_definition_function
 from subscriber.propagation import apply_function, set_function
 from twopc.names import SCHEMA
+from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE, base_of, beside
 from twopc.propagation import OPERATIONS, TYPE_OF, CommandType, Format, Propagation
 
 #: How much further the kinds of statements are than those of calls.
@@ -34,11 +36,16 @@ class Takers:
     """The function that takes one."""
     many: sql.Identifier | None
     """The function that takes a run of calls as one statement, and says if it cannot; None for SQL
-    statements."""
+    statements, and for what is done for routines."""
 
 
-def takers(article_id: int, propagation: Propagation) -> dict[int, Takers]:
-    """What takes an article's commands, by code."""
+def takers(number: int, propagation: Propagation) -> dict[int, Takers]:
+    """What takes an article's commands, by code.
+
+    Args:
+        number: the article's; or the one under which its rows beside calls are stored, for the same functions.
+    """
+    article_id = base_of(number)
     found = {}
     for operation in OPERATIONS:
         form = propagation.method(operation).format
@@ -46,10 +53,22 @@ def takers(article_id: int, propagation: Propagation) -> dict[int, Takers]:
         kind = TYPE_OF[operation] + (0 if is_call else _STATEMENT)
         if form is not Format.NONE:
             many = sql.Identifier(SCHEMA, set_function(article_id, kind)) if is_call else None
-            found[code_of(article_id, kind)] = Takers(
+            found[code_of(number, kind)] = Takers(
                 one=sql.Identifier(SCHEMA, apply_function(article_id, kind)), many=many
             )
     return found
+
+
+def call_taker(article_id: int) -> dict[int, Takers]:
+    """What takes a routine's calls, by code."""
+    one = sql.Identifier(SCHEMA, apply_call_function(article_id))
+    return {code_of(article_id, CALL_TYPE): Takers(one=one, many=None)}
+
+
+def definition_taker(article_id: int) -> dict[int, Takers]:
+    """What takes a routine's definitions, by code."""
+    one = sql.Identifier(SCHEMA, apply_definition_function(article_id))
+    return {code_of(beside(article_id), DEFINITION_TYPE): Takers(one=one, many=None)}
 
 
 def run_text(taker: Takers) -> str:

@@ -10,6 +10,7 @@ from twopc.distributed import DistributedArticle, read_command
 from twopc.drivers.lean import Report
 from twopc.errors import DeliveryError, conflict_facts
 from twopc.lsn import lsn_text
+from twopc.proc_execution import CALL_TYPE, Call, ProcArticle, call_text
 from twopc.propagation import OPERATIONS, CommandType, Format, parameters, record_values
 
 ROW_NOT_FOUND = 20598
@@ -49,6 +50,8 @@ class Culprit:
 
     command_id: int = 0
     article: DistributedArticle | None = None
+    routine: ProcArticle | None = None
+    """What is called, or defined anew; then there is no `article`."""
     type: int = 0
     command: str = ""
 
@@ -57,7 +60,10 @@ class Culprit:
         """The command, readable."""
         if not self.command_id:
             return ""
-        text = read_command(self.article, self.type, self.command).text
+        if self.routine is not None and self.type == CALL_TYPE:
+            text = call_text(self.routine, Call.parse(self.command))
+        else:
+            text = read_command(self.article, self.type, self.command).text
         if len(text) <= _SHOWN_MAX:
             return text
         return f"{text[:_SHOWN_MAX]}… ({len(text)} characters)"
@@ -136,6 +142,9 @@ def delivery_error(
         where.append(f"table {culprit.article.article.name}")
         if culprit.key:
             where.append(culprit.key)
+    if culprit.routine is not None:
+        what = "call" if culprit.type == CALL_TYPE else "definition"
+        where.append(f"{what} of {culprit.routine.identity}")
     called = f"{number} " if number and str(number) not in report.message else ""
     text = f": {culprit.text}" if culprit.text else ""
     hint = f" {report.hint.rstrip('.')}." if report.hint else ""

@@ -15,6 +15,7 @@ from psycopg import pq
 from subscriber.distribution_agent.arrays import numbers, texts
 from subscriber.distribution_agent.planner import Batch, Snapshot, Terms, Window
 from twopc.lsn import lsn_value
+from twopc.proc_execution import BESIDE, base_of
 from twopc.propagation import Propagation
 
 
@@ -77,24 +78,41 @@ class Subscription:
 
     terms: tuple[Terms, ...] = ()
     propagation: tuple[tuple[int, Propagation], ...] = ()
-    """By article id."""
+    """By article id, of tables."""
+    calls: tuple[int, ...] = ()
+    """Routines whose calls it takes, by article id."""
+    definitions: tuple[int, ...] = ()
+    """Routines whose definitions it takes, by article id."""
 
 
 def subscription_of(rows: Sequence[tuple[str | None, ...]]) -> Subscription:
     """From the rows of `queries.SUBSCRIPTIONS`."""
     terms, propagation = [], []
-    for article_id, after, copy, copied_to, own, how in rows:
+    calls, definitions = [], []
+    for number, after, copy, copied_to, own, how, upto, kind in rows:
+        article_id = int(str(number))
         terms.append(
             Terms(
-                article_id=int(str(article_id)),
+                article_id=article_id,
                 after=lsn_value(after) if after else 0,
                 copy=Snapshot.parse(copy) if copy else None,
                 copied_to=lsn_value(copied_to) if copied_to else 0,
                 own=int(own) if own else None,
+                upto=lsn_value(upto) if upto else None,
             )
         )
-        propagation.append((int(str(article_id)), Propagation.from_json(json.loads(str(how)))))
-    return Subscription(terms=tuple(terms), propagation=tuple(propagation))
+        if kind == "table":
+            propagation.append((article_id, Propagation.from_json(json.loads(str(how)))))
+        elif article_id < BESIDE:
+            calls.append(article_id)
+        else:
+            definitions.append(base_of(article_id))
+    return Subscription(
+        terms=tuple(terms),
+        propagation=tuple(propagation),
+        calls=tuple(calls),
+        definitions=tuple(definitions),
+    )
 
 
 def window_of(result: pq.abc.PGresult, position: int) -> Window:

@@ -6,6 +6,7 @@ It must not decide anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from subscriber.distribution_agent.arrays import block
@@ -34,6 +35,7 @@ from subscriber.distribution_agent.target import BEGIN, CHECK_NOW, COMMIT, ROLLB
 from twopc.drivers.lean import Report
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
+from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE, base_of
 
 logger = get_logger(__name__)
 
@@ -128,10 +130,19 @@ class Mending:
             async for each in self._source.commands(position, upto)
             if each.article_id in planner.wanted(each.seqno, each.xid)
         ]
-        net = net_of(commands, await self._source.articles(), planner)
+        # definitions touch no rows, so they may all come first
+        defining = [each for each in commands if each.type == DEFINITION_TYPE]
+        rows = [
+            replace(each, article_id=base_of(each.article_id))
+            for each in commands
+            if each.type != DEFINITION_TYPE
+        ]
+        net = net_of(rows, await self._source.articles(), planner)
         if isinstance(net, Report):
             return net
         steps: list[Step] = [(BEGIN, ()), target.move(position, upto)]
+        if defining:
+            steps.append(delivery.applier.one_by_one(*block([_coded(each) for each in defining])))
         if net:
             steps.append((_APPLY_NET, block(net)))
         answer = await target.first.run(*steps, (COMMIT, ()))
@@ -180,18 +191,17 @@ class Mending:
 
     async def _try(self, commands: Sequence[Command]) -> Found | None:
         applier = self._delivery.applier
-        steps = [
-            applier.one_by_one(*block([(each.article_id * 100 + each.type, each.command.encode())]))
-            for each in commands
-        ]
+        steps = [applier.one_by_one(*block([_coded(each)])) for each in commands]
         answer = await self._target.first.run(*steps)
         if answer.failure is None:
             return None
         each = commands[answer.failed_at]
-        articles = await self._source.articles()
+        article_id = base_of(each.article_id)
+        of_routine = each.type in (CALL_TYPE, DEFINITION_TYPE)
         culprit = Culprit(
             command_id=each.command_id,
-            article=articles.get(each.article_id),
+            article=None if of_routine else (await self._source.articles()).get(article_id),
+            routine=(await self._source.proc_articles()).get(article_id) if of_routine else None,
             type=each.type,
             command=each.command,
         )
@@ -216,6 +226,10 @@ class Mending:
     async def _is_constraint(self, constraint: str) -> bool:
         answer = await self._target.first.run((_IS_CONSTRAINT, (constraint.encode(),)))
         return answer.failure is not None or answer.rows(0) == [("t",)]
+
+
+def _coded(command: Command) -> tuple[int, bytes]:
+    return command.article_id * 100 + command.type, command.command.encode()
 
 
 __all__ = ["AheadError", "Mending", "PassingError"]

@@ -7,12 +7,13 @@ by *terms*, one per article:
 * nothing up to the position from which on the article was subscribed;
 * then, up to the position at which its initial copy was made, only transactions that the copy has not
   seen: a transaction may commit while rows are copied;
-* then everything, except commands of the Subscriber's own transactions, if loopback detection is on.
+* for rows that belong to the calls of routines, nothing from there on, where the calls are taken;
+* else everything, except commands of the Subscriber's own transactions, if loopback detection is on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -35,10 +36,12 @@ class Terms:
     """No transaction that commits after this position is in the copy."""
     own: int | None = None
     """The originator whose commands are not delivered: the Subscriber itself. None: all are."""
+    upto: int | None = None
+    """Transactions after this position are not for it."""
 
     def wants(self, seqno: int, xid: int) -> bool:
         """Whether it takes anything of the transaction that committed there."""
-        if seqno <= self.after:
+        if seqno <= self.after or (self.upto is not None and seqno > self.upto):
             return False
         return self.copy is None or seqno > self.copied_to or not self.copy.sees(xid)
 
@@ -104,23 +107,33 @@ class Planner:
     Args:
         terms: of the articles that are subscribed to and active.
         profile: how large a batch may be.
+        calls: codes of the calls of routines, which may touch any row.
     """
 
-    def __init__(self, terms: Sequence[Terms], profile: Profile) -> None:
+    def __init__(
+        self, terms: Sequence[Terms], profile: Profile, calls: Collection[int] = ()
+    ) -> None:
         self.terms = tuple(terms)
+        self.calls = frozenset(calls)
         self.own = next((each.own for each in terms if each.own is not None), None)
         """The Subscriber as an originator; None if its changes come back like others'."""
         self.echoed = tuple(each.article_id for each in terms if each.own is None)
         """Articles that get the Subscriber's own commands too."""
         self._profile = profile
-        self._all = tuple(each.article_id for each in terms)
-        self._settled = max((max(each.after, each.copied_to) for each in terms), default=0)
+        self._all = tuple(each.article_id for each in terms if each.upto is None)
+        self._settled = max(
+            (max(each.after, each.copied_to, each.upto or 0) for each in terms), default=0
+        )
 
     def start(self, position: int) -> int:
         """Where to begin: nothing before the first article's start is for this Subscriber."""
         if not self.terms:
             return position
         return max(position, min(each.after for each in self.terms))
+
+    def is_call(self, code: int) -> bool:
+        """Whether it is the code of a routine's call."""
+        return code in self.calls
 
     def wanted(self, seqno: int, xid: int) -> tuple[int, ...]:
         """The articles that take something of a transaction."""

@@ -6,16 +6,33 @@ Texts only; `source` knows what to make of the answers.
 from __future__ import annotations
 
 from subscriber.distribution_agent.pipe import Statement
+from twopc.proc_execution import BESIDE
 
+#: Where routines are published, rows that belong to a stored call are another article's, by its number: who
+#: takes no calls has both, who does has them for what came before its copy, and calls for what came after.
 SUBSCRIPTIONS = Statement(
     """
-    select s.article_id, s.subscription_seqno, s.copy_snapshot, s.copy_seqno,
-        case when s.loopback_detection then s.originator_id end, a.propagation
-    from msrepl.mssubscriptions s
-    join msrepl.msarticles a using (publisher_database_id, article_id)
-    where s.publisher_database_id = $1::int and s.subscriber = $2 and s.status = 2
-    order by s.article_id
-    """
+    with mine as (
+        select s.*, a.kind, a.propagation, case when s.loopback_detection then s.originator_id end as own
+        from msrepl.mssubscriptions s
+        join msrepl.msarticles a using (publisher_database_id, article_id)
+        where s.publisher_database_id = $1::int and s.subscriber = $2 and s.status = 2
+    )
+    select article_id, case when kind = 'proc' and article_id < /* beside */
+            then coalesce(copy_seqno, subscription_seqno) else subscription_seqno end,
+        case when kind = 'table' or article_id >= /* beside */ then copy_snapshot end,
+        case when kind = 'table' or article_id >= /* beside */ then copy_seqno end,
+        own, propagation, null::pg_lsn, kind
+    from mine
+    union all
+    select article_id + /* beside */, subscription_seqno, copy_snapshot, copy_seqno, own, propagation,
+        case when update_mode = 'read only' then copy_seqno end, kind
+    from mine
+    where kind = 'table' and (update_mode = 'sync tran' or copy_seqno is not null)
+        and exists (select from msrepl.msarticles a
+                    where a.publisher_database_id = $1::int and a.kind = 'proc')
+    order by 1
+    """.replace("/* beside */", str(BESIDE))
 )
 #: The transactions in as many blocks as hold so many, a row for each block, in their order. The first block may
 #: hold some that are not wanted any more.
@@ -236,5 +253,9 @@ COMMANDS = Statement(
     """
 )
 ARTICLES = Statement(
-    "select to_jsonb(a) from msrepl.msarticles a where publisher_database_id = $1::int"
+    "select to_jsonb(a) from msrepl.msarticles a where publisher_database_id = $1::int and kind = 'table'"
+)
+PROC_ARTICLES = Statement(
+    "select proc from msrepl.msarticles "
+    "where publisher_database_id = $1::int and kind = 'proc' and proc ->> 'article_id' = article_id::text"
 )

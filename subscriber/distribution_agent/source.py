@@ -27,6 +27,7 @@ from subscriber.distribution_agent.profile import Profile
 from twopc.distributed import DistributedArticle
 from twopc.errors import DeliveryError, SubscriptionError
 from twopc.lsn import lsn_text, lsn_value
+from twopc.proc_execution import ProcArticle
 
 CHANNEL = "msrepl_distribution"
 #: How many transactions are planned at once.
@@ -266,9 +267,15 @@ class Source:
                 return
 
     async def articles(self) -> dict[int, DistributedArticle]:
-        """The Publisher's articles, by number."""
+        """The Publisher's tables that are articles, by number."""
         rows = checked(await self.pipe.run((queries.ARTICLES, (self._text_id,)))).rows(0)
         found = [DistributedArticle.from_row(json.loads(str(row))) for (row,) in rows]
+        return {each.article_id: each for each in found}
+
+    async def proc_articles(self) -> dict[int, ProcArticle]:
+        """The Publisher's routines, by number."""
+        rows = checked(await self.pipe.run((queries.PROC_ARTICLES, (self._text_id,)))).rows(0)
+        found = [ProcArticle.from_json(json.loads(str(row))) for (row,) in rows]
         return {each.article_id: each for each in found}
 
     async def close(self) -> None:

@@ -115,6 +115,14 @@ class Streams:
                 await self._points.reach("agent.prepared")
             await self._finish(batch.upto)
 
+    async def give_up(self) -> None:
+        """Leave nothing of a batch of which loads have been taken, but not the last one.
+
+        Raises:
+            LostError: it is not sure that nothing is left.
+        """
+        await self._abandon({}, 0)
+
     async def _answers(
         self, sent: Mapping[int, asyncio.Future[Answer]], upto: int
     ) -> tuple[dict[int, Answer], bool]:
