@@ -13,6 +13,15 @@ from psycopg import AsyncConnection
 
 from twopc.distributed import DistributedArticle, command_words
 from twopc.names import BranchId
+from twopc.proc_execution import (
+    BESIDE,
+    CALL_TYPE,
+    DEFINITION_TYPE,
+    Call,
+    ProcArticle,
+    base_of,
+    call_text,
+)
 
 Connection = AsyncConnection[Any]
 
@@ -26,11 +35,15 @@ select t.xact_seqno::text, t.xact_id::text, coalesce(o.srvname, ''),
        array_agg(c.command order by c.command_id)
 from msrepl.transactions_between(%(publisher)s, %(after)s, %(upto)s) t
 join msrepl.commands_between(%(publisher)s, %(after)s, %(upto)s) c using (xact_seqno)
-join msrepl.mssubscriptions s on s.publisher_database_id = %(publisher)s and s.article_id = c.article_id
+join msrepl.mssubscriptions s on s.publisher_database_id = %(publisher)s
+    and (s.article_id = c.article_id
+         or s.article_id = c.article_id - %(beside)s and c.type not in (%(call)s, %(definition)s)
+            and (s.update_mode = 'sync tran' or t.xact_seqno <= s.copy_seqno))
 left join msrepl.msrepl_originators o on o.id = coalesce(c.originator_id, t.originator_id)
 where s.subscriber = %(subscriber)s
   and t.xact_seqno > s.subscription_seqno
-  and (t.xact_seqno > s.copy_seqno or not pg_visible_in_snapshot(t.xact_id, s.copy_snapshot))
+  and case when c.type = %(call)s then t.xact_seqno > coalesce(s.copy_seqno, '0/0')
+           else t.xact_seqno > s.copy_seqno or not pg_visible_in_snapshot(t.xact_id, s.copy_snapshot) end
 group by s.publisher_database_id, t.xact_seqno, t.xact_id, o.srvname, s.subscriber
 order by t.xact_seqno
 """
@@ -63,6 +76,7 @@ async def between(
     number: int,
     subscriber: str,
     articles: Iterable[DistributedArticle],
+    routines: Iterable[ProcArticle] = (),
     *,
     after: str,
     upto: str,
@@ -73,9 +87,18 @@ async def between(
         number: the Publisher's number in the distribution database.
     """
     known = {article.article_id: article for article in articles}
+    called = {routine.article_id: routine for routine in routines}
     cursor = await distribution.execute(
         _COMMANDS,
-        {"publisher": number, "subscriber": subscriber, "after": after, "upto": upto},
+        {
+            "publisher": number,
+            "subscriber": subscriber,
+            "after": after,
+            "upto": upto,
+            "beside": BESIDE,
+            "call": CALL_TYPE,
+            "definition": DEFINITION_TYPE,
+        },
     )
     rows = await cursor.fetchall()
     gids = await _gids(publisher, [xid for _, xid, *_ in rows])
@@ -85,7 +108,7 @@ async def between(
             seqno=seqno,
             origin=origin,
             gid=gids.get(xid, ""),
-            commands=_words(known, zip(numbers, kinds, commands, strict=True)),
+            commands=_words(known, called, zip(numbers, kinds, commands, strict=True)),
             suppressed=own,
             skipped=skipped,
         )
@@ -107,9 +130,19 @@ async def _gids(publisher: Connection, xids: list[str]) -> dict[str, str]:
 
 
 def _words(
-    known: Mapping[int, DistributedArticle], commands: Iterable[tuple[int, int, str]]
+    known: Mapping[int, DistributedArticle],
+    called: Mapping[int, ProcArticle],
+    commands: Iterable[tuple[int, int, str]],
 ) -> tuple[str, ...]:
-    told = [command_words(known.get(number), kind, text) for number, kind, text in commands]
+    told = []
+    for number, kind, text in commands:
+        routine = called.get(base_of(number))
+        if routine is None:
+            told.append(command_words(known.get(base_of(number)), kind, text))
+        elif kind == CALL_TYPE:
+            told.append(call_text(routine, Call.parse(text)))
+        else:
+            told.append(f"define {routine.identity}")
     if len(told) > _TOLD:
         told[_TOLD:] = [f"{len(told) - _TOLD} more"]
     return tuple(told)

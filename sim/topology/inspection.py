@@ -26,7 +26,7 @@ from sim import validation
 from sim.topology import deliveries
 from sim.topology.convergence import differences
 from sim.topology.deliveries import Delivery
-from sim.topology.replication import Replication
+from sim.topology.procedures import Procedures
 from twopc.articles import Article
 from twopc.validation import Verdict
 
@@ -42,7 +42,7 @@ class DistributionStatus:
     agents: tuple[AgentStatus, ...]
 
 
-class Inspection(Replication):
+class Inspection(Procedures):
     """A topology that can be looked at."""
 
     def __init__(self, **wiring: Any) -> None:
@@ -98,6 +98,7 @@ class Inspection(Replication):
                 number,
                 subscriber,
                 await self.subscribed_articles(subscriber),
+                await self.subscribed_routines(subscriber),
                 after=after,
                 upto=upto,
             )

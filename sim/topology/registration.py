@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from publisher import publication, slot, subscriptions
+from publisher import proc_execution, publication, slot, subscriptions
 from publisher.distribution import registry
 from publisher.distribution.update_modes import UpdateMode, update_modes
 from sim.topology.initial import Moment
@@ -17,6 +17,7 @@ from sim.topology.wiring import Wiring
 from twopc import names
 from twopc.distributed import DistributedArticle
 from twopc.errors import ConfigurationError, ServerError, SubscriptionError
+from twopc.proc_execution import BESIDE, CALL_TYPE, ProcArticle, beside
 
 #: Transactions that the copy has not seen, of those that are stored already: the first of them is the first
 #: that the subscription gets. What is not stored yet comes after everything that is.
@@ -41,6 +42,14 @@ where t.publisher_database_id = %(publisher)s and t.xact_seqno <= %(delivered)s:
   and not pg_visible_in_snapshot(t.xact_id, %(snapshot)s::pg_snapshot)
 """
 
+#: A call that a copy lacks and that is stored without its rows. Visible or not: it was committed before.
+_UNSEEN_CALL = """
+select t.xact_id::text from msrepl.msrepl_transactions t
+where t.publisher_database_id = %(publisher)s and t.xact_seqno <= %(seqno)s::pg_lsn
+  and not pg_visible_in_snapshot(t.xact_id, %(snapshot)s::pg_snapshot)
+  and (select bool_or(c.type = %(call)s) and not bool_or(c.article_id > %(beside)s)
+       from msrepl.commands_between(%(publisher)s, t.xact_seqno - 1::numeric, t.xact_seqno) c)
+"""
 _PUBLISHER = "select id, slot from msrepl.mspublisher_databases where publisher = %s"
 
 
@@ -85,6 +94,8 @@ class Registration(Wiring):
         await registry.put_articles(
             distribution, number, await publication.distributed_articles(here)
         )
+        for routine in await proc_execution.proc_articles(here):
+            await registry.put_proc_article(distribution, number, routine)
         return number
 
     async def put_articles(self, articles: Sequence[DistributedArticle]) -> None:
@@ -157,6 +168,7 @@ class Registration(Wiring):
         *,
         link_role: str | None,
         sync_type: str,
+        routines: Sequence[ProcArticle] = (),
     ) -> None:
         """Say that a Subscriber is about to get articles: from now on nothing that it may need is
         cleaned up.
@@ -180,10 +192,11 @@ class Registration(Wiring):
         for article in articles:
             if article.article_id in parts:
                 await subscriptions.set_part(here, subscriber, article.article_id)
+        for article_id in _numbers(articles, routines, calls=originator is None):
             await registry.add_subscription(
                 distribution,
                 number,
-                article.article_id,
+                article_id,
                 subscriber,
                 originator_id=originator,
                 sync_type=sync_type,
@@ -197,6 +210,7 @@ class Registration(Wiring):
         articles: Sequence[DistributedArticle],
         moment: Moment,
         *,
+        routines: Sequence[ProcArticle] = (),
         delivered: str = "0/0",
         active: bool = True,
     ) -> None:
@@ -207,8 +221,8 @@ class Registration(Wiring):
             active: False: not before `set_active`; until then its agent stands still.
 
         Raises:
-            SubscriptionError: a transaction was delivered that the Publisher's own sessions do not see yet:
-                its commit waits for a synchronous standby.
+            SubscriptionError: a transaction was delivered, or stored as a call, that the Publisher's own
+                sessions do not see yet: its commit waits for a synchronous standby.
         """
         number = await self.publisher_number()
         values = {
@@ -217,18 +231,29 @@ class Registration(Wiring):
             "seqno": moment.seqno,
             "delivered": delivered,
             "subscriber": subscriber,
-            "articles": [article.article_id for article in articles],
+            "articles": _numbers(articles, routines),
             "status": registry.ACTIVE if active else registry.SUBSCRIBED,
+            "call": CALL_TYPE,
+            "beside": BESIDE,
         }
-        unseen = await self.execute(self.distribution, _UNSEEN, values)
-        if unseen:
-            raise SubscriptionError(
-                f"transaction {unseen[0][0]} was delivered to {subscriber!r} and cannot be seen at "
-                f"{self.publisher!r} yet: its commit waits for a synchronous standby; try again"
-            )
+        checks = [("was delivered to", _UNSEEN)]
+        if routines and await self.is_read_only(subscriber):
+            checks.append(("is stored as a call for", _UNSEEN_CALL))
+        for what, query in checks:
+            unseen = await self.execute(self.distribution, query, values)
+            if unseen:
+                raise SubscriptionError(
+                    f"transaction {unseen[0][0]} {what} {subscriber!r} and cannot be seen at "
+                    f"{self.publisher!r} yet: its commit waits for a synchronous standby; try again"
+                )
         await self.execute(self.distribution, _START, values)
 
-    async def set_active(self, subscriber: str, articles: Sequence[DistributedArticle]) -> None:
+    async def set_active(
+        self,
+        subscriber: str,
+        articles: Sequence[DistributedArticle],
+        routines: Sequence[ProcArticle] = (),
+    ) -> None:
         """Let a Subscriber's agent go on, once its copy is there."""
         await self.execute(
             self.distribution,
@@ -238,12 +263,15 @@ class Registration(Wiring):
                 registry.ACTIVE,
                 await self.publisher_number(),
                 subscriber,
-                [article.article_id for article in articles],
+                _numbers(articles, routines),
             ),
         )
 
     async def withdraw(
-        self, subscriber: str, articles: Sequence[DistributedArticle] | None = None
+        self,
+        subscriber: str,
+        articles: Sequence[DistributedArticle] | None = None,
+        routines: Sequence[ProcArticle] = (),
     ) -> None:
         """Let a Subscriber have articles (all) no longer; harmless if it had none.
 
@@ -257,9 +285,9 @@ class Registration(Wiring):
         had = await self._article_ids(number, subscriber)
         if articles is None:
             await registry.drop_subscription(distribution, number, subscriber)
-        for article in articles or ():
+        for article_id in _numbers(articles or (), routines):
             await registry.drop_subscription(
-                distribution, number, subscriber, article_id=article.article_id
+                distribution, number, subscriber, article_id=article_id
             )
         left = await self._article_ids(number)
         # an article that no longer fits its table, or whose table is gone, must not be in the way
@@ -269,6 +297,22 @@ class Registration(Wiring):
             await registry.drop_article(distribution, number, part)
         if not left:
             await self.forget_publisher()
+
+    async def switch_calls(self) -> None:
+        """Have calls of routines sent where every Subscriber that is read only takes them; else their rows.
+
+        While the two ends say different things calls travel as rows.
+        """
+        if not await self.can_distribute():
+            return
+        here, distribution = await self.admin(self.publisher), await self.admin(self.distribution)
+        number = await registry.publisher_id(distribution, self.publisher)
+        if number is None:
+            await proc_execution.set_called(here, ())
+            return
+        wanted = await registry.wanted_calls(distribution, number)
+        await proc_execution.set_called(here, wanted & await registry.called(distribution, number))
+        await proc_execution.set_called(here, await registry.set_calls(distribution, number))
 
     async def _article_ids(self, number: int, subscriber: str | None = None) -> set[int]:
         """The articles that somebody, or one Subscriber, subscribes to."""
@@ -297,3 +341,19 @@ class Registration(Wiring):
         mine = await self._article_ids(number, subscriber)
         known = await registry.articles(await self.admin(self.distribution), number)
         return [article for article in known if article.article_id in mine]
+
+    async def subscribed_routines(self, subscriber: str) -> list[ProcArticle]:
+        """The routines that a Subscriber has, as they are at the Publisher now."""
+        mine = await self._article_ids(await self.publisher_number(), subscriber)
+        known = await proc_execution.proc_articles(await self.admin(self.publisher))
+        return [routine for routine in known if beside(routine.article_id) in mine]
+
+
+def _numbers(
+    articles: Sequence[DistributedArticle], routines: Sequence[ProcArticle], *, calls: bool = True
+) -> list[int]:
+    """Under which numbers there are subscriptions to articles; `calls`: to calls of routines too."""
+    found = [article.article_id for article in articles]
+    for routine in routines:
+        found += [routine.article_id] * calls + [beside(routine.article_id)]
+    return found

@@ -10,18 +10,20 @@ from typing import Any, Literal
 
 from psycopg import AsyncConnection
 
-from publisher import publication, subscriptions
+from publisher import proc_execution, publication, subscriptions
 from publisher.distribution.update_modes import UpdateMode
 from sim.topology import initial
 from sim.topology.nodes import grant_tables, revoke_tables
 from sim.topology.scripting import Scripting
-from subscriber import not_for_replication, read_only, subscription
+from subscriber import proc_execution as routines_here
 from subscriber import propagation as procedures
+from subscriber import read_only, subscription
 from subscriber.distribution_agent.profile import Profile
 from twopc.articles import Article
 from twopc.distributed import DistributedArticle
 from twopc.drivers.install import install_participant
 from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
+from twopc.proc_execution import ProcArticle
 from twopc.propagation import Propagation
 
 SyncType = Literal["automatic", "replication support only", "none"]
@@ -191,19 +193,23 @@ class Replication(Scripting):
         articles = await self.choose(filters or {})
         if not articles:
             raise SubscriptionError("nothing is published yet: publish a table first")
+        routines = await proc_execution.proc_articles(await self.admin(self.publisher))
         link = None if reads else await self.register_link(subscriber)
         self.profiles[subscriber] = profile or Profile()
         try:
             if self.distribute:
                 role = None if link is None else link.role
-                await self.announce(subscriber, articles, link_role=role, sync_type=sync)
+                await self.announce(
+                    subscriber, articles, link_role=role, sync_type=sync, routines=routines
+                )
             found = await self._bring(
-                subscriber, articles, sync, scripts or {}, link=link, reads=reads, new=True
+                subscriber, articles, routines, sync, scripts or {}, link=link, reads=reads
             )
         except BaseException:
             await self.forget_subscriber(subscriber)
             raise
         self.subscribed.append(subscriber)
+        await self.switch_calls()
         self.attend(subscriber)
         if found:
             raise SubscriptionError(subscription.inactive_message(found))
@@ -212,12 +218,13 @@ class Replication(Scripting):
         self,
         subscriber: str,
         articles: Sequence[DistributedArticle],
+        routines: Sequence[ProcArticle],
         sync: SyncType,
         scripts: Mapping[str, Sequence[str]],
         *,
         link: subscription.LinkAddress | None,
         reads: bool,
-        new: bool,
+        new: bool = True,
     ) -> list[Any]:
         """Everything that a Subscriber needs for some articles, in one transaction there.
 
@@ -241,6 +248,7 @@ class Replication(Scripting):
                 await procedures.install(here, node.agent_role)
                 await self.hold_agent(subscriber)
             async with initial.reading(publisher) as moment:
+                routines = await self._as_they_are(routines)
                 copies = await initial.bring(
                     publisher,
                     here,
@@ -262,31 +270,54 @@ class Replication(Scripting):
                 )
             if self.distribute:
                 await self.create_procedures(subscriber, articles, scripts)
+                await self.create_routines(subscriber, routines, calls=reads)
                 # before the commit: an agent that sees it too soon waits for us, and finds it changed
                 delivered = await self.position(subscriber)
-                await self.start_from(subscriber, articles, moment, delivered=delivered)
+                await self.start_from(
+                    subscriber, articles, moment, routines=routines, delivered=delivered
+                )
         return found
+
+    async def _as_they_are(self, routines: Sequence[ProcArticle]) -> list[ProcArticle]:
+        """Routines as the Publisher has them, in the snapshot of a copy."""
+        wanted = {routine.article_id for routine in routines}
+        found = await proc_execution.proc_articles(await self.admin(self.publisher))
+        return [routine for routine in found if routine.article_id in wanted]
 
     async def refresh_subscriptions(self, *subscribers: str) -> None:
         """Give Subscribers (all) the articles that were published after they subscribed.
 
         As sp_refreshsubscriptions and the snapshot agent: tables and rows are copied while others write.
+        Routines are defined.
         """
+        published = await proc_execution.proc_articles(await self.admin(self.publisher))
         for subscriber in subscribers or tuple(self.subscribed):
             known = {each.article.name for each in await self.subscribed_articles(subscriber)}
             articles = [each for each in await self.choose({}) if each.article.name not in known]
-            if not articles:
+            mine = {each.article_id for each in await self.subscribed_routines(subscriber)}
+            routines = [each for each in published if each.article_id not in mine]
+            if not articles and not routines:
                 continue
             reads = await self.is_read_only(subscriber)
             role = None if reads else await self.link_role(subscriber)
-            await self.announce(subscriber, articles, link_role=role, sync_type="automatic")
+            await self.announce(
+                subscriber, articles, link_role=role, sync_type="automatic", routines=routines
+            )
             try:
                 found = await self._bring(
-                    subscriber, articles, "automatic", {}, link=None, reads=reads, new=False
+                    subscriber,
+                    articles,
+                    routines,
+                    "automatic",
+                    {},
+                    link=None,
+                    reads=reads,
+                    new=False,
                 )
             except BaseException:
-                await self.withdraw(subscriber, articles)
+                await self.withdraw(subscriber, articles, routines)
                 raise
+            await self.switch_calls()
             if found:
                 raise SubscriptionError(subscription.inactive_message(found))
 
@@ -296,6 +327,7 @@ class Replication(Scripting):
         await self.dismiss_agent(subscriber)
         if self.distribute:
             await procedures.drop_all(here)
+            await routines_here.drop_all(here)
         for schema, table in await subscription.uninstall(here):
             for role in (node.app_role, node.agent_role) if self.distribute else (node.app_role,):
                 await revoke_tables(here, schema, table, role)
@@ -324,36 +356,24 @@ class Replication(Scripting):
                 await initial.until_finished(
                     publisher, await self.link_role(subscriber), self.lock_timeout_ms
                 )
+            reads = await self.is_read_only(subscriber)
+            routines = await self.subscribed_routines(subscriber)
             async with initial.reading(publisher) as moment:
+                routines = await self._as_they_are(routines)
                 await initial.bring_again(publisher, here, plain)
+            await self.create_routines(subscriber, routines, calls=reads)
             # the agent stands still until the copy is committed, or it would skip what this one has
             delivered = await self.position(subscriber)
-            await self.start_from(subscriber, articles, moment, delivered=delivered, active=False)
-        await self.set_active(subscriber, articles)
-
-    async def activate(self, subscriber: str) -> None:
-        """Let a Subscriber's changes through again once nothing keeps our triggers from firing first.
-
-        Raises:
-            SubscriptionError: something still does, or the subscription is read only.
-        """
-        if await self.is_read_only(subscriber):
-            raise SubscriptionError(
-                f"the subscription of {subscriber!r} is read only: it has no triggers to activate"
+            await self.start_from(
+                subscriber,
+                articles,
+                moment,
+                routines=routines,
+                delivered=delivered,
+                active=False,
             )
-        articles = await publication.articles(await self.admin(self.publisher))
-        await subscription.activate(await self.admin(subscriber), articles, self.sites(subscriber))
-
-    async def set_not_for_replication(
-        self, subscriber: str, table: str, object_name: str, value: bool, *, schema: str = "public"
-    ) -> None:
-        """Say whether agents' changes pass by a trigger or constraint of a Subscriber's table.
-
-        See `subscriber.not_for_replication`.
-        """
-        await not_for_replication.set_not_for_replication(
-            await self.admin(subscriber), schema, table, object_name, value
-        )
+        await self.set_active(subscriber, articles, routines)
+        await self.switch_calls()
 
 
 def _propagation(propagate: Mapping[str, str]) -> Propagation:

@@ -9,16 +9,23 @@ from collections.abc import Mapping, Sequence
 
 from psycopg import sql
 
-from publisher import subscriptions
+from publisher import publication, subscriptions
 from sim.script import SyncScript, script_synctran_commands
 from sim.topology import initial
 from sim.topology.distribution import Distribution
 from sim.topology.nodes import grant_tables
-from subscriber import propagation, subscription, tables
+from subscriber import (
+    not_for_replication,
+    proc_execution,
+    propagation,
+    subscription,
+    tables,
+)
 from subscriber.distribution_agent.profile import Profile
 from subscriber.triggers import Sites
 from twopc.distributed import DistributedArticle
 from twopc.errors import SubscriptionError
+from twopc.proc_execution import ProcArticle
 from twopc.sql.describe import describe
 
 
@@ -63,6 +70,7 @@ class Scripting(Distribution):
         if self.distribute:
             await self.withdraw(subscriber)
         await subscriptions.drop_subscription(await self.admin(self.publisher), subscriber)
+        await self.switch_calls()
 
     async def create_procedures(
         self,
@@ -86,6 +94,14 @@ class Scripting(Distribution):
                 procedures=each.procedures,
                 scripts=(scripts or {}).get(each.article.name, ()),
             )
+
+    async def create_routines(
+        self, subscriber: str, routines: Sequence[ProcArticle], *, calls: bool
+    ) -> None:
+        """Define routines at a Subscriber as they are at the Publisher; `calls`: agents call them there."""
+        here, agent = await self.admin(subscriber), self.node(subscriber).agent_role
+        for routine in routines:
+            await proc_execution.create(here, routine, agent, call=calls)
 
     async def script(
         self,
@@ -163,3 +179,27 @@ class Scripting(Distribution):
         self.profiles[subscriber] = profile or Profile()
         self.subscribed.append(subscriber)
         self.attend(subscriber)
+
+    async def activate(self, subscriber: str) -> None:
+        """Let a Subscriber's changes through again once nothing keeps our triggers from firing first.
+
+        Raises:
+            SubscriptionError: something still does, or the subscription is read only.
+        """
+        if await self.is_read_only(subscriber):
+            raise SubscriptionError(
+                f"the subscription of {subscriber!r} is read only: it has no triggers to activate"
+            )
+        articles = await publication.articles(await self.admin(self.publisher))
+        await subscription.activate(await self.admin(subscriber), articles, self.sites(subscriber))
+
+    async def set_not_for_replication(
+        self, subscriber: str, table: str, object_name: str, value: bool, *, schema: str = "public"
+    ) -> None:
+        """Say whether agents' changes pass by a trigger or constraint of a Subscriber's table.
+
+        See `subscriber.not_for_replication`.
+        """
+        await not_for_replication.set_not_for_replication(
+            await self.admin(subscriber), schema, table, object_name, value
+        )

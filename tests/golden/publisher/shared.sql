@@ -964,7 +964,8 @@ comment on function msrepl.proc_described(oid) is 'The arguments of a routine, a
 -- tables:    msrepl.sysprocarticles; catalogs
 -- holes:     owner
 --
--- It runs with the rights of the caller, who must be an administrator.
+-- It runs with the rights of the caller, who must be an administrator. What it does is DDL too, which the guard
+-- must not take for somebody else's.
 create or replace function msrepl.proc_fit_body(article integer) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -973,7 +974,10 @@ declare
     routine pg_proc;
     body pg_proc;
     entry record;
+    was boolean;
 begin
+    select a.working into was from msrepl.sysprocarticles as a where a.article_id = article;
+    update msrepl.sysprocarticles as a set working = true where a.article_id = article and not a.working;
     select p.* into strict routine
     from msrepl.sysprocarticles as a join pg_proc as p on p.oid = a.objid where a.article_id = article;
     select p.* into strict body
@@ -993,6 +997,7 @@ begin
         execute format('grant execute on routine %s to %s', body.oid::regprocedure,
                        case entry.grantee when 0 then 'public' else entry.grantee::regrole::text end);
     end loop;
+    update msrepl.sysprocarticles as a set working = was where a.article_id = article and a.working <> was;
 end
 $msrepl$;
 alter function msrepl.proc_fit_body(integer) owner to "msrepl_owner_0123456789ab";

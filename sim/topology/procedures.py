@@ -1,0 +1,87 @@
+"""Routines as articles: their calls go to Subscribers that are read only, their definitions to all.
+
+Knows nothing of transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from publisher import proc_execution
+from publisher.distribution import registry
+from sim.topology.replication import Replication
+from subscriber import proc_execution as routines_here
+from twopc.proc_execution import ProcArticle, ProcType
+
+
+class Procedures(Replication):
+    """A topology that publishes the execution of procedures."""
+
+    async def publish_procedure(
+        self,
+        name: str,
+        *,
+        schema: str = "public",
+        signature: str | None = None,
+        type: str = "serializable proc exec",
+        reads: Sequence[str] | None = None,
+        writes: Sequence[str] | None = None,
+        xact_abort: bool = True,
+        commits: bool | None = None,
+        replicate_ddl: bool = True,
+    ) -> ProcArticle:
+        """Publish a procedure or function; see `publisher.proc_execution.publish_procedure`.
+
+        Subscribers that are there already get it by `refresh_subscriptions`. Until every Subscriber that is
+        read only has it, its calls travel as rows.
+        """
+        article = await proc_execution.publish_procedure(
+            await self.admin(self.publisher),
+            schema,
+            name,
+            signature=signature,
+            type=ProcType(type),
+            reads=reads,
+            writes=writes,
+            xact_abort=xact_abort,
+            commits=commits,
+            replicate_ddl=replicate_ddl,
+        )
+        if await self.distributes_already():
+            await self.register()
+        return article
+
+    async def unpublish_procedure(
+        self, name: str, *, schema: str = "public", signature: str | None = None
+    ) -> None:
+        """Have a routine be an ordinary one again, and take it from the Subscribers.
+
+        What is stored of its calls is delivered first.
+
+        Raises:
+            ArticleError: it is not published.
+            DeliveryError: a Subscriber does not get what is stored; its calls travel as rows from now on.
+        """
+        publisher = await self.admin(self.publisher)
+        article = await proc_execution.find(publisher, schema, name, signature)
+        if await self.distributes_already():
+            await self._take_back(article)
+        await proc_execution.unpublish_procedure(publisher, article.article_id)
+
+    async def _take_back(self, article: ProcArticle) -> None:
+        number, distribution = await self.publisher_number(), await self.admin(self.distribution)
+        called = await registry.called(distribution, number)
+        await proc_execution.set_called(
+            await self.admin(self.publisher), called - {article.article_id}
+        )
+        await distribution.execute(
+            "update msrepl.msarticles set calls = false "
+            "where (publisher_database_id, article_id) = (%s, %s)",
+            (number, article.article_id),
+        )
+        await self.sync()
+        for subscriber in await self.distribution_subscribers():
+            if article in await self.subscribed_routines(subscriber):
+                await routines_here.drop(await self.admin(subscriber), article.article_id)
+        await registry.drop_proc_article(distribution, number, article.article_id)
+        await self.switch_calls()
