@@ -11,6 +11,9 @@
 -- anything does, the first turn only goes to the end of the queue, behind every deferred trigger that was
 -- waiting when the transaction ended.
 --
+-- A resolver that sleeps holds the advisory lock 1836282470 and is woken; one that is awake cannot fall asleep
+-- until our commit can be seen. NOTIFY would let only one transaction at a time commit on the whole server.
+--
 -- SET CONSTRAINTS ALL IMMEDIATE makes this run too early to tell. A coordinator's transaction is not guarded
 -- then; any client's is asked again at its end. At a transaction's end no other function or statement is around
 -- this one; a procedure's COMMIT is. Said twice, SET CONSTRAINTS ALL IMMEDIATE prepares any client's branch: what
@@ -66,7 +69,9 @@ begin
                   hint = 'COMMIT it, which prepares the Publisher; or let topology.transaction(...) do it.';
     end if;
     call msrepl.prepare_publisher(left(new.gid, -length({own_branch})), calls);
-    perform pg_notify('msrepl_any_client', new.gid);
+    if not pg_try_advisory_xact_lock_shared(1836282470, 0) then
+        perform pg_notify('msrepl_any_client', '');
+    end if;
     return null;
 end
 $msrepl$;

@@ -1,7 +1,7 @@
 """Finishes at the Publisher what clients of a Subscriber have decided by committing there.
 
-The Subscriber's commit, with its branch marker in it, is the decision (last agent). It tells us of it; what we
-miss, and what was never decided, is found by looking. Only `twopc.drivers.recovery` says what becomes of a
+The Subscriber's commit, with its branch marker in it, is the decision (last agent), seen at once by a
+`resolver_watch`; what it misses, and what was never decided, is found by a sweep. Only `twopc.drivers.recovery` says what becomes of a
 branch that nobody told us of. It must not know tables, nor what a client did.
 """
 
@@ -14,28 +14,34 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, errors, sql
+from psycopg import AsyncConnection, errors, pq, sql
 
-from twopc.drivers.database import ANSWER_TIMEOUT_S, Database, connect_timeout, cut_after
+from twopc.drivers.database import ANSWER_TIMEOUT_S, Database, connect_timeout
 from twopc.drivers.decided import Decided
+from twopc.drivers.hand import Hand
+from twopc.drivers.lean import report
 from twopc.drivers.participant import Participant, ParticipantAddress
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import Recovery, Settled
+from twopc.drivers.resolver_watch import Watch
 from twopc.log import get_logger
-from twopc.names import PREFIX, BranchId, branch_gid
+from twopc.names import PREFIX, branch_gid
 from twopc.together import together
 from twopc.waits import link_prefix
 
 _log = get_logger(__name__)
 
 #: How many branches are finished at a time: their commits share the Publisher's flushes.
-_HANDS = 4
-#: For how many of those that it is told of a hand looks whether they are decided, in one question.
-_TOLD_MAX = 16
+_HANDS = 8
 _MARKERS_BATCH = 2000
 #: For how many times as long as other markers fences stay, against a PREPARE that is still on its way.
 _FENCES_KEPT = 10
-_RETRY_S = 0.5
+#: Another one has finished it, or is about to.
+_QUICKER = (errors.UndefinedObject.sqlstate, errors.ObjectNotInPrerequisiteState.sqlstate)
+_PREPARED = sql.SQL(
+    "select gid from pg_prepared_xacts where starts_with(gid, {}) and database = current_database()"
+)
+_DECIDED = sql.SQL("select gid from msrepl.branch_marker where gid in ({}) and not fence")
 #: Links of sessions that are not in a transaction any more, and have one open at the Publisher all the same.
 _LEFT = """
 select pid, split_part(application_name, ' ', 3)::int
@@ -107,14 +113,19 @@ class Resolver:
             points=Points(),
             retention_s=math.inf,  # its epoch is for as long as clients are let in
         )
-        self._listening: AsyncConnection[Any] | None = None
-        self._told: asyncio.Queue[str] = asyncio.Queue()
+        self._watch = Watch(lambda: self._connect(at.subscriber), at.channel, self._finish_decided)
+        # of their own: a sweep that waits must not keep it from looking
+        self._eyes = (
+            Hand(lambda: self._connect(at.publisher)),
+            Hand(lambda: self._connect(at.subscriber)),
+        )
+        self._hands = [Hand(self._connect_as_link) for _ in range(_HANDS)]
         self._forgotten_at = -math.inf
         self._seen: set[str] = set()
         """What was prepared the last time that we looked."""
         self._tasks: list[asyncio.Task[None]] = []
         self.finished = 0
-        """How many branches it has finished because it was told of them."""
+        """How many branches it has finished because it saw them decided, not by recovery."""
 
     async def open(self) -> None:
         """Begin to listen, and settle what is left from before.
@@ -122,14 +133,10 @@ class Resolver:
         Raises:
             psycopg.Error: a database cannot be reached.
         """
-        await self._listen()
+        await self._watch.open()
         await self.settle()
         self._tasks = [
-            asyncio.create_task(self._keep_listening(), name="twopc resolver"),
-            *(
-                asyncio.create_task(self._keep_finishing(), name="twopc resolver hand")
-                for _ in range(_HANDS)
-            ),
+            asyncio.create_task(self._watch.run(), name="twopc resolver"),
             asyncio.create_task(self._keep_sweeping(), name="twopc resolver sweep"),
         ]
 
@@ -139,9 +146,13 @@ class Resolver:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._listening is not None:
-            await self._listening.close()
-        await together(self._recovery.close(), self._publisher.close(), self._subscriber.close())
+        await together(
+            *(hand.close() for hand in (*self._hands, *self._eyes)),
+            self._watch.close(),
+            self._recovery.close(),
+            self._publisher.close(),
+            self._subscriber.close(),
+        )
 
     async def settle(self) -> list[Settled]:
         """One pass of recovery over this Subscriber's branches.
@@ -151,22 +162,7 @@ class Resolver:
         """
         return await self._recovery.run()
 
-    # -- what we are told of -----------------------------------------------------------------------
-
-    async def _listen(self) -> AsyncConnection[Any]:
-        connection = self._listening
-        if connection is None or connection.closed:
-            connection = await self._connect(self._at.subscriber)
-            try:
-                with cut_after(connection, ANSWER_TIMEOUT_S):
-                    await connection.execute(
-                        sql.SQL("listen {}").format(sql.Identifier(self._at.channel))
-                    )
-            except BaseException:
-                await connection.close()
-                raise
-            self._listening = connection
-        return connection
+    # -- what is decided ---------------------------------------------------------------------------
 
     async def _connect(self, at: ParticipantAddress) -> AsyncConnection[Any]:
         return await AsyncConnection.connect(
@@ -176,58 +172,46 @@ class Resolver:
             connect_timeout=connect_timeout(ANSWER_TIMEOUT_S),
         )
 
-    async def _keep_listening(self) -> None:
-        while True:
-            try:
-                async for notice in (await self._listen()).notifies():
-                    self._told.put_nowait(notice.payload)
-            except psycopg.Error as error:
-                _log.warning("resolver does not hear", reason=" ".join(str(error).split()))
-                await asyncio.sleep(_RETRY_S)
+    async def _finish_decided(self) -> int:
+        """Commit at the Publisher what the Subscriber's clients have decided, and tell how many that were.
 
-    async def _keep_finishing(self) -> None:
-        """Commit at the Publisher what is told to be decided; anything unexpected is left to the sweep."""
-        connection: AsyncConnection[Any] | None = None
+        Anything unexpected is left to the sweep.
+        """
+        before = self.finished
         try:
-            while True:
-                told = [await self._told.get()]
-                while not self._told.empty() and len(told) < _TOLD_MAX:
-                    told.append(self._told.get_nowait())
-                try:
-                    for branch in await self._decided(told):
-                        connection = connection or await self._connect_as_link()
-                        with cut_after(connection, ANSWER_TIMEOUT_S):
-                            await self._finish(connection, str(branch.global_id))
-                except psycopg.Error as error:
-                    _log.debug("not finished at once", reason=" ".join(str(error).split()))
-                except Exception:
-                    _log.exception("not finished at once")  # a fault of ours must not end the watch
-                if connection is not None and connection.closed:
-                    connection = None
-        finally:
-            if connection is not None:
-                await connection.close()
+            decided = await self._decided()
+            shares = [share for n in range(_HANDS) if (share := decided[n::_HANDS])]
+            await together(
+                *(
+                    self._finish(hand, share)
+                    for hand, share in zip(self._hands, shares, strict=False)
+                )
+            )
+        except psycopg.Error as error:
+            _log.debug("not finished at once", reason=" ".join(str(error).split()))
+        return self.finished - before
 
-    async def _decided(self, told: list[str]) -> list[BranchId]:
-        """Those whose marker is there: anybody may notify, and only a commit leaves a marker."""
-        ours = [
-            branch
-            for text in dict.fromkeys(told)
-            if (branch := BranchId.parse(text)) is not None
-            and branch.global_id.coordinator == self._at.coordinator
-            and branch.branch == self._at.subscriber.name
-        ]
-        markers = await self._subscriber.markers([str(branch) for branch in ours])
-        return [branch for branch in ours if markers.get(str(branch)) is False]
+    async def _decided(self) -> list[str]:
+        """Branches prepared at the Publisher whose marker is at the Subscriber: only a commit leaves one."""
+        publisher, subscriber = self._eyes
+        prepared = _gids(await publisher.run(_PREPARED.format(sql.Literal(self._prefix))))
+        ours = {
+            branch_gid(gid.rpartition(":")[0], self._at.subscriber.name): gid for gid in prepared
+        }
+        if not ours:
+            return []
+        decided = await subscriber.run(_DECIDED.format(sql.SQL(", ").join(map(sql.Literal, ours))))
+        return [ours[gid] for gid in _gids(decided)]
 
-    async def _finish(self, connection: AsyncConnection[Any], gid: str) -> None:
-        """Commit one at the Publisher; another resolver may have been quicker."""
-        branch = branch_gid(gid, self._at.publisher.name)
-        try:
-            await connection.execute(sql.SQL("commit prepared {}").format(sql.Literal(branch)))
-        except (errors.UndefinedObject, errors.ObjectNotInPrerequisiteState):
-            return
-        self.finished += 1
+    async def _finish(self, hand: Hand, gids: list[str]) -> None:
+        """Commit some at the Publisher; another resolver may have been quicker."""
+        for gid in gids:
+            command = sql.SQL("commit prepared {}").format(sql.Literal(gid))
+            failed = report((await hand.run(command))[0])
+            if failed is None:
+                self.finished += 1
+            elif failed.sqlstate not in _QUICKER:
+                _log.debug("not finished at once", reason=str(failed))
 
     async def _connect_as_link(self) -> AsyncConnection[Any]:
         connection = await self._connect(self._at.publisher)
@@ -316,3 +300,11 @@ class Resolver:
             ),
         )
         return [gid for (gid,) in rows]
+
+
+def _gids(results: list[pq.abc.PGresult]) -> list[str]:
+    (result,) = results
+    if (failed := report(result)) is not None:
+        raise psycopg.DatabaseError(str(failed))
+    values = (result.get_value(row, 0) for row in range(result.ntuples))
+    return [value.decode() for value in values if value is not None]

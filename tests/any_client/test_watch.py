@@ -1,0 +1,70 @@
+"""A resolver finds what is decided without its sweep: awake, asleep, and whoever else holds the lock."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.any_client.conftest import Clients
+from twopc.drivers.resolver import Resolver
+
+UPDATE = "update account set balance = balance + 1 where id = {}"
+ASLEEP = """
+select 1 from pg_locks where locktype = 'advisory' and classid = 1836282470 and mode = 'ExclusiveLock' and granted
+  and database = (select oid from pg_database where datname = current_database())
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which would find everything half a second later."""
+
+    async def nothing(self: Resolver) -> None:
+        return
+
+    monkeypatch.setattr(Resolver, "sweep", nothing)
+
+
+async def asleep(clients: Clients) -> bool:
+    """Whether its lock is held exclusively."""
+    return bool(await clients.rows("sub1", ASLEEP))
+
+
+async def test_asleep_it_is_woken(clients: Clients) -> None:
+    for _ in range(3):
+        await clients.until(lambda: asleep(clients), "it to fall asleep")
+        await clients.app.execute(UPDATE.format(1))
+        await clients.settled()
+    assert (await clients.balances())[0] == 103
+
+
+async def test_awake_it_misses_nothing(clients: Clients) -> None:
+    """Clients whose commits come when it looks, dozes off and sleeps."""
+
+    async def work(row: int) -> None:
+        client = await clients.client()
+        for number in range(25):
+            await client.execute(UPDATE.format(row))
+            if number % 5 == row:
+                await clients.until(lambda: asleep(clients), "it to fall asleep")
+
+    await asyncio.gather(*(work(row) for row in (1, 2, 3, 4)))
+    await clients.settled()
+    assert await clients.balances() == [125] * 4
+
+
+@pytest.mark.parametrize("how", ["shared", "exclusively"])
+async def test_others_hold_the_lock(clients: Clients, how: str) -> None:
+    """Any role may take any advisory lock: then it looks all the time, or is told all the time."""
+    kind = "_shared" if how == "shared" else ""
+    holder = await clients.client()
+    if how == "shared":  # not behind one that sleeps
+        await clients.app.execute(UPDATE.format(2))
+    await holder.execute(f"select pg_advisory_lock{kind}(1836282470, 0)".encode())
+    for _ in range(5):
+        await clients.app.execute(UPDATE.format(1))
+        await clients.settled()
+    await holder.execute("select pg_advisory_unlock_all()")
+    await clients.until(lambda: asleep(clients), "it to fall asleep again")
+    assert (await clients.balances())[0] == 105
