@@ -11,7 +11,7 @@
     exception when others then
         get diagnostics stack = pg_context;
         if pg_catalog.substr(sqlstate, 1, 2) in ('08', '40', '53', '57', '58', 'XX')
-            or (select pg_catalog.count(*) > 1 from pg_catalog.regexp_matches(stack, 'msrepl_call\.run_[0-9]+\(', 'g'))
+            or (select pg_catalog.count(*) > 1 from pg_catalog.regexp_matches(stack, 'PL/pgSQL function msrepl_call\.run_[0-9]+\(', 'g'))
         then
             raise;
         end if;

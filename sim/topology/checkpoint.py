@@ -28,7 +28,7 @@ Connection = AsyncConnection[Any]
 _LOCK_TIMEOUT_MS = 2_000
 #: Tables of ours that change with every transaction; the rest say how a node is set up.
 _RUNNING = (
-    "branch_marker", "coordinator_epoch", "decision", "held_row", "heuristic_outcome", "log_message",
+    "branch_marker", "call_marker", "coordinator_epoch", "decision", "held_row", "heuristic_outcome", "log_message",
     "msdistribution_agents", "msdistribution_history", "mspublisher_databases", "msrepl_blocks",
     "msreplication_subscriptions", "mstracer_history", "mstracer_tokens", "touched_row",
 )  # fmt: skip

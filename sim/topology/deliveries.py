@@ -68,6 +68,10 @@ class Delivery:
     """It was the Subscriber's own: not delivered."""
     skipped: str
     """The error for which it was left out; empty: it was not."""
+    calls: int = 0
+    """How many of the commands are calls of routines."""
+    definitions: int = 0
+    """How many are definitions of routines."""
 
 
 async def between(
@@ -111,6 +115,8 @@ async def between(
             commands=_words(known, called, zip(numbers, kinds, commands, strict=True)),
             suppressed=own,
             skipped=skipped,
+            calls=kinds.count(CALL_TYPE),
+            definitions=kinds.count(DEFINITION_TYPE),
         )
         for seqno, xid, origin, own, skipped, numbers, kinds, commands in rows
     ]

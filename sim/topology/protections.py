@@ -7,16 +7,20 @@ must be there is known; another number means that an object was written anew and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from publisher import publication
+from publisher import proc_execution, publication
 from publisher.pieces import OLD_VERSION, Pieces
+from publisher.proc_execution.articles import find_routine
+from publisher.proc_execution.texts import RoutineTexts
 from sim.topology.topology import Topology
 from twopc import names
 from twopc.articles import Article
 from twopc.errors import ConfigurationError
+from twopc.proc_execution import PROC_SCHEMA, ProcType
 
 Connection = AsyncConnection[Any]
 
@@ -26,10 +30,24 @@ SUPPORTED: Mapping[str, str] = {
     "marker": "a transaction of a Subscriber's is marked as its own at the Publisher",
     "savepoint_mirror": "a rollback to a savepoint takes back what it had sent to the Publisher",
     "not_for_replication": "triggers that send changes to the Publisher do not fire for agents",
+    "snapshot_rule": "a call is carried only if its snapshot saw every writer before it",
+    "isolation_check": "only calls of serializable transactions are carried",
+    "xact_abort": "an error in a routine goes on to its caller, and nothing is sent",
+    "calls": "a call is carried as one command",
 }
 
 _OPERATIONS = ("ins", "upd", "del")
 _MARKER = "values ($2, pg_current_xact_id(), $3, session_user)"
+
+# What the gate of calls is judged by; each in place of another, once.
+_GATE = {
+    "snapshot_rule": ("pg_current_snapshot()::text", f"'{2**63 - 1}:{2**63 - 1}:'"),
+    "isolation_check": (
+        "then array['serializable']",
+        "then array['read committed', 'repeatable read', 'serializable']",
+    ),
+    "calls": ("if known.called is not true then", "if true then"),
+}
 
 # Partitions have capture triggers of their own.
 _CAPTURE_TRIGGERS = """
@@ -62,6 +80,11 @@ async def switch_off(topology: Topology, off: Set[str]) -> None:
             await _compare_no_versions(publisher, article)
         if "marker" in off:
             await _leave_unmarked(publisher, article)
+    for name in sorted(off & _GATE.keys()):
+        fragment, instead = _GATE[name]
+        await _patch(publisher, "open_bracket", fragment, instead, times=1, schema=PROC_SCHEMA)
+    if "xact_abort" in off:
+        await _end_calls_alone(publisher)
     for subscriber in topology.subscribers:
         there = await topology.admin(subscriber)
         if "savepoint_mirror" in off:
@@ -116,21 +139,41 @@ async def _fire_for_agents(subscriber: Connection, articles: Sequence[Article]) 
         )
 
 
+async def _end_calls_alone(publisher: Connection) -> None:
+    """Runners are made as for routines with xact_abort off."""
+    for article in await proc_execution.proc_articles(publisher):
+        if not article.xact_abort or article.commits or article.type is ProcType.SCHEMA_ONLY:
+            continue
+        types = ", ".join(each.type for each in article.given)
+        routine = await find_routine(publisher, article.schema, article.name, types)
+        runner = RoutineTexts(replace(article, xact_abort=False), routine.signature).runner()
+        async with publisher.transaction():
+            await publisher.execute("update msrepl.sysprocarticles set working = true")
+            await publisher.execute(runner.encode())
+            await publisher.execute("update msrepl.sysprocarticles set working = false")
+
+
 def _procedure(operation: str, article: Article) -> str:
     return names.sync_procedure(operation, article.schema, article.table)
 
 
 async def _patch(
-    connection: Connection, routine: str, fragment: str, instead: str, *, times: int
+    connection: Connection,
+    routine: str,
+    fragment: str,
+    instead: str,
+    *,
+    times: int,
+    schema: str = names.SCHEMA,
 ) -> None:
     """Create a routine of ours anew, with another text in place of a fragment."""
     found = await connection.execute(
         "select pg_get_functiondef(oid) from pg_proc "
-        "where pronamespace = 'msrepl'::regnamespace and proname = %s",
-        (routine,),
+        "where pronamespace = %s::regnamespace and proname = %s",
+        (schema, routine),
     )
     definitions = [str(row[0]) for row in await found.fetchall()]
-    assert len(definitions) == 1, f"msrepl.{routine} is there {len(definitions)} times"
+    assert len(definitions) == 1, f"{schema}.{routine} is there {len(definitions)} times"
     count = definitions[0].count(fragment)
-    assert count == times, f"msrepl.{routine} has {fragment!r} {count} times and not {times}"
+    assert count == times, f"{schema}.{routine} has {fragment!r} {count} times and not {times}"
     await connection.execute(definitions[0].replace(fragment, instead).encode())

@@ -89,7 +89,12 @@ class Registration(Wiring):
                 )
         begins = await slot.create(here, self.slot, timeout_ms=self.slot_timeout_ms)
         number = await registry.register_publisher(
-            distribution, self.publisher, database=node.database, slot=self.slot, read_to=begins
+            distribution,
+            self.publisher,
+            database=node.database,
+            slot=self.slot,
+            read_to=begins,
+            horizon=await slot.horizon(here),
         )
         await registry.put_articles(
             distribution, number, await publication.distributed_articles(here)
