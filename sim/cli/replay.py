@@ -5,15 +5,43 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Callable
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sim.cli.exits import NOTHING, PASS, SAFETY, UNKNOWN
 from sim.cli.operate import parse_nodes
+from sim.cli.replay_options import (
+    After,
+    Against,
+    Articles,
+    At,
+    CaseName,
+    Coordinator,
+    Force,
+    InOrder,
+    Limit,
+    Names,
+    Nodes,
+    Onto,
+    OntoWhat,
+    Order,
+    Out,
+    Resume,
+    Run,
+    ScenarioFile,
+    Seeds,
+    Sets,
+    Speed,
+    Subscribers,
+    SyncEvery,
+    Timings,
+    Upto,
+    Window,
+)
 from sim.cli.spark_options import (
     ArchivePath,
     Conf,
@@ -31,82 +59,7 @@ if TYPE_CHECKING:
 
     from sim.spark.archive import Archive
     from sim.spark.replay import Report
-
-
-class Onto(StrEnum):
-    """What it is played onto."""
-
-    rows = "rows"
-    postgres = "postgres"
-
-
-class Order(StrEnum):
-    """As `sim.spark.replay.windows.Sync`, which needs Spark to be there."""
-
-    commit = "commit"
-    rows = "rows"
-    session = "session"
-    off = "off"
-
-
-OntoWhat = Annotated[
-    Onto,
-    typer.Option(
-        help="rows: tables as they were at a point; postgres: transactions, done once more."
-    ),
-]
-At = Annotated[
-    str, typer.Option(metavar="SEQNO|TIME|end", help="Rows: as of then; a time has its time zone.")
-]
-Articles = Annotated[
-    list[str] | None,
-    typer.Option("--article", metavar="TABLE", help="Rows: this one; again for more. All of them."),
-]
-Against = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=DSN", help="Rows: a node to compare with; again for more."),
-]
-Nodes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--node",
-        metavar="NAME=DSN",
-        help="Postgres: a node of the target, the distribution database among them.",
-    ),
-]
-InOrder = Annotated[
-    Order, typer.Option("--sync", help="Postgres: which transactions keep their order.")
-]
-Speed = Annotated[
-    str,
-    typer.Option(metavar="2x|max", help="Postgres: times the recorded pace, or as fast as can be."),
-]
-Window = Annotated[
-    int, typer.Option(metavar="N", min=1, help="Postgres: so many transactions at a time.")
-]
-After = Annotated[
-    str | None, typer.Option(metavar="SEQNO", help="Postgres: behind this; behind the bases.")
-]
-Upto = Annotated[
-    str | None, typer.Option(metavar="SEQNO", help="Postgres: up to here; the archive's end.")
-]
-Names = Annotated[
-    list[str] | None,
-    typer.Option("--map", metavar="OLD=NAME", help="Postgres: a node in a recorded one's place."),
-]
-Resume = Annotated[
-    str, typer.Option(metavar="ID", help="Postgres: go on with a replay that was broken off.")
-]
-Force = Annotated[
-    bool, typer.Option("--force", help="Postgres: onto the recorded Publisher itself.")
-]
-Coordinator = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Postgres: the target's, if it knows several.")
-]
-Out = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Write rows and divergences there, as Parquet.")
-]
-Limit = Annotated[int, typer.Option("--max-divergences", metavar="N", min=0, help="Show so many.")]
+    from sim.spark.session import SparkOptions
 
 
 def replay(
@@ -117,7 +70,7 @@ def replay(
     against: Against = None,
     node: Nodes = None,
     order: InOrder = Order.rows,
-    speed: Speed = "max",
+    speed: Speed = None,
     window: Window = 2000,
     after: After = None,
     upto: Upto = None,
@@ -125,6 +78,14 @@ def replay(
     resume: Resume = "",
     force: Force = False,
     coordinator: Coordinator = None,
+    run: Run = "",
+    scenario: ScenarioFile = None,
+    case: CaseName = "",
+    subscribers: Subscribers = 0,
+    sync_every: SyncEvery = None,
+    timing: Timings = None,
+    sets: Sets = None,
+    seeds: Seeds = "",
     out: Out = None,
     limit: Limit = 100,
     master: Master = None,
@@ -138,21 +99,12 @@ def replay(
     As rows, commands are folded into what the published tables held at any point between the archive's first
     and last sequence number, and compared with live tables if nodes are named. On PostgreSQL, transactions are
     carried out once more at the nodes of another topology, side by side, and all rows compared at the end.
+    On the model, a recorded load is simulated again, as it was or under other delays, agents, Subscribers.
     """
-    from sim.spark.java import require_extra
-
-    require_extra()
-    from sim.spark.archive import Archive
-    from sim.spark.replay.rows import NothingError
-
     options = spark_options(master, conf, python, package)
     moment = _moment(at)
     nodes = parse_nodes(against or [])
     target = parse_nodes(node or [])
-    if (onto is Onto.postgres) != bool(target):
-        raise typer.BadParameter(
-            "--onto postgres needs nodes, and nothing else does", param_hint="--node"
-        )
     changes = {
         "after": None if after is None else seqno(after, "--after"),
         "upto": None if upto is None else seqno(upto, "--upto"),
@@ -163,13 +115,54 @@ def replay(
         "coordinator": coordinator,
         "speed": _speed(speed),
     }
+    what_if = {
+        "order": case,
+        "subscribers": subscribers,
+        "settings": _settings(sync_every, timing or [], sets or []),
+        "seeds": _seeds(seeds),
+        "speed": _speed(speed or "1x"),
+    }
+    _fits(onto, target, speed)
+
+    def play(opened: Archive, spark: SparkSession) -> Report:
+        if onto is Onto.postgres:
+            return _carried_out(opened, spark, target, order, changes)
+        if onto is Onto.model:
+            return _simulated(opened, spark, run, scenario, what_if)
+        return _played(opened, spark, moment, articles or [], nodes, out)
+
+    _replay(archive, options, play, out=out, limit=limit, as_json=as_json)
+
+
+def _fits(onto: Onto, target: dict[str, str], speed: str | None) -> None:
+    """Nothing, if what is said belongs together."""
+    if (onto is Onto.postgres) != bool(target):
+        raise typer.BadParameter(
+            "--onto postgres needs nodes, and nothing else does", param_hint="--node"
+        )
+    if onto is Onto.model and speed == "max":
+        raise typer.BadParameter(
+            "simulated time is as fast as can be: write 2x", param_hint="--speed"
+        )
+
+
+def _replay(
+    archive: Path,
+    options: SparkOptions,
+    play: Callable[[Archive, SparkSession], Report],
+    *,
+    out: Path | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Play and tell; ends with an exit code."""
+    from sim.spark.archive import Archive
+    from sim.spark.replay.rows import NothingError
+
     opened = Archive.open(archive)
     try:
         with begun(options, quiet=as_json) as spark:
-            if onto is Onto.postgres:
-                report = _carried_out(opened, spark, target, order, changes)
-            else:
-                report = _played(opened, spark, moment, articles or [], nodes, out)
+            report = play(opened, spark)
             _tell(report, limit=limit, as_json=as_json, out=out)
     except NothingError as error:
         print(f"nothing selected: {error}", file=sys.stderr)
@@ -212,11 +205,48 @@ def _carried_out(
     return onto_postgres(archive, spark, nodes, asked)
 
 
-def _speed(text: str) -> float | None:
+def _simulated(
+    archive: Archive,
+    spark: SparkSession,
+    run: str,
+    scenario: Path | None,
+    asked: dict[str, Any],
+) -> Report:
+    from sim.spark.replay.model import ModelOptions, onto_model, recorded_run, scenario_of
+    from sim.spark.sweep import grid
+
+    found = recorded_run(archive, run)
+    file = scenario or scenario_of(archive, spark, found)
+    return onto_model(
+        archive, spark, ModelOptions(run=found, document=grid.read(str(file)), **asked)
+    )
+
+
+def _settings(sync_every: str | None, timings: list[str], sets: list[str]) -> list[tuple[str, str]]:
+    """Dotted keys and values, as a sweep has them."""
+    found = [] if sync_every is None else [("workload.sync", sync_every)]
+    for given, hint, root in ((timings, "--timing", "timing."), (sets, "--set", "")):
+        for each in given:
+            key, equals, value = each.partition("=")
+            if not key.strip() or not equals:
+                raise typer.BadParameter(f"write NAME=VALUE, not {each!r}", param_hint=hint)
+            found.append((root + key.strip(), value.strip()))
+    return found
+
+
+def _seeds(text: str) -> range:
+    first, dots, last = text.partition("..")
+    try:
+        return range(int(first), int(last if dots else first) + 1) if text else range(0)
+    except ValueError:
+        raise typer.BadParameter("write them as 1..100, or one", param_hint="--seeds") from None
+
+
+def _speed(text: str | None) -> float | None:
     from sim.spark.replay.pace import speed
 
     try:
-        return speed(text)
+        return None if text is None else speed(text)
     except ValueError:
         raise typer.BadParameter(
             f"write a factor as 2x, or max, not {text!r}", param_hint="--speed"

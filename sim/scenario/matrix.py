@@ -14,7 +14,7 @@ from sim.scenario.words import Cell
 
 CELLS_MAX = 64
 #: Where a dotted key may begin; any other is meant below `topology`.
-ROOTS = ("topology", "tables", "subscribers", "sessions", "workload")
+ROOTS = ("topology", "tables", "subscribers", "sessions", "workload", "timing")
 
 
 def cells(document: Document) -> list[tuple[Cell, Map]]:

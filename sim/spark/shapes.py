@@ -120,11 +120,12 @@ CALLS = shape(
     """
     run string, case string, session string, node string, tx int, call int, step string,
     t_us bigint, took_us bigint, sql string, params string, outcome string, kind string,
-    sqlstate string, number int, rowcount bigint, rows string, gid string, end_seq bigint
+    sqlstate string, number int, rowcount bigint, rows string, gid string, end_seq bigint,
+    due_us bigint
     """
 )
-"""Tx counts per (case, session) from 1; outcome: ok rejected error in_doubt rolled_back skipped
-timed_out."""
+"""Tx is a transaction's number in its load; outcome: ok rejected error in_doubt, of the attempt that ended with
+record `end_seq`; `due_us`: when the transaction was to begin, after its load did."""
 
 WITNESSED = shape(
     """

@@ -15,21 +15,26 @@ from twopc.errors import ConflictError, InDoubtError, TransactionError
 async def attempt(client: Client, deed: Deed, level: str) -> Ended:
     """Begin, carry out, commit; whatever goes wrong, the client has no transaction afterwards."""
     gid = ""
+    rowcounts: list[int] = []
     try:
         await client.begin(level)
         gid = client.gid
         for text, params in deed.statements:
-            await client.execute(text, params)
+            rowcounts.append((await client.execute(text, params)).rowcount)
         await client.commit()
     except InDoubtError as error:
-        return Ended(kind=IN_DOUBT, why=error.sqlstate, fields=_told(error, gid))
+        return Ended(
+            kind=IN_DOUBT, why=error.sqlstate, fields=_told(error, gid), rowcounts=rowcounts
+        )
     except TransactionError as error:
         told = _told(error, gid)
         await leave(client.rollback())
         if "conflict" in told:
-            return Ended(kind=REJECTED, why=told["conflict"]["kind"], fields=told)
-        return Ended(kind=ERROR, why=error.sqlstate, fields=told)
-    return Ended(kind=COMMITTED, fields={"gid": gid})
+            return Ended(
+                kind=REJECTED, why=told["conflict"]["kind"], fields=told, rowcounts=rowcounts
+            )
+        return Ended(kind=ERROR, why=error.sqlstate, fields=told, rowcounts=rowcounts)
+    return Ended(kind=COMMITTED, fields={"gid": gid}, rowcounts=rowcounts)
 
 
 async def leave(work: Coroutine[Any, Any, None]) -> None:

@@ -7,6 +7,7 @@ each attempt; nothing is judged here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from math import inf
 from typing import Any
 
@@ -84,18 +85,24 @@ class Load:
             self._bench.spawn(self._befall(happening), "what happens")
         if self._workload.sync_ms:
             self._bench.spawn(self._keep_syncing(self._workload.sync_ms / 1000), "agents")
-        if self._workload.rate is not None:
-            self._bench.spawn(self._arrive(self._workload.rate), "arrivals")
-        else:
-            await self._start_clients(self._workload.clients or 1)
-        length_s = (self._workload.for_ms or 0) / 1000
-        left = await self._bench.all_over(length_s + grace_s)
+        await self._begin()
+        left = await self._bench.all_over(self._length_s() + grace_s)
         self.figures.seconds = max(0.0, self.now() - self._workload.warmup_ms / 1000)
         for client in self._closing:
             await leave(client.close())
         return left
 
     # -- who begins what ---------------------------------------------------------------------------
+
+    def _length_s(self) -> float:
+        """For how long something begins; 0: that is not said by time."""
+        return (self._workload.for_ms or 0) / 1000
+
+    async def _begin(self) -> None:
+        if self._workload.rate is not None:
+            self._bench.spawn(self._arrive(self._workload.rate), "arrivals")
+        else:
+            await self._start_clients(self._workload.clients or 1)
 
     def _may_begin(self, at_s: float) -> bool:
         """Whether one more transaction may begin."""
@@ -190,8 +197,7 @@ class Load:
 
     def _is_late(self) -> bool:
         """Its time has been over for so long that nothing is tried again."""
-        limit_ms = self._workload.for_ms
-        return limit_ms is not None and self.now() > 2 * limit_ms / 1000
+        return self._workload.for_ms is not None and self.now() > 2 * self._length_s()
 
     def _note(
         self,
@@ -212,8 +218,10 @@ class Load:
         data: dict[str, Any] = {
             "number": deed.number,
             "attempt": number,
+            "due_us": round(intended_s * 1e6),
             "latency_us": round((now_s - intended_s) * 1e6),
             "took_us": round((now_s - began_s) * 1e6),
+            "calls": _calls(deed, ended),
         }
         if ended.kind == COMMITTED:
             data["committed"] = True
@@ -270,3 +278,11 @@ class Load:
         elif happening.fault is not None:
             await self._bench.arm(happening.fault)
             self._write("info", message=f"fault '{happening.fault}' is armed")
+
+
+def _calls(deed: Deed, ended: Ended) -> list[dict[str, Any]]:
+    """Every statement, and how many rows those that were carried out have met."""
+    return [
+        {"sql": text, "params": dict(params), "rowcount": rowcount}
+        for (text, params), rowcount in zip_longest(deed.statements, ended.rowcounts)
+    ]

@@ -22,6 +22,7 @@ from sim.workload import drawing
 from sim.workload.asyncio_bench import AsyncioBench
 from sim.workload.holding import Holding
 from sim.workload.load import Load
+from sim.workload.replaying import RecordedLoad, recording
 from sim.workload.thresholds import compared
 from sim.workload.words import Bench
 from twopc.errors import TwopcError
@@ -37,7 +38,9 @@ async def play(case: Case, stage: Stage, history: OrderHistory, *, seed: int) ->
     model = getattr(stage, "model", None) if not case.faults else None
     bench = AsyncioBench(stage, scenario.faults)
     played_on, write = (bench, history.write) if model is None else _virtual(model, bench, history)
-    load = Load(
+    recorded = recording()
+    make = Load if recorded is None else partial(RecordedLoad, recorded)
+    load = make(
         scenario,
         played_on,
         seed=seed,

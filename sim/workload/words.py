@@ -36,6 +36,8 @@ class Ended:
     """The kind of the refusal, or the error's SQLSTATE."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Of its record."""
+    rowcounts: Sequence[int] = ()
+    """Of the statements that were carried out, in their order; -1 if the server does not say."""
 
     @property
     def is_lost(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sim.model.kernel import Kernel
-from sim.model.words import Cause, Label, Steps
+from sim.model.words import Cause, Label, StatementResult, Steps
 from sim.scenario.check import parse
 from sim.workload.kernel_bench import KernelBench
 from sim.workload.load import AT_ONCE_MAX, Load
@@ -103,11 +103,12 @@ class ToySession:
         world.most = max(world.most, world.open)
         yield from world.takes(0.0)
 
-    def execute(self, text: str, params: Mapping[str, Any]) -> Steps[None]:
+    def execute(self, text: str, params: Mapping[str, Any]) -> Steps[StatementResult]:
         """Takes its time, and may be refused."""
         yield from self._world.takes(self._world.took_s[self._node])
         if self._number in self._world.refused:
             raise ConflictError("stale", sqlstate="40001")
+        return StatementResult(tag="UPDATE 1", rowcount=1)
 
     def commit(self) -> Steps[None]:
         """Takes no time."""
@@ -187,6 +188,10 @@ def test_a_refusal_is_tried_again_after_a_sync():
     assert told["latencies_ms"]["conflict"]["max"] == pytest.approx(100, rel=0.01)
     same = {str(each["params"]) for each in toy.attempts_of()}
     assert len(same) == 1
+    made = [each["data"]["calls"] for each in toy.attempts_of()]
+    assert [[call["rowcount"] for call in calls] for calls in made] == [[None], [None], [1]]
+    assert made[0][0]["sql"] == "update t set n = n + :amount where id = :key"
+    assert made[0][0]["params"] == toy.attempts_of()[0]["params"]
 
 
 def test_what_is_tried_in_vain():

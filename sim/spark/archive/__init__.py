@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from sim.spark import shapes
 from sim.spark.archive import files
+from sim.spark.archive.calls import calls
 from sim.spark.archive.manifest import File, Manifest
 from sim.spark.errors import ArchiveError
 from sim.spark.source.facts import Publisher
@@ -157,6 +158,10 @@ class Archive:
             known = ", ".join(each.run for each in self.manifest.histories) or "none"
             raise ArchiveError(f"{self.name} has no run {run!r}; runs are {known}")
         return self._read(spark, [f for each in found for f in each.files], shapes.HISTORY)
+
+    def calls(self, spark: SparkSession, *, run: str | None = None) -> DataFrame:
+        """`shapes.CALLS` of the loads of one run, or of all."""
+        return calls(self.history(spark, run=run))
 
     def _between(
         self, spark: SparkSession, table: str, shape: StructType, after: int, upto: int | None

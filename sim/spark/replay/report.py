@@ -32,6 +32,8 @@ class Report:
     told: Sequence[str] = ()
     """Lines about the replay itself."""
     pace: Mapping[str, float] = field(default_factory=dict)
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """What was measured, in the recording and now."""
 
     @property
     def total(self) -> int:
@@ -57,6 +59,7 @@ class Report:
             "left_out": self.total - len(shown),
             "unexamined": list(self.unexamined),
             "pace": dict(self.pace),
+            "figures": dict(self.figures),
             "seconds": round(self.seconds, 3),
             "repro": repro,
         }

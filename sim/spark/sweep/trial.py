@@ -39,12 +39,24 @@ def trial(loaded: Loaded, seed: int, *, order: str = "") -> Mapping[str, object]
         and seed it is the same each time, but for `wall_s`. Where a scenario has several loads (the cells of
         a matrix) they are put together.
     """
+    return simulated(loaded, seed, order=order)[0]
+
+
+def simulated(
+    loaded: Loaded, seed: int, *, order: str = "", load_seed: int | None = None
+) -> tuple[Mapping[str, object], Sequence[Record]]:
+    """As `trial`, and what has happened.
+
+    Args:
+        load_seed: for what a load draws; None: the same seed.
+    """
     began = time.perf_counter()
     history = History(None)
     row: dict[str, object] = {"seed": seed, "failure": None}
+    chosen = selection(seed if load_seed is None else load_seed, order)
     try:
         place = theatre("model", TheatreOptions(seed=seed))
-        verdict = played("model", run(loaded, place, history, selection=selection(seed, order)))
+        verdict = played("model", run(loaded, place, history, selection=chosen))
     except Exception as error:  # a row for each trial, whatever became of it
         row |= {"verdict": BROKEN, "kind": BROKEN, "failure": f"{type(error).__name__}: {error}"}
     else:
@@ -52,12 +64,12 @@ def trial(loaded: Loaded, seed: int, *, order: str = "") -> Mapping[str, object]
         row |= {"verdict": told["verdict"], "kind": told["kind"] or ""}
         if told["first_failure"] is not None:
             row["failure"] = str(told["first_failure"]["message"])
-    row |= _figures(history.records)
+    row |= figures(history.records)
     row["wall_s"] = time.perf_counter() - began
-    return row
+    return row, history.records
 
 
-def _figures(records: Sequence[Record]) -> dict[str, object]:
+def figures(records: Sequence[Record]) -> dict[str, object]:
     """Counts, time and latencies of everything that was played."""
     cases: dict[str, list[Record]] = {}
     text = hashlib.sha256()

@@ -1,0 +1,262 @@
+"""A recorded load, simulated again: what if delays, agents or the number of Subscribers were others?
+
+The transactions of its sessions are played on the model, when they were to begin; a trial for each seed, each in a
+task. What comes of each transaction, and of the rows, is compared with the recording.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, LongType, StructField, StructType
+
+from sim.report.history import Record
+from sim.scenario.text import Document
+from sim.spark import shapes
+from sim.spark.archive import Archive
+from sim.spark.errors import PipelineError
+from sim.spark.replay.report import Report, counted
+from sim.spark.replay.resimulated import Original, compared
+from sim.spark.replay.rows import NothingError
+from sim.spark.session import translated
+from sim.spark.sweep.grid import Point, with_settings
+from sim.spark.sweep.summary import OfPoint
+from sim.spark.sweep.trial import figures
+
+_DIVERGED = shapes.shape(
+    "class string, article string, key array<string>, session string, call string, expected string,"
+    " actual string"
+)
+#: What a task tells of its trial.
+_SIMULATED = StructType(
+    [
+        *shapes.TRIALS.fields,
+        StructField("transactions", LongType()),
+        StructField("divergences", ArrayType(_DIVERGED)),
+    ]
+)
+#: Whoever simulates as it was recorded needs no seed to be said.
+_AS_RECORDED = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """What is simulated."""
+
+    run: str
+    """Whose load it is."""
+    document: Document
+    """Its scenario, whole."""
+    settings: Sequence[tuple[str, str]] = ()
+    """Dotted key and value, as a sweep has them."""
+    order: str = ""
+    """Which of its loads, if it has several."""
+    subscribers: int = 0
+    """So many, instead of those that were recorded; their sessions take turns. 0: as they were."""
+    speed: float = 1.0
+    """Times the recorded pace."""
+    seeds: Sequence[int] = ()
+    """None: as it was recorded."""
+
+
+def recorded_run(archive: Archive, name: str) -> str:
+    """A run whose history the archive has; without a name the only one.
+
+    Raises:
+        NothingError: there is no such run, or it is not clear which.
+    """
+    known = [each.run for each in archive.manifest.histories]
+    if name in known or (not name and len(known) == 1):
+        return name or known[0]
+    there = ", ".join(known) or "none: add them by twopc accumulate --history"
+    asked = f"no run {name!r}" if name or not known else f"{len(known)} runs: say which by --run"
+    raise NothingError(f"{archive.name} has {asked}; runs are {there}")
+
+
+def scenario_of(archive: Archive, spark: SparkSession, run: str) -> Path:
+    """The file that a run has played.
+
+    Raises:
+        PipelineError: it is not there.
+    """
+    header = archive.history(spark, run=run).where("kind = 'header'").select("data").first()
+    file = Path(json.loads(header["data"])["file"]) if header is not None else Path()
+    if header is None or not file.is_file():
+        raise PipelineError(f"the scenario of {run} is not at {file} any more: --scenario FILE")
+    return file
+
+
+def onto_model(archive: Archive, spark: SparkSession, options: ModelOptions) -> Report:
+    """Simulate a recorded load, and compare what comes of it.
+
+    Raises:
+        ArchiveError: there is no such run.
+        NothingError: it has no load whose statements are recorded, or several.
+        ScenarioError: the scenario cannot be played with these settings.
+    """
+    began = time.perf_counter()
+    history = archive.history(spark, run=options.run)
+    calls = archive.calls(spark, run=options.run)
+    case = _case(calls, options)
+    settings = [*options.settings, *_subscribers(options)]
+    with_settings(options.document, settings)  # said here rather than by every task
+    mine = history.where(F.col("case") == case)
+    original = _original(mine)
+    transactions = _transactions(calls.where(F.col("case") == case))
+    seeds = [*options.seeds] or [_AS_RECORDED]
+    trials = spark.createDataFrame([(each,) for each in seeds], "seed bigint")
+
+    def play(table: pyarrow.Table) -> pyarrow.Table:  # whose types Spark looks at
+        return _played(table, options=options, settings=settings, original=original)
+
+    simulated = (
+        trials.crossJoin(transactions).groupBy("seed").applyInArrow(play, _SIMULATED).persist()
+    )
+    with translated():
+        rows = simulated.drop("divergences").toArrow().to_pylist()
+    found = simulated.select(F.inline("divergences")).select(
+        "class", "article", "key", F.lit(None).cast("bigint").alias("seqno"),
+        F.lit(None).cast("string").alias("gid"), "session", "call", "expected", "actual",
+    )  # fmt: skip
+    was, then = OfPoint(Point(0, ())), OfPoint(Point(1, tuple(settings)))
+    was.take({**figures([original.load]), "verdict": "", "wall_s": 0.0})
+    for row in rows:
+        then.take(row)
+    broken = [f"seed {row['seed']}: {row['failure']}" for row in rows if row["verdict"] == "broken"]
+    return Report(
+        after=archive.manifest.first,
+        upto=archive.manifest.position,
+        counts={"transactions": max(row["transactions"] for row in rows), "trials": len(rows)},
+        classes=counted(found, ["outcome", "state"]),
+        divergences=found,
+        unexamined=[f"a trial broke off, {each}" for each in broken],
+        seconds=time.perf_counter() - began,
+        told=_lines(was, then),
+        pace={},
+        figures={"recorded": was.as_json(), "simulated": then.as_json()},
+    )
+
+
+def _case(calls: DataFrame, options: ModelOptions) -> str:
+    known = sorted(str(row["case"]) for row in calls.select("case").distinct().collect())
+    found = [each for each in known if options.order in ("", each)]
+    if len(found) == 1:
+        return found[0]
+    if not known:
+        raise NothingError(f"run {options.run} has no load whose statements are recorded")
+    asked = f"no load {options.order!r}" if options.order else f"{len(known)} loads"
+    raise NothingError(f"run {options.run} has {asked}: say which by --order: {', '.join(known)}")
+
+
+def _subscribers(options: ModelOptions) -> list[tuple[str, str]]:
+    if not options.subscribers:
+        return []
+    names = list(with_settings(options.document, ()).scenario.topology.subscribers)
+    more = (f"further_{number}" for number in range(1, options.subscribers + 1))
+    names += [next(more) for _ in range(options.subscribers - len(names))]
+    return [("topology.subscribers", json.dumps(names[: options.subscribers]))]
+
+
+def _original(history: DataFrame) -> Original:
+    """What is known of the recording besides its transactions; all of it is small."""
+    kinds = ("drew", "load", "info", "state")
+    wanted = F.col("kind").isin(*kinds) & F.coalesce(F.col("message") == "stage", F.lit(True))
+    final = F.get_json_object("data", "$.moment") == "final"
+    rows = history.where(wanted & ((F.col("kind") != "state") | final)).orderBy("seq")
+    records = [record_of(each.asDict()) for each in rows.collect()]
+    if not any(each.kind == "load" for each in records):
+        raise NothingError("the run was broken off: its load did not come to an end")
+    return Original.of(records)
+
+
+def record_of(row: Mapping[str, Any]) -> Record:
+    """A row of `shapes.HISTORY` as the record that it was."""
+    told = {name: row[name] for name in ("seq", "t_us", "kind")}
+    for name in ("session", "node", "step", "gid", "sql", "tag", "sqlstate", "message"):
+        told[name] = row[name] or ""
+    for name in ("params", "rows", "conflict", "data"):
+        told[name] = None if row[name] is None else json.loads(row[name])
+    return Record(
+        order=row["case"] or "", rowcount=row["rowcount"], number=row["number"] or 0, **told
+    )
+
+
+def _transactions(calls: DataFrame) -> DataFrame:
+    """A row for each transaction: the statements of its first attempt, and how its last one ended."""
+    attempts = calls.groupBy("tx", "end_seq").agg(
+        *(F.first(each).alias(each) for each in ("session", "node", "step", "due_us", "outcome", "kind")),
+        F.transform(
+            F.array_sort(F.collect_list(F.struct("call", "sql", "params"))),
+            lambda each: F.struct(each["sql"].alias("sql"), each["params"].alias("params")),
+        ).alias("statements"),
+    )  # fmt: skip
+    firsts = ("session", "node", "step", "due_us", "statements")
+    return attempts.groupBy("tx").agg(
+        *(F.min_by(each, "end_seq").alias(each) for each in firsts),
+        *(F.max_by(each, "end_seq").alias(each) for each in ("outcome", "kind")),
+    )
+
+
+def _played(
+    table: pyarrow.Table,
+    *,
+    options: ModelOptions,
+    settings: Sequence[tuple[str, str]],
+    original: Original,
+) -> pyarrow.Table:
+    """One trial, in a task."""
+    rows = table.to_pylist()
+    seed = int(rows[0]["seed"])
+    loaded = with_settings(options.document, settings)
+    row, found = compared(
+        loaded,
+        rows,
+        original,
+        seed=None if seed == _AS_RECORDED else seed,
+        order=options.order,
+        speed=options.speed,
+        spread=bool(options.subscribers),
+    )
+    told = {
+        **row,
+        "point": 0,
+        "parameters": json.dumps(dict(settings), ensure_ascii=False),
+        "repro": "",
+        "transactions": len(rows),
+        "divergences": found,
+    }
+    return pyarrow.Table.from_pylist([told], schema=to_arrow_schema(_SIMULATED))
+
+
+def _lines(was: OfPoint, then: OfPoint) -> list[str]:
+    """The recording and what was simulated, in columns."""
+
+    def ms(value: float | None) -> str:
+        return "–" if value is None else f"{value:.3g} ms"
+
+    heads = ["", "trials", "committed", "refused", "errors", "in doubt", "commit p50", "p99", "committed/s"]  # fmt: skip
+    table = [heads]
+    for name, each in (("recorded", was), ("simulated", then)):
+        table.append(
+            [
+                name, str(each.trials), f"{each.counts['committed']:,}", f"{each.counts['rejected']:,}",
+                f"{each.counts['errors']:,}", f"{each.counts['in_doubt']:,}",
+                ms(each.latency_ms("commit", 50)), ms(each.latency_ms("commit", 99)),
+                "–" if each.committed_per_s is None else f"{each.committed_per_s:,.0f}",
+            ]
+        )  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  "
+        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    ]

@@ -1,0 +1,162 @@
+"""One trial of a recorded load on the model, and where it went another way. Knows no Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from sim.report.history import ROWS_MAX, Record
+from sim.scenario.check import Loaded
+from sim.spark.sweep.trial import simulated
+from sim.workload.replaying import Recording, replaying
+from sim.workload.words import COMMITTED
+from twopc.names import VERSION_COLUMN
+
+Row = Mapping[str, Any]
+_ENDS = ("ok", "rejected", "error", "in_doubt")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Original:
+    """What is known of a recording besides its transactions."""
+
+    load: Record
+    """What it came to."""
+    load_seed: int | None
+    """By which it was drawn."""
+    model_seed: int | None
+    """Of the model, if it was played there."""
+    states: tuple[Record, ...]
+    """The tables at the end."""
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> Self:
+        """From a history, in its order."""
+        by_kind: dict[str, Record] = {each.kind: each for each in records}
+
+        def seed(kind: str) -> int | None:
+            record = by_kind.get(kind)
+            found = (record.data or {}).get("seed") if record is not None else None
+            return None if found is None else int(found)
+
+        return cls(
+            load=by_kind["load"],
+            load_seed=seed("drew"),
+            model_seed=seed("info"),
+            states=tuple(each for each in records if _is_final(each)),
+        )
+
+
+def compared(
+    loaded: Loaded,
+    transactions: Sequence[Row],
+    original: Original,
+    *,
+    seed: int | None,
+    order: str = "",
+    speed: float = 1.0,
+    spread: bool = False,
+) -> tuple[Row, list[dict[str, Any]]]:
+    """Simulate it.
+
+    Args:
+        transactions: with `tx`, `session`, `node`, `step`, `due_us`, `statements` (`sql` and `params`, JSON text),
+            and how each ended: `outcome`, `kind`.
+        seed: None: as it was recorded.
+        spread: let sessions take turns among the scenario's Subscribers, wherever they were.
+
+    Returns:
+        A row of `shapes.TRIALS`, and the divergences: class, article, key, session, call, expected, actual.
+    """
+    topology = loaded.scenario.topology
+    calls = [
+        {**each, "statements": [(made["sql"], json.loads(made["params"] or "{}")) for made in each["statements"]]}
+        for each in transactions
+    ]  # fmt: skip
+    recording = Recording.of(calls, speed=speed)
+    if spread:
+        recording = recording.spread(topology.subscribers, topology.publisher)
+    model_seed, load_seed = seed, seed
+    if seed is None:
+        load_seed = original.load_seed or 0
+        model_seed = load_seed if original.model_seed is None else original.model_seed
+    with replaying(recording):
+        row, records = simulated(loaded, model_seed or 0, order=order, load_seed=load_seed)
+    found = [*_outcomes(transactions, records), *_states(original.states, records)]
+    which = f", seed {seed}" if seed is not None else ""
+    return row, [{**each, "call": f"{each['call']}{which}"} for each in found]
+
+
+def _outcomes(transactions: Sequence[Row], records: Sequence[Record]) -> Iterator[dict[str, Any]]:
+    ended: dict[int, str] = {}
+    for record in records:
+        if record.kind in _ENDS and "number" in (record.data or {}):
+            kind = (record.conflict or {}).get("kind")
+            ended[int((record.data or {})["number"])] = _said(record.kind, kind)
+    for each in sorted(transactions, key=lambda each: int(each["tx"])):
+        expected = _said(each["outcome"], each["kind"])
+        actual = ended.get(each["tx"], "not ended")
+        if actual != expected:
+            yield {
+                "class": "outcome", "session": each["session"],
+                "call": f"transaction {each['tx']} ({each['step']})", "expected": expected, "actual": actual,
+            }  # fmt: skip
+
+
+def _said(outcome: str, kind: str | None) -> str:
+    if outcome == COMMITTED:
+        return "committed"
+    return f"{outcome}: {kind}" if kind else outcome
+
+
+def _is_final(record: Record) -> bool:
+    return record.kind == "state" and (record.data or {}).get("moment") == "final"
+
+
+def _states(expected: Sequence[Record], records: Sequence[Record]) -> Iterator[dict[str, Any]]:
+    """Rows at nodes that both know, without their versions; of a long table only whether its sums are the same."""
+    there = {_place(each): each for each in records if _is_final(each)}
+    for was in expected:
+        now = there.get(_place(was))
+        if now is None:
+            continue
+        node, table = _place(was)
+        about = {"class": "state", "article": table, "call": f"at {node}"}
+        if max(was.rowcount or 0, now.rowcount or 0) > ROWS_MAX:
+            sums = [_sums(each) for each in (was, now)]
+            if sums[0] != sums[1]:
+                yield {**about, "expected": sums[0], "actual": sums[1]}
+            continue
+        mine, other = _by_key(was), _by_key(now)
+        for key in sorted(mine.keys() | other.keys()):
+            if mine.get(key) != other.get(key):
+                yield {
+                    **about, "key": list(key), "expected": _row(mine.get(key)), "actual": _row(other.get(key))
+                }  # fmt: skip
+
+
+def _place(record: Record) -> tuple[str, str]:
+    return record.node, str((record.data or {})["table"])
+
+
+def _sums(record: Record) -> str:
+    sums = (record.data or {}).get("sums")
+    return f"{record.rowcount} rows, sums {json.dumps(sums, default=str)}"
+
+
+def _by_key(record: Record) -> dict[tuple[str, ...], dict[str, Any]]:
+    keys = (record.data or {})["key"]
+    return {
+        tuple(str(row[each]) for each in keys): {
+            name: str(value) for name, value in row.items() if name != VERSION_COLUMN
+        }
+        for row in record.rows or ()
+    }
+
+
+def _row(values: Mapping[str, str] | None) -> str:
+    if values is None:
+        return "no row"
+    return ", ".join(f"{name} '{value}'" for name, value in values.items())
