@@ -34,6 +34,8 @@ where backend_xid is not null and pid <> pg_backend_pid()
 limit 5
 """
 
+_HORIZON = "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1"
+
 _SET_TIMEOUTS = """
 select set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false)
 """
@@ -189,3 +191,14 @@ async def drop(connection: Connection, name: str, *, timeout_ms: int = 5_000) ->
                     "stop that log reader first"
                 ) from error
         await asyncio.sleep(_LOOK_EVERY_S)
+
+
+async def horizon(connection: Connection) -> int:
+    """The highest transaction id that was given so far: ask once the slot is there.
+
+    A slot waits for transactions that have one, and not for those that only have a snapshot: what this
+    snapshot did not see may be missing in the log.
+    """
+    row = await (await connection.execute(_HORIZON)).fetchone()
+    assert row is not None
+    return int(row[0])

@@ -19,6 +19,7 @@ from psycopg.rows import dict_row
 from publisher.posting import Posted, post_message, stored_message
 from twopc.distributed import DistributedArticle
 from twopc.names import PREFIX
+from twopc.proc_execution import base_of, beside
 from twopc.sql.checksum import PINNED
 from twopc.validation import Key, Verdict, touched_keys
 
@@ -119,13 +120,14 @@ async def touched(
         """,
         {
             "publisher": publisher,
-            "articles": list(by_id),
+            "articles": [*by_id, *map(beside, by_id)],
             "snapshot": snapshot,
             "xids": list(xids),
         },
     )
     async for article_id, command_type, command in cursor:
-        found[article_id] |= touched_keys(by_id[article_id], command_type, command)
+        article = by_id[base_of(article_id)]
+        found[article.article_id] |= touched_keys(article, command_type, command)
     return found
 
 

@@ -9,6 +9,7 @@ from publisher.commands.rows import Command, LoggedRows, Make
 from publisher.pgoutput import Change, Relation
 from twopc.distributed import DistributedArticle
 from twopc.errors import ArticleError
+from twopc.names import article_name
 from twopc.propagation import OPERATIONS, Format
 
 #: Per filtered article of a relation, in the order of their numbers: whether the old image and whether the
@@ -53,6 +54,15 @@ class CommandBuilder:
             self._articles.setdefault((each.article.schema, each.article.table), []).append(each)
         self._plans: dict[int, _Plan] = {}  # by the id of a relation
         self._announced: dict[int, int] = {}  # the id of the latest relation, by its oid
+
+    @property
+    def tables(self) -> dict[int, str]:
+        """Names of the articles' tables, by the number of the article or part."""
+        return {
+            each.article_id: article_name(schema, table)
+            for (schema, table), on in self._articles.items()
+            for each in on
+        }
 
     @property
     def has_filters(self) -> bool:

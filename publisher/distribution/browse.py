@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,9 +10,19 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from publisher.distribution.registry import articles, publisher_id
-from twopc.distributed import DistributedArticle, read_command
+from publisher.distribution.registry import articles, proc_articles, publisher_id
+from twopc.distributed import DistributedArticle, Reading, read_command
 from twopc.errors import ConfigurationError
+from twopc.names import article_name
+from twopc.proc_execution import (
+    CALL_TYPE,
+    DEFINITION_TYPE,
+    Call,
+    ProcArticle,
+    base_of,
+    beside,
+    call_text,
+)
 
 Connection = AsyncConnection[Any]
 
@@ -43,7 +54,7 @@ class BrowsedCommand:
     """When the transaction was committed at the Publisher."""
     article_id: int
     article: str
-    """The table; empty for what goes to every Subscriber, and for an article that is gone."""
+    """The table or routine; empty for what goes to every Subscriber, and for an article that is gone."""
     type: int
     hashkey: int
     originator: str | None
@@ -96,52 +107,78 @@ async def browse(
     if database is None:
         raise ConfigurationError(f"the distribution database knows no Publisher {publisher!r}")
     known = {each.article_id: each for each in await articles(connection, database)}
+    routines = {each.article_id: each for each in await proc_articles(connection, database)}
     cursor = await connection.execute(
         _COMMANDS,
         {
             "publisher": database,
             "start": seqno_start,
             "end": seqno_end,
-            "article": _numbers(known, article),
+            "article": _numbers(known, routines, article),
             "command": command_id,
             "limit": limit,
         },
     )
-    return [_browsed(known, row) for row in await cursor.fetchall()]
+    return [_browsed(known, routines, row) for row in await cursor.fetchall()]
 
 
-def _numbers(known: dict[int, DistributedArticle], article: str | int | None) -> list[int] | None:
+def _numbers(
+    known: dict[int, DistributedArticle],
+    routines: dict[int, ProcArticle],
+    article: str | int | None,
+) -> list[int] | None:
+    """With the numbers under which rows beside calls, and definitions, are stored."""
     if article is None:
         return None
     if isinstance(article, int):
-        return [article]
+        return [article, beside(base_of(article))]
+    there = {
+        **{n: (each.article.schema, each.article.table) for n, each in known.items()},
+        **{n: (each.schema, each.name) for n, each in routines.items()},
+    }
     found = [
         number
-        for number, each in known.items()
-        if article in (each.article.name, f"{each.article.schema}.{each.article.table}")
+        for number, (schema, name) in there.items()
+        if article in (article_name(schema, name), f"{schema}.{name}")
     ]
     if not found:
-        names = sorted({each.article.name for each in known.values()})
+        names = sorted({article_name(*each) for each in there.values()})
         raise ConfigurationError(
             f"no article {article!r}; articles are {', '.join(names) or 'none'}"
         )
-    return found
+    return [*found, *map(beside, found)]
 
 
-def _browsed(known: dict[int, DistributedArticle], row: tuple[Any, ...]) -> BrowsedCommand:
+def _browsed(
+    known: dict[int, DistributedArticle], routines: dict[int, ProcArticle], row: tuple[Any, ...]
+) -> BrowsedCommand:
     seqno, command_id, entry_time, article_id, kind, hashkey, originator, command = row
-    article = known.get(article_id)
-    verb = "CALL" if originator is None else "VCALL"
-    reading = read_command(article, kind, command, verb=verb)
+    article, routine = known.get(base_of(article_id)), routines.get(base_of(article_id))
+    name = "" if article is None else article.article.name
+    if routine is not None:
+        name = article_name(routine.schema, routine.name)
+        reading = Reading(text=_routine_text(routine, kind, command))
+    else:
+        verb = "CALL" if originator is None else "VCALL"
+        reading = read_command(article, kind, command, verb=verb)
     return BrowsedCommand(
         xact_seqno=seqno,
         command_id=command_id,
         entry_time=entry_time,
         article_id=article_id,
-        article="" if article is None else article.article.name,
+        article=name,
         type=kind,
         hashkey=hashkey,
         originator=originator,
         text=reading.text,
         changed=reading.changed,
     )
+
+
+def _routine_text(routine: ProcArticle, kind: int, command: str) -> str:
+    """A call as people read it, or the definition."""
+    if kind == CALL_TYPE:
+        return call_text(routine, Call.parse(command))
+    if kind == DEFINITION_TYPE:
+        return str(json.loads(command)["definition"])
+    return command

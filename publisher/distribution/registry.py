@@ -25,24 +25,42 @@ ARTICLES_CHANGED = "msrepl_articles"
 
 
 async def register_publisher(
-    connection: Connection, publisher: str, *, database: str, slot: str, read_to: str = "0/0"
+    connection: Connection,
+    publisher: str,
+    *,
+    database: str,
+    slot: str,
+    read_to: str = "0/0",
+    horizon: int = 0,
 ) -> int:
     """Enter a Publisher's database; what is known of it already stays, but its slot.
 
     Args:
         read_to: where the slot begins: what was committed before is not in it.
+        horizon: a transaction id of the Publisher, as high as any of before the slot; 0: not known, and the
+            log reader takes those for the Publisher's that are there when it begins.
 
     Returns:
         Its number here, which is part of every other key.
     """
     cursor = await connection.execute(
         """
-        insert into msrepl.mspublisher_databases (publisher, publisher_db, slot, read_to)
-        values (%(publisher)s, %(database)s, %(slot)s, %(read_to)s)
-        on conflict (publisher) do update set publisher_db = excluded.publisher_db, slot = excluded.slot
+        insert into msrepl.mspublisher_databases as d (publisher, publisher_db, slot, read_to, horizon)
+        values (%(publisher)s, %(database)s, %(slot)s, %(read_to)s, %(horizon)s::text::xid8)
+        on conflict (publisher) do update
+        set publisher_db = excluded.publisher_db, slot = excluded.slot,
+            horizon = case when d.horizon = '0' or not exists (
+                               select from msrepl.mssubscriptions s where s.publisher_database_id = d.id)
+                           then greatest(d.horizon, excluded.horizon) else d.horizon end
         returning id
         """,
-        {"publisher": publisher, "database": database, "slot": slot, "read_to": read_to},
+        {
+            "publisher": publisher,
+            "database": database,
+            "slot": slot,
+            "read_to": read_to,
+            "horizon": horizon,
+        },
     )
     row = await cursor.fetchone()
     assert row is not None

@@ -24,6 +24,8 @@ _START = """
 select pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
        has_function_privilege('pg_log_standby_snapshot()', 'execute')
 """
+#: Whoever calls a routine may be serializable; this must not depend on them, nor they on it.
+_FORGET_CALLS = b"begin isolation level read committed; select msrepl.forget_calls(); commit"
 #: Articles whose changes the log reader would not see.
 _UNSEEN = """
 select a.source_schema, a.source_object
@@ -150,6 +152,10 @@ class Control:
     async def advance(self, lsn: int) -> None:
         """Move the slot: everything committed before is stored."""
         await self.connection.execute(_ADVANCE, (self._slot, lsn_text(lsn)))
+
+    async def forget_calls(self) -> None:
+        """Remove marks of calls that the log has had for long."""
+        await self.connection.execute(_FORGET_CALLS)
 
     async def close(self) -> None:
         """Close its connection."""

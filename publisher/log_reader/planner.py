@@ -12,12 +12,14 @@ from functools import partial
 from typing import cast
 
 from publisher.commands import Belonging, Command, CommandBuilder, CommandReader
+from publisher.log_reader.brackets import Brackets
 from publisher.log_reader.rows import Commands, Transaction, blocks, parts, text_length
 from publisher.pgoutput import Begin, Change, Commit, Decoded, Decoder, Relation, Truncate
 from twopc.names import SCHEMA, article_name
-from twopc.proc_execution import Writers
+from twopc.proc_execution import ProcArticle
 from twopc.propagation import CommandType
 
+_OWN = ("branch_marker", "log_message", "call_marker")
 _POSTED_TYPES = {
     b"tracer_token": CommandType.TRACER_TOKEN,
     b"validation": CommandType.VALIDATION,
@@ -50,13 +52,15 @@ class Batch:
     time_us: int = 0
     """When that one was committed."""
     horizon: int = 0
-    """The highest id of a transaction that was read so far."""
+    """The highest id of a writer that was read so far."""
     remarked: list[tuple[int, int]] = field(default_factory=list)
     """Commit LSN and originator of transactions of which parts may carry another originator: the mark
     that counts came after them."""
     tokens: list[Token] = field(default_factory=list)
     truncated: list[tuple[int, str]] = field(default_factory=list)
     """Commit LSN and name of published tables that were emptied past the trigger that refuses it."""
+    fallbacks: list[tuple[int, int]] = field(default_factory=list)
+    """Commit LSN and routine of calls that travel as rows because their snapshots did not see a writer."""
     unknown: set[str] = field(default_factory=set)
     """Marks that name nobody who is registered."""
 
@@ -70,7 +74,7 @@ class Planner:
         originators: their numbers by link role.
         read_to: commit LSN of the last transaction stored; up to it everything is dropped.
         next_xid: a transaction id of now, with its epoch: the log leaves the epoch out.
-        horizon: the highest id of a transaction about which nothing is known; see `Writers`.
+        calls, beside_until, horizon: see `Brackets`.
     """
 
     def __init__(
@@ -81,15 +85,22 @@ class Planner:
         originators: Mapping[str, int],
         read_to: int,
         next_xid: int,
+        calls: Mapping[int, ProcArticle] | None = None,
+        beside_until: int = -1,
         horizon: int = 0,
     ) -> None:
         self._publisher = publisher
         self._builder = builder
         self._originators = {role.encode(): number for role, number in originators.items()}
         self._next_xid = next_xid
-        self._writers = Writers(horizon)
+        self._brackets = Brackets(
+            calls or {}, builder.tables, beside_until=beside_until, horizon=horizon
+        )
+        self.has_calls = bool(calls)
+        """Calls of routines are stored."""
         self._reader = CommandReader(Decoder(), builder)
         self._own: dict[int, Relation] = {}
+        self._own_oids: set[bytes] = set()
         self._batch = Batch()
         self._complete: list[Transaction] = []
         self._commands = Commands()
@@ -120,6 +131,11 @@ class Planner:
         return self._builder.has_filters
 
     @property
+    def horizon(self) -> int:
+        """The highest id of a writer that was read so far."""
+        return self._brackets.writers.highest
+
+    @property
     def transactions(self) -> int:
         """How many complete ones are kept."""
         return len(self._complete)
@@ -131,7 +147,17 @@ class Planner:
 
     def decoded(self, messages: Iterable[bytes]) -> Iterator[Decoded | Command]:
         """The messages, read, for `feed`; each as it is asked for."""
+        if self.has_calls and not self.has_filters:  # else a block is read before it is fed
+            return self._not_replaced(messages)
         return map(self._reader.read, messages)
+
+    def _not_replaced(self, messages: Iterable[bytes]) -> Iterator[Decoded | Command]:
+        """Those that a call does not replace: it may replace many, and reading them costs the most."""
+        read = self._reader.read
+        for data in messages:
+            if self._silent and data[0] in b"IUD" and data[1:5] not in self._own_oids:
+                continue
+            yield read(data)
 
     def filtered(self, messages: Iterable[Decoded | Command]) -> list[Change]:
         """The changes among these whose images are to be compared with row filters."""
@@ -165,40 +191,46 @@ class Planner:
         count, length, kept = self._count, self._length, self._commands
         add_code, add_hashkey = kept.codes.append, kept.hashkeys.append
         add_text = kept.texts.extend
+        shift = self._brackets.shift * 100
         for message in messages:
             if type(message) is tuple:  # the only command of a change
-                if self._dropping:
+                if self._silent:
                     continue
                 # a named tuple is not meant, which mypy cannot know
                 article, code, hashkey, text = cast("Command", message)
                 count += 1
                 size = len(text)
                 length += size
-                add_code(article * 100 + code)
+                add_code(article * 100 + code + shift)
                 add_hashkey(hashkey)
                 add_text((text_length(size), text))
             elif type(message) is Change:
-                if self._dropping:
-                    continue
                 if message[0][0] in own:
+                    if self._dropping:
+                        continue
                     self._count = count
                     made: Sequence[Command] = self._take_own(message)
-                elif belonging is None:
-                    made = commands_of(message)
+                    aside, shift = 0, self._brackets.shift * 100
+                elif self._silent:
+                    continue
                 else:
-                    made = commands_of(message, belonging.get(id(message), ()))
-                if not made and message[0][0] not in own:
-                    self.passed_over = True
+                    if belonging is None:
+                        made = commands_of(message)
+                    else:
+                        made = commands_of(message, belonging.get(id(message), ()))
+                    aside = shift
+                    if not made:
+                        self._passed_over(message[0])
                 for article, code, hashkey, text in made:
                     count += 1
                     size = len(text)
                     length += size
-                    add_code(article * 100 + code)
+                    add_code(article * 100 + code + aside)
                     add_hashkey(hashkey)
                     add_text((text_length(size), text))
             elif type(message) is Begin:
                 self._begin(message)
-                count = length = 0
+                count = length = shift = 0
             elif type(message) is Commit:
                 self._count, self._length = count, length
                 self._commit(message)
@@ -213,7 +245,8 @@ class Planner:
         """The complete transactions, which are kept here no longer."""
         batch, self._batch = self._batch, Batch()
         batch.read_to, batch.time_us = self.read_to, self._committed_us
-        batch.horizon = self._writers.highest
+        batch.horizon = self.horizon
+        batch.fallbacks, self._brackets.fallbacks = self._brackets.fallbacks, []
         complete, commands = self._complete, self._commands.take(self._whole)
         batch.transactions, batch.commands = (
             len(complete),
@@ -232,6 +265,7 @@ class Planner:
         """
         assert not self._whole
         taken = self._commands.take(len(self._commands))
+        self._brackets.made(taken.codes)
         rows = parts(self._publisher, self._transaction(), taken)
         self._stored += len(taken)
         self._part += len(rows)
@@ -243,7 +277,8 @@ class Planner:
     def _begin(self, message: Begin) -> None:
         self._lsn, self._time_us, xid = message
         self._xid = self._next_xid = full_xid(xid, self._next_xid)
-        self._dropping = self._lsn <= self.read_to
+        self._dropping = self._silent = self._lsn <= self.read_to
+        self._brackets.begin(self._lsn)
         self._count = self._length = self._taken = self._stored = self._part = 0
         self._originator = 0
         self._marks: tuple[bytes, ...] = ()
@@ -254,9 +289,12 @@ class Planner:
     def _commit(self, message: Commit) -> None:
         self.end_lsn = message.end_lsn
         self.open = False
-        self._writers.highest = max(self._writers.highest, self._xid)
         if self._dropping:
+            self._brackets.passed(self._xid)
             return
+        if self.has_calls:
+            self._brackets.made(self._commands.codes[self._whole :])
+        self._brackets.commit(self._xid)
         self.read_to, self._committed_us = self._lsn, self._time_us
         if self._count:
             self._keep()
@@ -288,20 +326,31 @@ class Planner:
         )
 
     def _announced(self, relation: Relation) -> None:
-        if relation.schema == SCHEMA and relation.name in ("branch_marker", "log_message"):
+        oid = relation.oid.to_bytes(4, "big")
+        if relation.schema == SCHEMA and relation.name in _OWN:
             self._own[relation.oid] = relation
+            self._own_oids.add(oid)
         else:
             self._own.pop(relation.oid, None)
+            self._own_oids.discard(oid)
 
     def _truncated(self, message: Truncate) -> None:
-        self._batch.truncated += [
-            (self._lsn, article_name(relation.schema, relation.name))
+        emptied = [
+            article_name(relation.schema, relation.name)
             for relation in message.relations
             if relation.oid not in self._own
         ]
+        self._batch.truncated += [(self._lsn, table) for table in emptied]
+        for table in emptied:
+            self._brackets.changed(table)
+
+    def _passed_over(self, relation: Relation) -> None:
+        self.passed_over = True
+        if self.has_calls:
+            self._brackets.changed(article_name(relation.schema, relation.name))
 
     def _take_own(self, change: Change) -> Sequence[Command]:
-        """A mark, or what was posted. Rows of ours are only ever added; old ones are cleaned up."""
+        """A mark of a branch or of a call, or what was posted. Rows of ours are only ever added; old ones are cleaned up."""
         if change.new is None or change.operation != "ins":
             return ()
         columns = [column.name for column in change.relation.columns]
@@ -309,6 +358,13 @@ class Planner:
         if change.relation.name == "branch_marker":
             self._mark(row)
             return ()
+        if change.relation.name == "call_marker":
+            made = self._brackets.marked(row, remarked=self._remarked)
+            self._silent = self._brackets.silent
+            return made
+        if row["kind"] == b"procedure":
+            self.passed_over = True  # the writer is to be known even if there is no command
+            return self._brackets.defined(row["body"] or b"{}")
         kind = _POSTED_TYPES.get(row["kind"] or b"")
         if kind is None:
             return ()

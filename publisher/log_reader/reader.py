@@ -29,6 +29,8 @@ _log = get_logger(__name__)
 
 #: How often to begin anew because articles change while they are read.
 _ATTEMPTS = 20
+#: How often marks of calls are removed at most.
+_FORGET_EVERY_S = 60
 #: After so many messages look whether peeking is the better way.
 _LOOK_AFTER = 20_000
 
@@ -70,6 +72,7 @@ class LogReader:
         self._filters: RowFilters | None = None
         self._live: Live | None = None
         self._position = 0
+        self._forgot_at = 0.0
         self._transactions = self._commands = 0
 
     async def __aenter__(self) -> Self:
@@ -136,14 +139,18 @@ class LogReader:
         """Begin anew behind what is stored, with the articles as they are now."""
         assert self._control is not None
         assert self._store is not None
-        builder, originators = await self._store.registry()
-        self._filters = RowFilters(self._control.connection, builder)
+        known = await self._store.registry()
+        self._filters = RowFilters(self._control.connection, known.builder)
         self._planner = Planner(
             publisher=self._store.publisher,
-            builder=builder,
-            originators=originators,
+            builder=known.builder,
+            originators=known.originators,
             read_to=self._store.read_to,
             next_xid=self._control.next_xid,
+            calls=known.calls,
+            beside_until=known.beside_until,
+            # of what was committed before the first store nothing is known
+            horizon=known.horizon or self._control.next_xid - 1,
         )
 
     # -- passes -----------------------------------------------------------------------------------
@@ -282,6 +289,7 @@ class LogReader:
                 await self._reach("log_reader.before_advance")
                 await self._control.advance(self._position)
                 await self._reach("log_reader.after_advance")
+                await self._forget_calls()
                 if peek.exhausted:
                     return
         finally:
@@ -327,6 +335,16 @@ class LogReader:
             self._position = max(self._position, live.position)
         if await live.confirm(self._position):
             await self._reach("log_reader.after_advance")
+            await self._forget_calls()
+
+    async def _forget_calls(self) -> None:
+        """Where calls are stored: their marks have been read."""
+        assert self._planner is not None
+        assert self._control is not None
+        now = asyncio.get_running_loop().time()
+        if self._planner.has_calls and now - self._forgot_at >= _FORGET_EVERY_S:
+            self._forgot_at = now
+            await self._control.forget_calls()
 
     async def _take_in(self, block: list[bytes]) -> None:
         """Make rows of a block of messages, and store what is too much to keep."""
@@ -378,7 +396,7 @@ class LogReader:
             self._commands += batch.commands
             await self._reach("log_reader.after_commit")
         elif self._planner.passed_over:
-            await self._store.check()
+            await self._store.check(self._planner.horizon if self._planner.has_calls else 0)
             self._planner.passed_over = False
         self._position = max(self._position, self._planner.end_lsn)
 

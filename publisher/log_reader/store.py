@@ -6,12 +6,13 @@ It must not know how rows are made.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 from psycopg import AsyncConnection, errors, sql
 
 from publisher.commands import CommandBuilder
-from publisher.distribution import articles
+from publisher.distribution import articles, called, proc_articles
 from publisher.log_reader import rows
 from publisher.log_reader.planner import Batch
 from publisher.log_reader.session import connect
@@ -19,6 +20,7 @@ from publisher.log_reader.wire import Wire
 from twopc.drivers.points import Points
 from twopc.errors import ServerError, SubscriptionError
 from twopc.lsn import lsn_text
+from twopc.proc_execution import ProcArticle
 
 _BEGIN = sql.SQL("begin;")
 _COPY = sql.SQL("copy {} from stdin (format binary);").format(sql.SQL(rows.BLOCKS))
@@ -40,12 +42,45 @@ insert into msrepl.msdistribution_history
     (publisher_database_id, event, xact_seqno, message, command)
 values ({publisher}, 'skipped', {seqno}, {message}, {command});
 """)
+_FALLBACK = sql.SQL("""
+insert into msrepl.msdistribution_history
+    (publisher_database_id, event, xact_seqno, message, command)
+select {publisher}, 'rows', {seqno}, {message}, 'call of ' || a.source_schema || '.' || a.source_object
+from msrepl.msarticles a where a.publisher_database_id = {publisher} and a.article_id = {article};
+""")
 _END = sql.SQL("""
 select msrepl.log_was_read({publisher}, {was}, {version}, {read_to}, {time}, {horizon}::text::xid8);
 commit;
 """)
 #: PostgreSQL's moments are microseconds since then.
 _TIME = sql.SQL("timestamptz '2000-01-01 00:00:00+00' + {} * interval '1 microsecond'")
+
+
+#: Rows are stored beside calls for immediate updating Subscribers always, for read-only ones while one is copied.
+_BESIDE_UNTIL = """
+select case when bool_or(s.update_mode = 'sync tran' or s.status <> 2) then 9223372036854775807
+            else coalesce((max(s.copy_seqno) - '0/0')::bigint, -1) end
+from msrepl.mssubscriptions s where s.publisher_database_id = %s
+"""
+_NOTE = """
+update msrepl.mspublisher_databases set horizon = greatest(horizon, %(horizon)s::text::xid8)
+where id = %(publisher)s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """What the log reader makes commands with."""
+
+    builder: CommandBuilder
+    originators: Mapping[str, int]
+    """Their numbers by link role."""
+    calls: Mapping[int, ProcArticle]
+    """Routines whose calls are stored."""
+    beside_until: int
+    """Commit LSN up to which the rows of a call are stored beside it."""
+    horizon: int
+    """The highest id of a writer that was stored; 0: not known."""
 
 
 class Store:
@@ -97,13 +132,13 @@ class Store:
         """For other statements, while nothing is being stored."""
         return self._wire.connection
 
-    async def registry(self) -> tuple[CommandBuilder, Mapping[str, int]]:
+    async def registry(self) -> Registered:
         """The articles and the originators as they are now; what is stored later is made of these, or it is
         not stored."""
         async with self.connection.transaction():
             await self.connection.execute("set transaction isolation level repeatable read")
             cursor = await self.connection.execute(
-                "select registry_version from msrepl.mspublisher_databases where id = %s",
+                "select registry_version, horizon::text::bigint from msrepl.mspublisher_databases where id = %s",
                 (self.publisher,),
             )
             row = await cursor.fetchone()
@@ -114,11 +149,25 @@ class Store:
                 (self.publisher,),
             )
             originators = dict(await cursor.fetchall())
+            routines = await proc_articles(self.connection, self.publisher)
+            numbers = await called(self.connection, self.publisher) if routines else frozenset()
+            cursor = await self.connection.execute(_BESIDE_UNTIL, (self.publisher,))
+            until = await cursor.fetchone()
+            assert until is not None
         self._version = row[0]
-        return builder, originators
+        return Registered(
+            builder=builder,
+            originators=originators,
+            calls={each.article_id: each for each in routines if each.article_id in numbers},
+            beside_until=until[0],
+            horizon=row[1],
+        )
 
-    async def check(self) -> None:
+    async def check(self, horizon: int = 0) -> None:
         """Make sure that articles and originators are those of `registry`; `commit` does so too.
+
+        Args:
+            horizon: a writer that is to be known although nothing is stored of it; 0: none.
 
         Raises:
             psycopg.errors.SerializationFailure: they are not.
@@ -129,6 +178,8 @@ class Store:
         )
         if await cursor.fetchone() != (self._version,):
             raise errors.SerializationFailure("articles were changed while the log was read")
+        if horizon:
+            await self.connection.execute(_NOTE, {"publisher": self.publisher, "horizon": horizon})
 
     async def write(self, parts: list[bytes]) -> None:
         """Store part of a transaction that is too large to wait for; `commit` ends it."""
@@ -200,6 +251,16 @@ class Store:
                 "rows are still at the Subscribers; validate and repair them, or reinitialise",
             )
             for seqno, table in batch.truncated
+        ]
+        texts += [
+            _FALLBACK.format(
+                publisher=self.publisher,
+                seqno=lsn_text(seqno),
+                article=article,
+                message="the caller's snapshot is older than a transaction that was committed before it and wrote "
+                "what the routine reads or writes: run again at a Subscriber, it would come to something else",
+            )
+            for seqno, article in batch.fallbacks
         ]
         end = _END.format(
             publisher=self.publisher,

@@ -4,7 +4,7 @@
 -- holes:     none
 --
 -- subscriber   whose agent it is; NULL: the log reader, or clean-up
--- event        started, progress, succeeded, retry, failed, skipped, net, serial, validated, repaired,
+-- event        started, progress, succeeded, retry, failed, skipped, net, serial, rows, validated, repaired,
 --              removed, deactivated
 -- error        the original's number, or a SQLSTATE
 -- xact_seqno   the transaction it is about, or the last one of those counted

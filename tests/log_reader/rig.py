@@ -151,7 +151,12 @@ async def rig(publisher: Database, at: Database | None = None) -> AsyncIterator[
         await publication.admit_log_reader(made.pub, ROLE)
         start = await slot.create(made.pub, SLOT)
         made.number = await distribution.register_publisher(
-            made.dist, "pub", database=publisher.name, slot=SLOT, read_to=start
+            made.dist,
+            "pub",
+            database=publisher.name,
+            slot=SLOT,
+            read_to=start,
+            horizon=await slot.horizon(made.pub),
         )
         yield made
     finally:

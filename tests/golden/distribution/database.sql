@@ -339,7 +339,7 @@ comment on view msrepl.msrepl_commands is 'What each transaction does, a command
 -- holes:     none
 --
 -- subscriber   whose agent it is; NULL: the log reader, or clean-up
--- event        started, progress, succeeded, retry, failed, skipped, net, serial, validated, repaired,
+-- event        started, progress, succeeded, retry, failed, skipped, net, serial, rows, validated, repaired,
 --              removed, deactivated
 -- error        the original's number, or a SQLSTATE
 -- xact_seqno   the transaction it is about, or the last one of those counted

@@ -1,0 +1,164 @@
+"""Calls of published routines in the log: what stands between the marks of a call is replaced by it, or is not.
+
+Pure. A call may stand for its rows if the caller's snapshot saw every earlier writer of the tables that the
+routine reads or writes (`twopc.proc_execution.Writers`). Of calls within a call only the outermost counts; where
+that one travels as rows, each inner one is judged by itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+
+from publisher.commands import Command
+from twopc.errors import RemoteProtocolError
+from twopc.proc_execution import (
+    BESIDE,
+    CALL_TYPE,
+    DEFINITION_TYPE,
+    Call,
+    ProcArticle,
+    ProcType,
+    Snapshot,
+    Writers,
+    base_of,
+    beside,
+)
+
+Row = Mapping[str, bytes | None]
+
+
+class Brackets:
+    """Where in the calls of a transaction the log is.
+
+    Args:
+        calls: routines whose calls are stored, by number; those of others travel as rows.
+        tables: names of tables, by the number of the article or part.
+        beside_until: commit LSN up to which the rows of a call are stored beside it.
+        horizon: see `Writers`.
+    """
+
+    def __init__(
+        self,
+        calls: Mapping[int, ProcArticle],
+        tables: Mapping[int, str],
+        *,
+        beside_until: int,
+        horizon: int,
+    ) -> None:
+        self._calls = calls
+        self._tables = tables
+        self._beside_until = beside_until
+        self.writers = Writers(horizon)
+        self.fallbacks: list[tuple[int, int]] = []
+        """Commit LSN and routine of calls that travel as rows because a writer was not seen."""
+        self.begin(0)
+
+    def begin(self, lsn: int) -> None:
+        """A transaction begins, which commits there."""
+        self._lsn = lsn
+        self._open: list[int] = []
+        self._sent: tuple[int, ProcArticle, Call] | None = None
+        self._written: set[str] | None = set()
+
+    @property
+    def silent(self) -> bool:
+        """What comes is replaced by a call."""
+        return self._sent is not None and self._lsn > self._beside_until
+
+    @property
+    def shift(self) -> int:
+        """What is added to an article's number: rows beside a call have other ones."""
+        return BESIDE if self._sent is not None else 0
+
+    def marked(self, row: Row, *, remarked: bool) -> tuple[Command, ...]:
+        """A mark; the call, where one ends that is sent.
+
+        Args:
+            remarked: the transaction's commands may carry another originator already.
+
+        Raises:
+            RemoteProtocolError: the marks do not fit each other.
+        """
+        number = int(row["id"] or 0)
+        if row["opened"] is None:
+            self._open.append(number)
+            if self._sent is None and not remarked:
+                self._judge(number, row)
+            return ()
+        if not self._open or self._open.pop() != int(row["opened"]):
+            raise RemoteProtocolError(
+                f"the mark {number} in msrepl.call_marker ends call {row['opened']!r}, which is not the one that "
+                "began last"
+            )
+        if self._sent is None or self._sent[0] != int(row["opened"]):
+            return ()
+        _, article, call = self._sent
+        self._sent = None
+        self._write(article.writes)
+        if row["failure"] is not None:
+            call = dataclasses.replace(call, failure=row["failure"].decode())
+        return ((article.article_id, CALL_TYPE, 0, call.as_text().encode()),)
+
+    def _judge(self, number: int, row: Row) -> None:
+        article = self._calls.get(int(row["article_id"] or 0))
+        if article is None:
+            return
+        if article.type is ProcType.SERIALIZABLE:
+            snapshot = Snapshot.parse((row["snapshot"] or b"").decode())
+            if not self.writers.sees_all(snapshot, article.tables):
+                self.fallbacks.append((self._lsn, article.article_id))
+                return
+        self._sent = (number, article, Call.parse((row["call"] or b"{}").decode()))
+
+    def defined(self, body: bytes) -> tuple[Command, ...]:
+        """A routine was defined anew, or its calls mean another thing: who did not see that, saw too little."""
+        self._written = None
+        posted = json.loads(body)
+        if "definition" not in posted:
+            return ()
+        text = json.dumps({"definition": posted["definition"]}, ensure_ascii=False)
+        return ((beside(posted["article"]), DEFINITION_TYPE, 0, text.encode()),)
+
+    # -- who wrote what ---------------------------------------------------------------------------
+
+    def made(self, codes: Iterable[int]) -> None:
+        """Commands of the transaction: article's number * 100 + type."""
+        if not self._calls or self._written is None:
+            return
+        numbers = {base_of(code // 100) for code in set(codes)}
+        self._written.update(self._tables[each] for each in numbers if each in self._tables)
+
+    def changed(self, table: str) -> None:
+        """A table changed, and no command was made of it."""
+        if self._written is not None:
+            self._written.add(table)
+
+    def _write(self, tables: Iterable[str] | None) -> None:
+        if tables is None:
+            self._written = None
+        elif self._written is not None:
+            self._written.update(tables)
+
+    def commit(self, xid: int) -> None:
+        """The transaction is complete.
+
+        Raises:
+            RemoteProtocolError: a call began in it and did not end.
+        """
+        if self._open:
+            raise RemoteProtocolError(
+                f"transaction {xid} has call {self._open[-1]} in msrepl.call_marker begin and not end"
+            )
+        if not self._calls:
+            self.writers.highest = max(self.writers.highest, xid)
+        elif self._written is None or self._written:
+            written = None if self._written is None else frozenset(self._written)
+            self.writers.note(xid, written)
+
+    def passed(self, xid: int) -> None:
+        """A transaction was read that is stored already, or is not to be: nothing more is known of it."""
+        writers = self.writers
+        writers.horizon = max(writers.horizon, xid)
+        writers.highest = max(writers.highest, xid)
