@@ -27,7 +27,7 @@ from publisher.proc_execution.articles import (
 )
 from publisher.proc_execution.examine import examine
 from publisher.proc_execution.scan import commits as ends_transactions
-from publisher.proc_execution.texts import RoutineTexts
+from publisher.proc_execution.texts import RoutineTexts, drop_texts
 from twopc import names
 from twopc.errors import ArticleError
 from twopc.proc_execution import ProcArticle, ProcType
@@ -222,10 +222,8 @@ async def unpublish_procedure(connection: Connection, article_id: int) -> None:
                 await connection.execute("set local check_function_bodies = off")
                 await connection.execute(definition.encode())
                 await connection.execute("set local check_function_bodies = on")
-            for what in ("args", "run", "body"):
-                await connection.execute(
-                    f"drop routine if exists msrepl_call.{what}_{article_id}".encode()
-                )
+            for text in drop_texts(article_id):
+                await connection.execute(text.encode())
         await connection.execute(
             "delete from msrepl.sysprocarticles where article_id = %s", (article_id,)
         )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, errors
 from psycopg.rows import class_row, dict_row
 
 from publisher.proc_execution.texts import Signature
@@ -107,11 +107,7 @@ async def find_routine(
     Raises:
         ArticleError: there is none, or several (which are listed).
     """
-    cursor = await connection.execute(
-        "select to_regprocedure(quote_ident(%s) || '.' || quote_ident(%s) || '(' || %s || ')')::oid::bigint",
-        (schema, name, signature or ""),
-    )
-    meant = await cursor.fetchone()
+    meant = None if signature is None else await _meant(connection, schema, name, signature)
     async with full_names(connection), connection.cursor(row_factory=class_row(Routine)) as found:
         await found.execute(
             _ROUTINES,
@@ -119,7 +115,7 @@ async def find_routine(
                 "schema": schema,
                 "name": name,
                 "signature": signature,
-                "meant": meant[0] if meant is not None and signature is not None else None,
+                "meant": meant,
             },
         )
         routines = await found.fetchall()
@@ -135,6 +131,17 @@ async def find_routine(
             f"one of {listed}"
         )
     return routines[0]
+
+
+async def _meant(connection: Connection, schema: str, name: str, signature: str) -> int | None:
+    """The routine with these argument types, under whatever names of theirs."""
+    text = "select to_regprocedure(quote_ident(%s) || '.' || quote_ident(%s) || '(' || %s || ')')::oid::bigint"
+    try:
+        async with connection.transaction():
+            row = await (await connection.execute(text, (schema, name, signature))).fetchone()
+    except errors.SyntaxError:  # modes or names stand there as well
+        return None
+    return None if row is None else row[0]
 
 
 def check(routine: Routine) -> None:

@@ -1,7 +1,7 @@
 """What is made of a published routine at the Publisher, as text.
 
-Pure. Its body goes to another name, a runner calls that between two marks in the log, and what stands in the
-routine's place calls the runner. Everything is numbered, never named after the routine.
+Pure. Its body goes to a schema of its own, under its own name, by which it may call its arguments. A runner
+calls that between two marks in the log, and what stands in the routine's place calls the runner.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
+from twopc import names
 from twopc.errors import ArticleError
 from twopc.proc_execution import PROC_SCHEMA, Argument, ProcArticle
 from twopc.sql import fragments as f
@@ -33,6 +34,19 @@ class Signature:
     strict: bool = False
 
 
+def body_schema(article_id: int) -> str:
+    """The schema that holds a published routine's body."""
+    return f"{names.SCHEMA}_body_{article_id}"
+
+
+def drop_texts(article_id: int) -> list[str]:
+    """What drops all that is made of a routine; its definition must stand in its place before."""
+    return [
+        *(f"drop routine if exists {PROC_SCHEMA}.{each}_{article_id}" for each in ("args", "run")),
+        f"drop schema if exists {body_schema(article_id)} cascade",
+    ]
+
+
 class RoutineTexts:
     """The texts of one published routine.
 
@@ -51,10 +65,10 @@ class RoutineTexts:
 
     def all(self) -> list[str]:
         """What makes them, in order; the routine itself is replaced last."""
-        return [self.body(), self.arguments(), self.runner(), self.wrapper()]
+        return [*self.body(), self.arguments(), self.runner(), self.wrapper()]
 
-    def body(self) -> str:
-        """The routine's definition under the body's name.
+    def body(self) -> list[str]:
+        """The body's schema, and the routine's definition in it.
 
         Raises:
             ArticleError: the definition does not begin as the server prints one.
@@ -65,7 +79,11 @@ class RoutineTexts:
                 f"routine {article.identity}: its definition cannot be read: {article.definition[:80]!r}"
             )
         rest = article.definition[len(head) :]
-        return f"CREATE OR REPLACE {self._kind.upper()} {PROC_SCHEMA}.body_{self._number}({rest}"
+        name = self._body_name()
+        return [
+            render("publisher", "proc_body_schema", name=sql.Identifier(body_schema(self._number))),
+            f"CREATE OR REPLACE {self._kind.upper()} {name}({rest}",
+        ]
 
     def arguments(self) -> str:
         """Makes what is stored of a call."""
@@ -150,12 +168,8 @@ class RoutineTexts:
             call=raw(call),
         )
 
-    def drops(self) -> list[str]:
-        """What drops them; the definition must stand in its place before."""
-        return [
-            f"drop routine if exists {PROC_SCHEMA}.{name}_{self._number}"
-            for name in ("args", "run", "body")
-        ]
+    def _body_name(self) -> str:
+        return qualified(body_schema(self._number), self._article.name).as_string(None)
 
     def _passed(self) -> list[tuple[int, Argument]]:
         """Arguments of a call of one of these: all of a procedure, what a function is given."""
@@ -178,7 +192,7 @@ class RoutineTexts:
     def _body_call(self) -> tuple[str, str, str]:
         """The statement that runs the body, what gives its result back, and further variables."""
         article = self._article
-        name = f"{PROC_SCHEMA}.body_{self._number}"
+        name = self._body_name()
         passed = ", ".join(_passed(each, f"p{place}") for place, each in self._passed())
         if article.kind == "p":
             return f"call {name}({passed});", "", ""

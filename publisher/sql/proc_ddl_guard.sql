@@ -31,9 +31,8 @@ begin
         from pg_event_trigger_dropped_objects() as d
         where d.classid = 'pg_proc'::regclass
           and (d.objid in (select a.objid from msrepl.sysprocarticles as a)
-               or d.schema_name = 'msrepl_call'
-               and d.object_name in (select p || a.article_id from msrepl.sysprocarticles as a,
-                                     unnest(array['body_', 'run_', 'args_']) as p))
+               or d.schema_name in (select 'msrepl_body_' || a.article_id from msrepl.sysprocarticles as a)
+               or d.object_identity ~ '^msrepl_call\.(run|args)_[0-9]+\(')
         limit 1;
         tables := exists (
             select from pg_event_trigger_dropped_objects() as d
@@ -43,7 +42,8 @@ begin
                coalesce(bool_or(tg_tag in ('GRANT', 'REVOKE') and lower(d.object_type) in ('function', 'procedure', 'routine')), false),
                coalesce(bool_or(tg_tag in ('CREATE TABLE', 'ALTER TABLE', 'CREATE TRIGGER', 'CREATE RULE')), false),
                min(format('%s cannot be altered: it is part of a published routine', d.object_identity))
-                   filter (where d.schema_name = 'msrepl_call' and d.object_identity ~ '^msrepl_call\.(body|run|args)_[0-9]+\(')
+                   filter (where d.schema_name ~ '^msrepl_body_[0-9]+$'
+                              or d.object_identity ~ '^msrepl_call\.(run|args)_[0-9]+\(')
         into touched, rights, tables, lost
         from pg_event_trigger_ddl_commands() as d;
     end if;

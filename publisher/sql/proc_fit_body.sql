@@ -20,7 +20,8 @@ begin
     select p.* into strict routine
     from msrepl.sysprocarticles as a join pg_proc as p on p.oid = a.objid where a.article_id = article;
     select p.* into strict body
-    from pg_proc as p where p.pronamespace = 'msrepl_call'::regnamespace and p.proname = 'body_' || article;
+    from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
+    where n.nspname = 'msrepl_body_' || article;
     if body.proowner <> routine.proowner then
         execute format('alter routine %s owner to %s', body.oid::regprocedure, routine.proowner::regrole);
     end if;

@@ -36,8 +36,9 @@ begin
             raise exception 'the definition of routine %.% cannot be read: %', known.schema, known.name, defined;
         end if;
         update msrepl.sysprocarticles as a set working = true where a.article_id = article;
-        execute format('CREATE OR REPLACE %s msrepl_call.%I(',
-                       case routine.prokind when 'p' then 'PROCEDURE' else 'FUNCTION' end, 'body_' || article)
+        execute format('CREATE OR REPLACE %s %I.%I(',
+                       case routine.prokind when 'p' then 'PROCEDURE' else 'FUNCTION' end,
+                       'msrepl_body_' || article, known.name)
             || substr(defined, length(head) + 1);
         execute format('create or replace %s %I.%I(%s)%s language plpgsql%s as %L',
                        case routine.prokind when 'p' then 'procedure' else 'function' end, known.schema, known.name,

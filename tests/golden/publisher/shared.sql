@@ -981,7 +981,8 @@ begin
     select p.* into strict routine
     from msrepl.sysprocarticles as a join pg_proc as p on p.oid = a.objid where a.article_id = article;
     select p.* into strict body
-    from pg_proc as p where p.pronamespace = 'msrepl_call'::regnamespace and p.proname = 'body_' || article;
+    from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
+    where n.nspname = 'msrepl_body_' || article;
     if body.proowner <> routine.proowner then
         execute format('alter routine %s owner to %s', body.oid::regprocedure, routine.proowner::regrole);
     end if;
@@ -1042,8 +1043,9 @@ begin
             raise exception 'the definition of routine %.% cannot be read: %', known.schema, known.name, defined;
         end if;
         update msrepl.sysprocarticles as a set working = true where a.article_id = article;
-        execute format('CREATE OR REPLACE %s msrepl_call.%I(',
-                       case routine.prokind when 'p' then 'PROCEDURE' else 'FUNCTION' end, 'body_' || article)
+        execute format('CREATE OR REPLACE %s %I.%I(',
+                       case routine.prokind when 'p' then 'PROCEDURE' else 'FUNCTION' end,
+                       'msrepl_body_' || article, known.name)
             || substr(defined, length(head) + 1);
         execute format('create or replace %s %I.%I(%s)%s language plpgsql%s as %L',
                        case routine.prokind when 'p' then 'procedure' else 'function' end, known.schema, known.name,
@@ -1098,9 +1100,8 @@ begin
         from pg_event_trigger_dropped_objects() as d
         where d.classid = 'pg_proc'::regclass
           and (d.objid in (select a.objid from msrepl.sysprocarticles as a)
-               or d.schema_name = 'msrepl_call'
-               and d.object_name in (select p || a.article_id from msrepl.sysprocarticles as a,
-                                     unnest(array['body_', 'run_', 'args_']) as p))
+               or d.schema_name in (select 'msrepl_body_' || a.article_id from msrepl.sysprocarticles as a)
+               or d.object_identity ~ '^msrepl_call\.(run|args)_[0-9]+\(')
         limit 1;
         tables := exists (
             select from pg_event_trigger_dropped_objects() as d
@@ -1110,7 +1111,8 @@ begin
                coalesce(bool_or(tg_tag in ('GRANT', 'REVOKE') and lower(d.object_type) in ('function', 'procedure', 'routine')), false),
                coalesce(bool_or(tg_tag in ('CREATE TABLE', 'ALTER TABLE', 'CREATE TRIGGER', 'CREATE RULE')), false),
                min(format('%s cannot be altered: it is part of a published routine', d.object_identity))
-                   filter (where d.schema_name = 'msrepl_call' and d.object_identity ~ '^msrepl_call\.(body|run|args)_[0-9]+\(')
+                   filter (where d.schema_name ~ '^msrepl_body_[0-9]+$'
+                              or d.object_identity ~ '^msrepl_call\.(run|args)_[0-9]+\(')
         into touched, rights, tables, lost
         from pg_event_trigger_ddl_commands() as d;
     end if;

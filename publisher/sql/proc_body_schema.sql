@@ -1,0 +1,8 @@
+-- msrepl_body_<n>: the schema that holds a published routine's body, and nothing else.
+-- called by: publisher.proc_execution
+-- tables:    none
+-- holes:     name
+--
+-- The body keeps its name, by which a text may call its own arguments: name.argument.
+create schema {name};
+grant usage on schema {name} to public;
