@@ -26,8 +26,9 @@ as $$ update emp set salary = salary * (100 + pct) / 100 $$
 class Home:
     """One database that publishes, and its administrator's connection."""
 
-    def __init__(self, connection: AsyncConnection[Any]) -> None:
+    def __init__(self, connection: AsyncConnection[Any], dsn: str) -> None:
         self.connection = connection
+        self.dsn = dsn
 
     @classmethod
     async def open(cls, dsn: str) -> Home:
@@ -36,7 +37,7 @@ class Home:
         await publication.install(connection)
         await connection.execute(_EMP.encode())
         await publication.publish(connection, "public", "emp")
-        return cls(connection)
+        return cls(connection, dsn)
 
     async def close(self) -> None:
         """End the connection."""
@@ -44,7 +45,7 @@ class Home:
 
     async def another(self) -> AsyncConnection[Any]:
         """A further connection, which its user closes."""
-        return await AsyncConnection.connect(self.connection.info.dsn, autocommit=True)
+        return await AsyncConnection.connect(self.dsn, autocommit=True)
 
     async def publish(self, text: str, name: str = "give_raise", **options: Any) -> ProcArticle:
         """Create a routine, publish it, and let somebody take its calls."""
