@@ -120,7 +120,7 @@ def warnings_of(
             for name in _named(inner, known.unpublished):
                 strange.setdefault(name, f", by function {function}")
     for name, by in sorted(strange.items()):
-        text = f"table {name} is used{by} and not published: a Subscriber may lack it or hold other rows"
+        text = f"table {name} is used{by}, and not published: a Subscriber may lack it or hold other rows"
         found.append(ProcWarning(kind="unpublished", object=name, text=text))
     for name, column in sorted(known.made.items()):
         if name in _inserted(tokens, named):
@@ -200,9 +200,10 @@ def _of_order(tokens: list[str]) -> list[ProcWarning]:
             statement.append(token)
             continue
         for word in ("limit", "fetch"):
-            follows = statement[statement.index(word) + 1 :] if word in statement else []
-            cut = bool(follows) and (word == "limit" or follows[0] in ("first", "next"))
-            if cut and "order" not in statement:
+            if word not in statement or "order" in statement:
+                continue
+            follows = statement[statement.index(word) + 1 :]
+            if word == "limit" or follows[:1] in (["first"], ["next"]):
                 text = f"{word.upper()} without ORDER BY may take other rows at a Subscriber"
                 found.append(ProcWarning(kind="order", object=word, text=text))
         statement = []

@@ -1,0 +1,137 @@
+"""A routine's text, looked through."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from publisher.proc_execution.scan import (
+    Known,
+    commits,
+    source_of,
+    strange_type,
+    warnings_of,
+    words_of,
+)
+
+_INSIDE = st.text("ab ;'\"$\\/*-\n", max_size=12)
+
+
+def hidden(words: str) -> st.SearchStrategy[str]:
+    """A text that says these words where they mean nothing."""
+    return st.one_of(
+        _INSIDE.map(lambda t: "'" + (t + words).replace("'", "''").replace("\\", "") + "'"),
+        _INSIDE.map(lambda t: "E'" + (t + words).replace("\\", "\\\\").replace("'", "\\'") + "'"),
+        _INSIDE.map(lambda t: "$x$" + t.replace("$", "") + words + "$x$"),
+        _INSIDE.map(lambda t: "--" + t.replace("\n", "") + words + "\n"),
+        _INSIDE.map(lambda t: "/* /* " + t.replace("*", "").replace("/", "") + "*/" + words + "*/"),
+        _INSIDE.map(lambda t: '"' + (t + words).replace('"', '""') + '"'),
+    )
+
+
+@given(hidden("; commit; now() "), hidden(" begin rollback;"))
+def test_words_in_strings_and_comments_never_count(one: str, other: str) -> None:
+    source = f"begin {one} ; select {other} ; end"
+    assert not commits(source)
+    assert [each for each in words_of(source) if each[0] != '"'] == ["begin", "select", "end"]
+    assert warnings_of(source, tables={}, known=Known()) == ()
+
+
+@given(hidden("x"), st.sampled_from(["COMMIT", "rollback"]))
+def test_statements_beside_them_count(one: str, word: str) -> None:
+    assert commits(f"begin perform {one}; {word}; end")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "select commit from t",
+        "begin perform t.rollback; end",
+        'insert into "commit" values (1)',
+        "update t set commit = 1",
+    ],
+)
+def test_columns_of_that_name(source: str) -> None:
+    assert not commits(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "begin commit; end",
+        "begin if true then rollback; end if; end",
+        "<<a>> commit",
+        "COMMIT AND CHAIN",
+    ],
+)
+def test_statements(source: str) -> None:
+    assert commits(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("select now()", ("clock", "now")),
+        ("select now from t", None),
+        ("insert into x values (current_timestamp)", ("clock", "current_timestamp")),
+        ("select gen_random_uuid()", ("random", "gen_random_uuid")),
+        ("select nextval('s')", ("sequence", "nextval")),
+        ("select current_user", ("session", "current_user")),
+        ("select pg_catalog.current_setting('x')", ("session", "current_setting")),
+        ("update t set a = 1 where id in (select id from t limit 1)", ("order", "limit")),
+        ("select id from t order by id limit 1", None),
+        ("select 1 order by 1; select id from t limit 1", ("order", "limit")),
+        ("fetch c into x", None),
+        ("select id from t fetch first row only", ("order", "fetch")),
+        ("begin execute 'x'; end", ("dynamic", "execute")),
+        ("update part set a = 1", ("row_filter", "part")),
+        ("update app.part set a = 1", ("row_filter", "part")),
+        ("insert into made (a) values (1)", ("identity", "made")),
+        ("update made set a = 1", None),
+        ("select a from elsewhere", ("unpublished", "elsewhere")),
+        ('select a from "Else where"', ("unpublished", "Else where")),
+        ("perform helper()", ("clock", "clock_timestamp")),
+        ("select whole.a from whole", None),
+    ],
+)
+def test_warnings(source: str, found: tuple[str, str] | None) -> None:
+    known = Known(
+        unpublished=frozenset({"elsewhere", "Else where"}),
+        made={"made": "id"},
+        functions={"helper": "select clock_timestamp()"},
+    )
+    warned = warnings_of(source, tables={"part": True, "made": False, "whole": False}, known=known)
+    assert [(each.kind, each.object) for each in warned] == ([found] if found else [])
+    assert all(each.object in each.text.lower() or each.object in each.text for each in warned)
+
+
+def test_what_functions_use() -> None:
+    known = Known(
+        unpublished=frozenset({"elsewhere"}), functions={"helper": "select from elsewhere"}
+    )
+    [warning] = warnings_of("perform helper()", tables={}, known=known)
+    assert warning.text.startswith(
+        "table elsewhere is used, by function helper, and not published"
+    ) or ("by function helper" in warning.text)
+
+
+def test_what_is_not_declared() -> None:
+    known = Known(declared=frozenset({"a"}))
+    [warning] = warnings_of(
+        "update b set x = 1; select from a", tables={"a": False, "b": False}, known=known
+    )
+    assert (warning.kind, warning.object) == ("not_declared", "b")
+
+
+def test_source_of_a_definition() -> None:
+    assert (
+        source_of("CREATE ... \n LANGUAGE sql\nAS $procedure$a $x$\nAS $procedure$") == "a $x$\nAS "
+    )
+    assert source_of("CREATE ...\nBEGIN ATOMIC\n SELECT 1;\nEND").startswith("CREATE")
+
+
+def test_strange_types() -> None:
+    assert [each for each in ("oid", "regclass[]", "integer", "xid8", "public.oid2") if strange_type(each)] == [
+        "oid", "regclass[]", "xid8",
+    ]  # fmt: skip
