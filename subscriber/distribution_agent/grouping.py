@@ -3,7 +3,8 @@
 Commands that are all of one kind can be applied as a set. Within one commit nobody sees in which order the
 rows of different tables change, except what runs at the Subscriber because of them: where there is a
 trigger, a rule or a procedure of the user's that agents fire, everything stays in the Publisher's order.
-The order of one article's commands is never changed, nor any where calls of routines are among them.
+The order of one article's commands is never changed, nor any where routines are published: their calls and
+the rows that belong to these have numbers of their own, and change the same tables.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from subscriber.distribution_agent.delivery import Delivery
 from subscriber.distribution_agent.pipe import Statement
 from subscriber.distribution_agent.planner import Window
 from subscriber.distribution_agent.target import ask
+from twopc.proc_execution import BESIDE
 
 #: With fewer commands under way it is not worth the looking.
 _MANY = 1000
@@ -39,8 +41,9 @@ _ORDER_IS_FREE = Statement(
 async def keep_apart(delivery: Delivery, window: Window) -> tuple[int, ...]:
     """Which articles to bring apart, going by the first transactions of a window."""
     planner = delivery.planner
-    if planner.calls:
-        return ()  # a call sees, and changes, rows of other articles
+    if planner.calls or any(each.article_id > BESIDE for each in planner.terms):
+        # a call sees, and changes, rows of other articles; rows beside calls are those of another article's table
+        return ()
     if len(planner.terms) < 2 or sum(window.commands) < _MANY:
         return ()
     answer = await ask(delivery.target.first, (_ORDER_IS_FREE, ()))

@@ -158,6 +158,22 @@ async def test_rows_beside_calls(ends: Ends) -> None:
     assert done.commands == 3
 
 
+async def test_rows_beside_calls_keep_their_places(ends: Ends) -> None:
+    """Many of a kind, which could be brought apart from others: they are of one table with some of those."""
+    await prepare(ends, originator_id=1, loopback_detection=True, update_mode="sync tran")
+    keys = range(1, 401)
+    await ends.store(*[row(n, 0) for n in keys])
+    agent = ends.agent(commit_batch_threshold=10_000)
+    await agent.run_once()
+    changes = [
+        [upd(None, n, None, key, mask(3, 2), hashkey=key) for key in keys] for n in (1, 2, 3)
+    ]
+    await ends.store(*map(aside, changes[0]), *changes[1], *map(aside, changes[2][:100]))
+    await ends.store(*map(aside, changes[0][100:300]))
+    await agent.run_once()
+    assert await ends.rows(columns="min(n), max(n), sum(n)") == [(1, 3, 700)]
+
+
 async def test_calls_begin_where_the_copy_ends(ends: Ends) -> None:
     """Up to there it is the rows beside a call that the copy has not seen, from there on calls."""
     await prepare(ends, copy_snapshot="1003:1003:", copy_seqno=lsn_text(0x1000 + 4 * 0x100))
