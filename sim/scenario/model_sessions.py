@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 from sim.model.bridge import bridge, performed
 from sim.model.clients import SubscriberClient
-from sim.model.network import Wire
 from sim.model.node.session import NodeSession
 from sim.model.sql import parse
 from sim.model.sql.control import control
 from sim.model.system import System
+from sim.model.wire import Wire
 from sim.model.words import (
     LostError,
     SqlError,

@@ -10,6 +10,7 @@ from psycopg import sql
 
 from publisher import publication
 from sim.scenario.model import Scenario
+from sim.scenario.procedures_meaning import name_of
 from sim.scenario.stage import SetUpError
 from sim.scenario.tables import Table
 from sim.topology import Topology
@@ -52,6 +53,10 @@ async def clear(topology: Topology, scenario: Scenario) -> None:
     for subscriber in scenario.topology.subscribers:
         with contextlib.suppress(ConfigurationError):  # it had not got so far
             await topology.unsubscribe(subscriber)
+    for key in scenario.procedures:
+        name, signature = name_of(key)
+        with contextlib.suppress(ArticleError):
+            await topology.unpublish_procedure(name, signature=signature)
     for name in scenario.tables:
         with contextlib.suppress(ConfigurationError):
             await topology.unpublish(name)
@@ -59,6 +64,8 @@ async def clear(topology: Topology, scenario: Scenario) -> None:
     for node in nodes:
         drop = sql.SQL("drop table if exists {} cascade").format(tables)
         await topology.execute(node, drop.as_string(None))
+        for key in scenario.procedures:
+            await topology.execute(node, _drop_routine(key).as_string(None))
 
 
 @contextlib.contextmanager
@@ -85,6 +92,9 @@ async def set_up(topology: Topology, scenario: Scenario) -> None:
         for at, text in enumerate(table.sql):
             with _blaming("tables", name, "sql", at):
                 await topology.execute(publisher, text)
+    for name, procedure in scenario.procedures.items():
+        with _blaming("procedures", name, "body"):
+            await topology.execute(publisher, procedure.body)
     for name, table in scenario.tables.items():
         for at, row in enumerate(table.rows):
             with _blaming("tables", name, "rows", at):
@@ -97,6 +107,17 @@ async def set_up(topology: Topology, scenario: Scenario) -> None:
                 columns=table.published or None,
                 row_filter=table.filter,
                 propagate=table.propagate.methods,
+            )
+    for key, procedure in scenario.procedures.items():
+        with _blaming("procedures", key):
+            name, signature = name_of(key)
+            await topology.publish_procedure(
+                name,
+                signature=signature,
+                type=procedure.type,
+                reads=procedure.reads,
+                writes=procedure.writes,
+                xact_abort=procedure.xact_abort == "on",
             )
     for name in scenario.topology.subscribers:
         await _subscribe(topology, scenario, name)
@@ -127,6 +148,7 @@ async def _subscribe(topology: Topology, scenario: Scenario, name: str) -> None:
         await topology.subscribe(
             name,
             sync=said.sync,
+            update_mode=said.update,
             filters=said.filter,
             profile=Profile(
                 subscription_streams=said.streams,
@@ -135,10 +157,14 @@ async def _subscribe(topology: Topology, scenario: Scenario, name: str) -> None:
             ),
             scripts={table: each.procedures for table, each in scenario.tables.items()},
         )
+    for key, procedure in scenario.procedures.items():
+        for at, text in enumerate(procedure.at_subscribers):
+            with _blaming("procedures", key, "at_subscribers", at):
+                await topology.execute(name, text)
     for at, text in enumerate(said.sql):
         with _blaming("subscribers", name, "sql", at):
             await topology.execute(name, text)
-    if said.sql:
+    if said.sql and said.update == "sync tran":
         with _blaming("subscribers", name, "sql"):
             await topology.activate(name)  # our triggers look again whether they come first
 
@@ -156,6 +182,12 @@ async def _bring(topology: Topology, scenario: Scenario, name: str) -> None:
                 columns,
                 rows_of(there, article, columns),
             )
+
+
+def _drop_routine(key: str) -> sql.Composed:
+    name, signature = name_of(key)
+    types = sql.SQL("" if signature is None else f"({signature})")
+    return sql.SQL("drop routine if exists {}{}").format(sql.Identifier("public", name), types)
 
 
 def _insert(table: str, columns: list[str]) -> sql.Composed:

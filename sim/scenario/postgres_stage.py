@@ -126,6 +126,7 @@ class PostgresTheatre:
             reasons=WHY_NOT,
             outages=True,
             plain_sessions=True,
+            procedures=True,
         )
 
     @property
@@ -307,6 +308,8 @@ class PostgresStage:
                 origin=each.origin or self._topology.publisher,
                 gid=each.gid,
                 commands=each.commands,
+                calls=each.calls,
+                definitions=each.definitions,
                 suppressed=each.suppressed,
                 skipped=each.skipped,
             )
@@ -374,6 +377,8 @@ class PostgresStage:
 
     async def markers(self, node: str) -> list[dict[str, Any]]:
         """The rows of the node's marker table; `sent`: a Subscriber's branch has one at the Publisher."""
+        if self._scenario.only_reads(node):
+            return []
         query = sql.SQL(
             "select gid, participants, fence, calls > 0 or pending is not null from {} order by gid"
         ).format(sql.Identifier(SCHEMA, "branch_marker"))

@@ -147,6 +147,12 @@ class Receiver:
         ]
         tx.statement()
         yield from function(tx, *given)
+        failure = RoutineCall.parse(text).failure
+        if failure is not None:
+            raise SqlError(
+                failure,
+                f"a call of {article.identity} failed at the Publisher ({failure}) and does not fail here",
+            )
 
     def _statement(
         self, tx: OpenTx, article: DistributedArticle, operation: str, text: str

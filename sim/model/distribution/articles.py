@@ -239,7 +239,7 @@ class Registry:
             if each.active
         ]
         if self.routines:
-            found += self._of_routines(subscriber, found)
+            found += list(self._of_routines(subscriber, found))
         return tuple(found)
 
     def _of_routines(self, subscriber: str, tables: Sequence[Terms]) -> Iterator[Terms]:
@@ -248,6 +248,8 @@ class Registry:
         for each in tables:
             if not calls:
                 yield replace(each, article_id=beside(each.article_id))
+            elif each.copied_to:
+                yield replace(each, article_id=beside(each.article_id), upto=each.copied_to)
         after = max((max(each.after, each.copied_to) for each in tables), default=0)
         for number in self.routines if tables else ():
             yield Terms(article_id=beside(number), after=after)

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 import psycopg
 import simpy
 
-from sim.model.network import Network, Wire
+from sim.model.network import Network
 from sim.model.node import ModelNode
 from sim.model.node.session import NodeSession
+from sim.model.wire import Wire
 from sim.model.words import Cause, Label, LostError, SqlError, Steps
 from twopc.drivers.points import Points
 from twopc.drivers.virtual import steps
@@ -43,9 +44,9 @@ class Connection:
         yield from process.network.awake(process.actor)
 
         def done() -> Steps[T]:
-            watch = process.kernel.watch
-            if watch is not None:  # what is there besides rows is looked at without SQL
-                watch(f"at {session.node.name}", True)
+            session.node.touched()  # what is there besides rows is looked at without SQL
+            for what in ("branches", "log"):
+                session.node.tell(what, changed=True)
             return (yield from work(session))
 
         return (yield from self.wire.ask(done, what, self._touches))

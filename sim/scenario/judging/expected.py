@@ -140,10 +140,15 @@ class Expected:
         return self.head, None
 
     def commands(self) -> Mapping[str, tuple[Path, Commands]]:
-        """How many calls and rows each Subscriber's agent must apply; of one Subscriber the nearest."""
+        """How many calls and rows each Subscriber's agent must apply; of one Subscriber the nearest.
+
+        A twin may well have others, unless it is these that must fail.
+        """
+        twin = self.case.twin
+        must_fail = twin is not None and twin.must_fail == "commands"
         return {
             node: ((*layer.at, "commands", node), each)
-            for layer in self._common
+            for layer in (self._common if must_fail else self._own)
             for node, each in layer.expect.commands.items()
         }
 
