@@ -179,14 +179,14 @@ class Arena:
         return [float(here[key] - at) * 1000 for key, at in there.items()]
 
 
-def wait(done: object, what: str, timeout_s: float = 300.0) -> None:
+def wait(done: object, what: str, timeout_s: float = 300.0, *, pause_s: float = 0.002) -> None:
     """Look until something is so."""
     assert callable(done)
     end = time.monotonic() + timeout_s
     while not done():
         if time.monotonic() > end:
             raise SystemExit(f"VOID: waited {timeout_s:.0f} s for {what}")
-        time.sleep(0.002)
+        time.sleep(pause_s)
 
 
 async def contest(

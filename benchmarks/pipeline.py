@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -160,8 +161,11 @@ def fold(spark: SparkSession, dsn: str, commands: int, rounds: int, folder: Path
     for _ in range(rounds):
         theirs.append(timed(lambda: there.execute(_DUCKDB, [files])))
         mine.append(timed(lambda: ours().write.format("noop").mode("overwrite").save()))
-        state = state_of(archive, spark)
-        whole.append(timed(lambda state=state: state.write.format("noop").mode("overwrite").save()))  # type: ignore[misc]
+        with ExitStack() as until:  # what is kept of one round is not there in the next
+            state = state_of(archive, spark, until=until)
+            whole.append(
+                timed(lambda state=state: state.write.format("noop").mode("overwrite").save())
+            )  # type: ignore[misc]
     there.close()
     ratios = [other / here for here, other in zip(mine, theirs, strict=True)]
     parquet = sum(each.bytes for each in archive.manifest.files())
@@ -234,7 +238,9 @@ def _child(dsn: str, times: int) -> None:
     with session(options) as spark, tempfile.TemporaryDirectory() as directory:
         for number in range(times):
             archive = accumulated(spark, dsn, Path(directory) / f"archive{number}")
-            state_of(archive, spark).write.format("noop").mode("overwrite").save()
+            with ExitStack() as until:
+                state = state_of(archive, spark, until=until)
+                state.write.format("noop").mode("overwrite").save()
 
 
 def memory(dsns: Mapping[int, str]) -> Figure:

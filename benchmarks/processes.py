@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from publisher.distribution.update_modes import UpdateMode
 from publisher.log_reader import LogReader
 from sim.topology import Topology
 from subscriber.distribution_agent import DistributionAgent, Profile
@@ -33,16 +34,30 @@ class Ours:
     @classmethod
     @contextlib.asynccontextmanager
     async def open(
-        cls, publisher_dsn: str, dsns: Mapping[str, str], tables: Sequence[str]
+        cls,
+        publisher_dsn: str,
+        dsns: Mapping[str, str],
+        tables: Sequence[str],
+        *,
+        propagate: Mapping[str, Mapping[str, str]] | None = None,
+        routines: Mapping[str, str] | None = None,
+        update_mode: UpdateMode = "sync tran",
     ) -> AsyncIterator[Ours]:
-        """Publish tables of databases that are there, subscribe, and start the processes."""
+        """Publish tables of databases that are there, subscribe, and start the processes.
+
+        Args:
+            propagate: by table, how its changes travel, where not as they do by default.
+            routines: to publish too: the table that each one reads and writes.
+        """
         async with Topology(
             name="bench", subscribers=tuple(dsns), dsns={"pub": publisher_dsn, **dsns}
         ) as topology:
             for table in tables:
-                await topology.publish(table)
+                await topology.publish(table, propagate=(propagate or {}).get(table))
+            for name, table in (routines or {}).items():
+                await topology.publish_procedure(name, reads=[table], writes=[table])
             for name in dsns:
-                await topology.subscribe(name)
+                await topology.subscribe(name, update_mode=update_mode)
             distribution = topology.node(topology.distribution)
             roles: list[dict[str, Any]] = [
                 {
