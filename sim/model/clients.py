@@ -198,6 +198,10 @@ class PublisherClient:
         return
         yield  # as the others
 
+    def raised_at(self, error: SqlError) -> str:
+        """The node that raised an error."""
+        return self.node
+
     def _end(self, text: str) -> Steps[None]:
         if self._wire is not None and not self._wire.lost:
             yield from self._run(text, None)
@@ -215,7 +219,8 @@ class PublisherClient:
             return (yield from wire.ask(lambda: session.execute(text, params), text, touches))
         except SqlError as error:
             raise from_sqlstate(
-                error.sqlstate, error.message, detail=error.detail, hint=error.hint, node=self.node
-            ) from error
+                error.sqlstate, error.message, detail=error.detail, hint=error.hint,
+                node=self.raised_at(error), gid=self.gid,
+            ) from error  # fmt: skip
         except LostError as error:
             raise from_sqlstate("08006", str(error), node=self.node) from error

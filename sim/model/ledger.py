@@ -64,6 +64,12 @@ class Ledger:
             raise LostError("the decision log is down")
         return LedgerSession(self)
 
+    def let(self, coordinator: str) -> int:
+        """An epoch for any client of a Subscriber, which no process holds."""
+        epoch = next(self._numbers)
+        self.epochs[epoch] = Epoch(coordinator=coordinator, variant="last_agent")
+        return epoch
+
     def write(self) -> Steps[None]:
         """Until what is written is durable; LostError if the server goes down meanwhile: then it is not."""
         started = self._host()

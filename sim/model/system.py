@@ -12,10 +12,10 @@ from hashlib import blake2b
 from typing import Any
 
 from sim.model import proc_execution
+from sim.model.any_client import AnyClient, AnyClients
 from sim.model.clients import PublisherClient, SubscriberClient
 from sim.model.clocks import Clock
-from sim.model.coordinator import CoordinatorProcess, Place
-from sim.model.deadlocks import DeadlockWatch
+from sim.model.coordinator import Place
 from sim.model.distribution import distributing
 from sim.model.distribution.distributing import AgentSeat, Distribution
 from sim.model.distribution.told import Delivery
@@ -29,6 +29,7 @@ from sim.model.replication.behaviour import Behaviour
 from sim.model.replication.procedures import Procedures
 from sim.model.replication.subscription import Subscription, watch_publisher
 from sim.model.replication.versions import Births
+from sim.model.seats import Coordinator, LogHost
 from sim.model.sql.ddl import condition
 from sim.model.wiring import Wiring
 from sim.model.words import (
@@ -41,7 +42,6 @@ from sim.model.words import (
     UnsupportedError,
 )
 from twopc.drivers.points import Points
-from twopc.drivers.recovery import Settled
 from twopc.drivers.virtual import steps
 from twopc.errors import ConfigurationError
 from twopc.proc_execution import ProcArticle
@@ -69,72 +69,6 @@ class BuildError(Exception):
         self.path = path
         """Where it stands in the specification: ``("tables", "account", "rows", 0)``."""
         self.error = error
-
-
-class LogHost:
-    """The server of the decision log."""
-
-    def __init__(self) -> None:
-        self.up = True
-        self.starts = 1
-
-    def running(self) -> int | None:
-        """How often it was started; None while it is down."""
-        return self.starts if self.up else None
-
-
-class Coordinator:
-    """A coordinator by name: the process that lives now, and those that come after it."""
-
-    def __init__(self, system: System, name: str) -> None:
-        self._system = system
-        self.name = name
-        self._number = 0
-        self.process: CoordinatorProcess = self._start()
-        self.watch: DeadlockWatch
-
-    @property
-    def alive(self) -> bool:
-        """A process of it lives."""
-        return self.process.alive
-
-    def crash(self) -> None:
-        """kill -9. Harmless twice."""
-        self.process.crash()
-
-    def restart(self) -> None:
-        """Another process of the name; the old one, if it lives, is not ended."""
-        self.process = self._start()
-
-    def pause(self) -> None:
-        """SIGSTOP"""
-        self.process.pause()
-
-    def go_on(self) -> None:
-        """SIGCONT"""
-        self.process.go_on()
-
-    def recover(self) -> Steps[list[Settled]]:
-        """One pass of recovery. psycopg.Error: the decision log cannot be reached."""
-        return (yield from self.process.recover())
-
-    def _start(self) -> CoordinatorProcess:
-        system, spec = self._system, self._system.spec
-        self._number += 1
-        process = CoordinatorProcess(
-            system.place, self.name, self._number, points=system.points,
-            in_doubt_after_s=spec.in_doubt_after_s, recovery_interval_s=spec.recovery_interval_s,
-            observe=system.observe, markers_kept_s=spec.markers_kept_s,
-        )  # fmt: skip
-        self.watch = DeadlockWatch(
-            system.kernel,
-            system.nodes,
-            process,
-            lambda node: system.network.reaches(process.actor, node),
-        )
-        process.spawn(process.keep_recovering(), "recovery")
-        process.spawn(self.watch.steps(), "deadlocks")
-        return process
 
 
 class System:
@@ -181,6 +115,7 @@ class System:
             log_at=LOG,
             wiring=wiring,
         )
+        self._any_clients = {one.name: self._let(one) for one in spec.subscribers if one.any_client}
         self._coordinators = {spec.coordinator: Coordinator(self, spec.coordinator)}
 
     @property
@@ -288,6 +223,14 @@ class System:
         made.install()
         return made
 
+    def _let(self, one: SubscriberSpec) -> AnyClients:
+        """Let any client of a Subscriber in."""
+        coordinator = f"{self.spec.coordinator}.{one.name}"
+        epoch = self.ledger.let(coordinator)
+        made = AnyClients(self.place, one.name, coordinator, epoch)
+        self.subscriptions[one.name].let_any_client(made)
+        return made
+
     def _bring_routines(self, node: ModelNode) -> None:
         """The definitions of published routines, and what the specification puts in their place."""
         for routine, procedure in zip(self.routines, self.spec.procedures, strict=True):
@@ -310,16 +253,25 @@ class System:
     # -- ports.Model ---------------------------------------------------------------------------------
 
     def session(
-        self, name: str, node: str, also: Sequence[str] = (), numbers: Iterator[int] | None = None
+        self,
+        name: str,
+        node: str,
+        also: Sequence[str] = (),
+        numbers: Iterator[int] | None = None,
+        *,
+        any_client: bool = False,
     ) -> SubscriberClient | PublisherClient:
         """A client of its own.
 
         Args:
             also: further Subscribers, at which a Subscriber's transactions work too.
             numbers: of those transactions, if the coordinator is not to count them.
+            any_client: at a Subscriber: without a coordinator; its own COMMIT decides.
         """
         if node == self.spec.publisher:
             return PublisherClient(name, self.publisher, self.network)
+        if any_client:
+            return AnyClient(name, self._any_clients[node], self.network)
         seat = self._coordinators[self.spec.coordinator]
         return SubscriberClient(
             name, node, lambda: seat.process, variant=self.spec.commit, shipping=self.spec.shipping,

@@ -222,6 +222,8 @@ class SubscriberSpec:
     name: str
     sync: str = "automatic"
     update: str = "sync tran"
+    any_client: bool = False
+    """Clients without a coordinator may change subscribed tables there."""
     streams: int = 1
     batch: int = 100
     skip_errors: tuple[str, ...] = ()

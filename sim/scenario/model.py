@@ -283,6 +283,10 @@ class Scenario(Part):
         """The node is a Subscriber at which the application only reads."""
         return self.subscriber(node).update == "read only"
 
+    def lets_any_client(self, node: str) -> bool:
+        """The node is a Subscriber at which a session commits by itself."""
+        return any(each.any_client and each.node == node for each in self.sessions.values())
+
     def subscriber(self, name: str) -> Subscriber:
         """What is said of a Subscriber, or what holds where nothing is."""
         return self.subscribers.get(name, Subscriber())

@@ -61,10 +61,14 @@ class _Session:
         self.node = node
         self.at = ""
         self.pid = 0
-        self.gid = ""
         self._open = False
         self.synced: tuple[str, ...] = ()
         """The Subscribers whose agents work for it now."""
+
+    @property
+    def gid(self) -> str:
+        """The global transaction that is open or was last."""
+        return ""
 
     @property
     def pids(self) -> Mapping[str, int]:
@@ -129,9 +133,21 @@ class _Session:
 class CoordinatedSession(_Session):
     """Transactions as the model's own clients have them: coordinated at a Subscriber, plain at the Publisher."""
 
-    def __init__(self, place: Place, name: str, node: str, also: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        place: Place,
+        name: str,
+        node: str,
+        also: Sequence[str] = (),
+        *,
+        any_client: bool = False,
+    ) -> None:
         super().__init__(place, name, node)
-        self._client = place.model.session(name, node, also)
+        self._client = place.model.session(name, node, also, any_client=any_client)
+
+    @property
+    def gid(self) -> str:
+        return self._client.gid
 
     @property
     def pids(self) -> Mapping[str, int]:
@@ -140,7 +156,7 @@ class CoordinatedSession(_Session):
 
     async def begin(self, level: str, role: str = "") -> None:
         await self._do(self._client.begin(level, role))
-        self.pid, self.gid = self._client.pid, self._client.gid
+        self.pid = self._client.pid
         self._open = True
 
     async def execute(self, sql: str, params: Mapping[str, Any]) -> Result:

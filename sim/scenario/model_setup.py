@@ -113,6 +113,7 @@ def _subscriber(scenario: Scenario, name: str) -> SubscriberSpec:
         name=name,
         sync=said.sync,
         update=said.update,
+        any_client=scenario.lets_any_client(name),
         streams=said.streams,
         batch=said.batch,
         skip_errors=said.skip_errors,

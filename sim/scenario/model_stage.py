@@ -171,7 +171,11 @@ class ModelStage:
             opened = PlainSession(self._place, session, node, role=role)
         else:
             opened = CoordinatedSession(
-                self._place, session, node, said.also if said is not None else ()
+                self._place,
+                session,
+                node,
+                said.also if said is not None else (),
+                any_client=said is not None and said.any_client,
             )
         self._sessions[session] = opened
         return opened

@@ -121,6 +121,8 @@ async def set_up(topology: Topology, scenario: Scenario) -> None:
             )
     for name in scenario.topology.subscribers:
         await _subscribe(topology, scenario, name)
+        if scenario.lets_any_client(name):
+            await topology.allow_any_client(name)
     for at, text in enumerate(scenario.setup):
         with _blaming("setup", at):
             await topology.execute(publisher, text)

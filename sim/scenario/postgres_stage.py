@@ -24,6 +24,7 @@ from sim.scenario import sqltext
 from sim.scenario.faults import Fault
 from sim.scenario.model import Scenario
 from sim.scenario.outages import cut, restore
+from sim.scenario.postgres_any_client import AnyClientSession
 from sim.scenario.postgres_plain import PlainSession
 from sim.scenario.postgres_prepared import Prepared, Preparing
 from sim.scenario.postgres_sessions import (
@@ -288,6 +289,8 @@ class PostgresStage:
             opened = PlainSession(*place, as_administrator=nobody_publishes)
         elif node == self._topology.publisher:
             opened = PublisherSession(*place)
+        elif said is not None and said.any_client:
+            opened = AnyClientSession(*place)
         else:
             opened = SubscriberSession(*place, said.also if said is not None else ())
         self._sessions[session] = opened

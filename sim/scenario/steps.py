@@ -184,6 +184,8 @@ class Session(Part):
     """Where it is connected."""
     also: Texts = ()
     """Further Subscribers, at which each of its transactions works too."""
+    way: Literal["coordinated", "any client"] = "coordinated"
+    """At a Subscriber: a coordinator commits it, or its own COMMIT does as any client's."""
     plain: bool = False
     """No coordinator between it and its node: it works in local transactions, by scripts too."""
     setup: Texts = ()
@@ -192,6 +194,11 @@ class Session(Part):
     """SQL of a plain session after it."""
     steps: tuple[Annotated[dict[Name, Step], BeforeValidator(_one_step), _ONE], ...]
     """What it does, one name to a dash."""
+
+    @property
+    def any_client(self) -> bool:
+        """Its own COMMIT decides."""
+        return self.way == "any client"
 
     @property
     def nodes(self) -> tuple[str, ...]:

@@ -84,6 +84,7 @@ def _session(document: Document, scenario: Scenario, name: str, session: Session
             f"session '{name}': no node '{session.node}'{suggestion(session.node, nodes)}",
         )
     _also(document, scenario, at, session)
+    _way(document, scenario, at, session)
     if name == AGENTS:
         document.error(
             document.mark(at, key=True),
@@ -107,7 +108,7 @@ def _session(document: Document, scenario: Scenario, name: str, session: Session
     prepares = (
         session.node in scenario.topology.subscribers and scenario.topology.commit != "last_agent"
     )
-    if prepares and not session.plain:
+    if prepares and not session.plain and not session.any_client:
         _lint_prepare(document, at, session, _foreign_tables(scenario, session))
 
 
@@ -134,6 +135,23 @@ def _also(document: Document, scenario: Scenario, at: Path, session: Session) ->
             mark,
             "the last agent is the one Subscriber whose own commit decides, and here are several; "
             "use another 'commit'",
+        )
+
+
+def _way(document: Document, scenario: Scenario, at: Path, session: Session) -> None:
+    """Note what is wrong with who commits a session's transactions."""
+    if not session.any_client:
+        return
+    mark = document.mark((*at, "way"), key=True)
+    if session.node not in scenario.topology.subscribers or session.plain:
+        document.error(
+            mark, "'way: any client' goes with a session at a Subscriber that is not plain"
+        )
+    elif session.also:
+        document.error(
+            mark,
+            "any client's own commit decides, and here are several Subscribers; leave out 'also', or "
+            "let a coordinator commit it",
         )
 
 

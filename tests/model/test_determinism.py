@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 SCENARIOS = (
     "scenarios/immediate/lost_update.twopc.yaml",
     "scenarios/immediate/cross_node_deadlock.twopc.yaml",
+    "scenarios/immediate/any_client.twopc.yaml",
     "tests/faults/data/dies-decided.twopc.yaml",
     "tests/workload/small/tpcb.yaml",
 )

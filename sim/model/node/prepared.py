@@ -124,6 +124,7 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
         machine.receive(e.WorkFailed(reason="25P02"), node.clock())
         session.abort()
         return "ROLLBACK"
+    tx.preparing = True
     try:
         yield from session.before_commit()
         _allowed(node, top, gid)

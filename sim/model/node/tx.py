@@ -39,6 +39,7 @@ class OpenTx:
         "ending",
         "locks",
         "node",
+        "preparing",
         "replica",
         "running_calls",
         "session",
@@ -62,6 +63,8 @@ class OpenTx:
         """How deep functions are in each other."""
         self.running_calls = 0
         """How deep published routines are in each other."""
+        self.preparing = False
+        """PREPARE TRANSACTION ends it."""
         self.ending = False
         """What was deferred to the end is being done."""
         self.cause = ""

@@ -219,8 +219,9 @@ class Stamp:
                     f"identity column {name} of {self._article.name} cannot be updated (20510)",
                 )
         version: Any = old[place]
-        row = (*new[:place], self._behaviour.stamp_version(version, tx.setting("msrepl.gid") or ""),
-               *new[place + 1 :])  # fmt: skip
+        # any client's has its name only after this: told from others by its number
+        salt = tx.setting("msrepl.gid") or f"{tx.node.name} {tx.assign()}"
+        row = (*new[:place], self._behaviour.stamp_version(version, salt), *new[place + 1 :])
         return (RowChange(table=table, operation="upd", old=old, new=row),)
         yield  # a trigger may wait
 

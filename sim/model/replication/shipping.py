@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from sim.model.node import rows
 from sim.model.node.modes import ROW_EXCLUSIVE
@@ -34,6 +34,18 @@ _GID, _XID, _PARTICIPANTS, _, _CALLS, _, _PENDING = range(7)
 _QUEUED_MAX = 100
 
 
+class AnyClientsPort(Protocol):
+    """`sim.model.any_client.AnyClients`, for the triggers."""
+
+    def begin(self, tx: OpenTx) -> str:
+        """Name a transaction."""
+        ...
+
+    def ends(self, gid: str) -> None:
+        """It is about to be decided."""
+        ...
+
+
 class Shipping:
     """Of one Subscriber.
 
@@ -50,6 +62,8 @@ class Shipping:
         self._behaviour = behaviour
         self._link = link
         self._sites = (publisher, subscriber)
+        self.any_clients: AnyClientsPort | None = None
+        """Who names any client's transactions; None: only a coordinator's are let in."""
 
     # -- calls ---------------------------------------------------------------------------------------
 
@@ -139,6 +153,8 @@ class Shipping:
     def gid(self, tx: OpenTx, article: str) -> str:
         """The global transaction's. 25000 if there is none."""
         gid = tx.setting("msrepl.gid")
+        if not gid and self.any_clients is not None:
+            gid = self.any_clients.begin(tx)
         if not gid:
             raise self.uncoordinated(tx, article)
         return gid
@@ -306,8 +322,9 @@ class Guard:
     operations = frozenset({"ins"})
     fires = "origin"
 
-    def __init__(self, behaviour: Behaviour) -> None:
+    def __init__(self, behaviour: Behaviour, shipping: Shipping) -> None:
         self._behaviour = behaviour
+        self._shipping = shipping
 
     def fire(
         self, tx: Any, table: str, changes: Sequence[RowChange]
@@ -315,6 +332,10 @@ class Guard:
         """At the end of a transaction that has sent something."""
         new: Row | None = changes[0].new
         assert new is not None
+        if tx.setting("msrepl.any_client") == "yes":
+            # behind every deferred check that waited when the transaction ended
+            tx.top.deferred.append(_Prepare(self._shipping))
+            return None
         concerned = (new[_CALLS] or new[_PENDING]) and tx.setting(_SETTING) != _PREPARED
         if concerned and tx.ending and self._behaviour.guard():
             raise SqlError(
@@ -326,6 +347,26 @@ class Guard:
             )
         return None
         yield  # a trigger may wait
+
+
+class _Prepare:
+    """The second turn of any client's: its COMMIT prepares the Publisher's branch."""
+
+    def __init__(self, shipping: Shipping) -> None:
+        self._shipping = shipping
+
+    def fire(self, tx: OpenTx) -> Steps[None]:
+        """At the very end."""
+        if tx.preparing:
+            raise SqlError(
+                "0A000",
+                "a transaction that has changed replicated tables is prepared by its coordinator only",
+                hint="COMMIT it, which prepares the Publisher; or let topology.transaction(...) do it.",
+            )
+        gid = tx.setting("msrepl.gid")
+        if gid and self._shipping.any_clients is not None:
+            self._shipping.any_clients.ends(gid)
+        yield from self._shipping.prepare_publisher(tx, gid)
 
 
 def names_in(literal: str) -> tuple[str, ...]:

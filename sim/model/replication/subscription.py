@@ -28,7 +28,7 @@ from sim.model.replication.capture import (
 )
 from sim.model.replication.link import Link
 from sim.model.replication.procedures import Procedures
-from sim.model.replication.shipping import MARKER, Guard, Shipping
+from sim.model.replication.shipping import MARKER, AnyClientsPort, Guard, Shipping
 from sim.model.replication.stored import Witness
 from sim.model.replication.versions import Births
 from sim.model.sql.plpgsql import SqlTrigger
@@ -64,6 +64,10 @@ class Subscription:
         self._shared = Subscribed(articles, self._shipping, behaviour, self.link, reach)
         self._made: list[tuple[Table, Any]] = []
 
+    def let_any_client(self, clients: AnyClientsPort) -> None:
+        """A transaction that no coordinator has named is any client's from now on."""
+        self._shipping.any_clients = clients
+
     def link(self, tx: OpenTx) -> Link:
         """The link of a transaction's session."""
         session = tx.session
@@ -79,7 +83,7 @@ class Subscription:
         node, behaviour = self.node, self._behaviour
         node.add_function("msrepl.prepare_publisher", self._shipping.prepare_publisher)
         node.add_function("msrepl.reset_link", self._shipping.reset_link)
-        node.add_trigger(MARKER, Guard(behaviour))
+        node.add_trigger(MARKER, Guard(behaviour, self._shipping))
         for article in self._articles.values():
             table = node.table(article.name)
             node.add_trigger(table.name, Stamp(_name(article, "ver"), article, table, behaviour))
