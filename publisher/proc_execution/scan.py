@@ -118,9 +118,9 @@ def warnings_of(
             inner = list(_tokens(text))
             found += _of_functions(inner, f", called by {function}")
             for name in _named(inner, known.unpublished):
-                strange.setdefault(name, f", by function {function}")
+                strange.setdefault(name, f" by function {function}")
     for name, by in sorted(strange.items()):
-        text = f"table {name} is used{by}, and not published: a Subscriber may lack it or hold other rows"
+        text = f"table {name} is used{by} and is not published: a Subscriber may lack it or hold other rows"
         found.append(ProcWarning(kind="unpublished", object=name, text=text))
     for name, column in sorted(known.made.items()):
         if name in _inserted(tokens, named):

@@ -133,7 +133,6 @@ class RoutineTexts:
             name=sql.Identifier(f"run_{self._number}"),
             parameters=f.COMMA.join([_parameter(place, each) for place, each in self._places]),
             returns=self._run_returns(),
-            number=sql.Literal(str(self._number)),
             article=sql.Literal(self._number),
             arguments=raw(f"args_{self._number}({', '.join(['msrepl_call.settings()', *given])})"),
             variables=raw(variables),

@@ -9,10 +9,7 @@
     begin
         {call}
     exception when others then
-        get diagnostics stack = pg_context;
-        if pg_catalog.substr(sqlstate, 1, 2) in ('08', '40', '53', '57', '58', 'XX')
-            or (select pg_catalog.count(*) > 1 from pg_catalog.regexp_matches(stack, 'PL/pgSQL function msrepl_call\.run_[0-9]+\(', 'g'))
-        then
+        if nested is not null or pg_catalog.substr(sqlstate, 1, 2) in ('08', '40', '53', '57', '58', 'XX') then
             raise;
         end if;
         failure := sqlstate;{nothing}

@@ -1,21 +1,24 @@
 -- msrepl_call.run_<n>: runs a published routine's body between the marks of a call.
 -- called by: what stands in the routine's place
 -- tables:    none
--- holes:     kind, name, parameters, returns, number, article, arguments, variables, body, answer
+-- holes:     kind, name, parameters, returns, article, arguments, variables, body, answer
 --
--- The setting makes it one statement: a COMMIT in the body is refused.
+-- The setting makes it one statement: a COMMIT in the body is refused. msrepl.in_call is the call in which
+-- another one is; an error takes it back.
 create or replace {kind} msrepl_call.{name}({parameters}){returns}
 language plpgsql
-set msrepl.in_call = {number}
+set msrepl.one_statement = on
 as $msrepl$
 declare
     opened bigint;
     closed text;
     failure text;
-    stack text;{variables}
+    nested constant text := nullif(pg_catalog.current_setting('msrepl.in_call', true), '');{variables}
 begin
+    closed := pg_catalog.set_config('msrepl.in_call', {article}::text, true);
     opened := msrepl_call.open_bracket({article}, msrepl_call.{arguments});
 {body}
+    closed := pg_catalog.set_config('msrepl.in_call', coalesce(nested, ''), true);
     if opened is not null then
         closed := msrepl_call.close_bracket({article}, opened, failure);
     end if;{answer}

@@ -124,6 +124,11 @@ async def test_xact_abort_off_in_a_call(home: Home) -> None:
         await home.serializable("call outer_one()")
     await home.connection.execute("rollback")
     assert await home.marks() == []
+    # after that error the next call is the outermost again
+    await home.serializable(
+        "do $$ begin begin call outer_one(); exception when others then end; call failing(0); end $$"
+    )
+    assert [failure for *_, failure in await home.marks()] == [None, "22012"]
 
 
 async def test_xact_abort_off_swallows_no_serialization_failure(home: Home) -> None:
