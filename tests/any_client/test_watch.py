@@ -11,7 +11,7 @@ from twopc.drivers.resolver import Resolver
 
 UPDATE = "update account set balance = balance + 1 where id = {}"
 ASLEEP = """
-select 1 from pg_locks where locktype = 'advisory' and classid = 1836282470 and mode = 'ExclusiveLock' and granted
+select 1 from pg_locks where locktype = 'advisory' and classid = 1836282471 and mode = 'ExclusiveLock' and granted
   and database = (select oid from pg_database where datname = current_database())
 """
 
@@ -61,7 +61,7 @@ async def test_others_hold_the_lock(clients: Clients, how: str) -> None:
     holder = await clients.client()
     if how == "shared":  # not behind one that sleeps
         await clients.app.execute(UPDATE.format(2))
-    await holder.execute(f"select pg_advisory_lock{kind}(1836282470, 0)".encode())
+    await holder.execute(f"select pg_advisory_lock{kind}(1836282471, 0)".encode())
     for _ in range(5):
         await clients.app.execute(UPDATE.format(1))
         await clients.settled()

@@ -28,9 +28,9 @@ from twopc.log import get_logger
 _log = get_logger(__name__)
 
 #: Taken by refuse_unprepared, too.
-_TRY = "select pg_try_advisory_lock(1836282470, 0)"
-_TAKE = "select pg_advisory_lock(1836282470, 0)"
-_GIVE = "select pg_advisory_unlock(1836282470, 0)"
+_TRY = "select pg_try_advisory_lock(1836282471, 0)"
+_TAKE = "select pg_advisory_lock(1836282471, 0)"
+_GIVE = "select pg_advisory_unlock(1836282471, 0)"
 #: The first pause between looks, doubled while nothing is found.
 _PACE_S = 0.001
 #: From which pause on it tries to fall asleep.

@@ -1511,7 +1511,7 @@ comment on procedure msrepl.prepare_publisher(text, integer, text[]) is 'Sends w
 -- anything does, the first turn only goes to the end of the queue, behind every deferred trigger that was
 -- waiting when the transaction ended.
 --
--- A resolver that sleeps holds the advisory lock 1836282470 and is woken; one that is awake cannot fall asleep
+-- A resolver that sleeps holds the advisory lock 1836282471 and is woken; one that is awake cannot fall asleep
 -- until our commit can be seen. NOTIFY would let only one transaction at a time commit on the whole server.
 --
 -- SET CONSTRAINTS ALL IMMEDIATE makes this run too early to tell. A coordinator's transaction is not guarded
@@ -1569,7 +1569,7 @@ begin
                   hint = 'COMMIT it, which prepares the Publisher; or let topology.transaction(...) do it.';
     end if;
     call msrepl.prepare_publisher(left(new.gid, -length(':sub1')), calls);
-    if not pg_try_advisory_xact_lock_shared(1836282470, 0) then
+    if not pg_try_advisory_xact_lock_shared(1836282471, 0) then
         perform pg_notify('msrepl_any_client', '');
     end if;
     return null;
