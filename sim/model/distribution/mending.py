@@ -144,6 +144,7 @@ class Mending:
             culprit = Culprit(
                 command_id=each.command_id,
                 article=agent.registry.articles.get(base_of(each.article_id)),
+                routine=agent.registry.routines.get(base_of(each.article_id)),
                 type=each.type,
                 command=each.command,
             )

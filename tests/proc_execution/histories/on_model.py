@@ -1,0 +1,90 @@
+"""Plays random histories on a model: its Publisher's sessions, statement by statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sim.model.kernel import Kernel
+from sim.model.node.session import NodeSession
+from sim.model.plants.protections import wiring_for
+from sim.model.system import System, build
+from sim.model.words import ModelSpec, ProcedureSpec, SqlError, Steps, SubscriberSpec, TableSpec
+from sim.scenario.model_check import Unwritten
+from tests.proc_execution.histories.drawn import ROUTINES, ROWS, TABLES, Play, Seen, rounds
+
+
+def system(off: Iterable[str] = ()) -> System:
+    """A Publisher with the tables and routines, and a Subscriber that only reads."""
+    spec = ModelSpec(
+        publisher="pub",
+        subscribers=(SubscriberSpec(name="sub1", update="read only"),),
+        tables=tuple(
+            TableSpec(
+                name=name,
+                columns={"id": "int", "v": "int not null"},
+                key=("id",),
+                rows=tuple({"id": str(id_), "v": str(v)} for id_, v in ROWS[name]),
+            )
+            for name in TABLES
+        ),
+        procedures=tuple(
+            ProcedureSpec(name=name, body=body, reads=reads, writes=writes)
+            for name, (body, reads, writes) in ROUTINES.items()
+        ),
+        lock_timeout_s=0.01,
+    )
+    return build(spec, wiring_for(off), kernel=Kernel(0), recorder=Unwritten())
+
+
+class _Sessions:
+    def __init__(self, model: System) -> None:
+        self._model = model
+        self._known: dict[int, NodeSession] = {}
+        self.called = 0
+
+    def execute(self, at: int, text: str) -> str:
+        """The SQLSTATE of its error, or nothing."""
+        session = self._known.get(at)
+        if session is None:
+            session = self._known[at] = self._model.publisher.connect("app", f"s{at}")
+        try:
+            done(self._model, session.execute(text))
+        except SqlError as error:
+            return error.sqlstate
+        self.called += text.startswith("call")
+        return ""
+
+
+def done(model: System, work: Steps[Any]) -> Any:
+    """Its result, as soon as there is one."""
+    process = model.kernel.spawn(work, "history")
+    model.kernel.run(process)
+    return process.value
+
+
+def contents(model: System, node: str) -> dict[str, list[dict[str, str | None]]]:
+    """The rows of both tables, without versions."""
+    return {name: model.nodes[node].rows(name, ["id", "v"]) for name in TABLES}
+
+
+def played(first: int, count: int, off: frozenset[str] = frozenset()) -> Seen:
+    """Histories from one number on, up to the first difference."""
+    seen = Seen()
+    for numbers in rounds(first, count):
+        model = system(off)
+        sessions = _Sessions(model)
+        play = Play(sessions.execute)
+        for number in numbers:
+            play.play(number)
+        done(model, model.sync())
+        seen.histories += len(numbers)
+        seen.called += sessions.called
+        seen.calls += sum(each.calls for each in model.take_deliveries())
+        there, here = contents(model, "pub"), contents(model, "sub1")
+        if there != here:
+            seen.different = (
+                f"histories {numbers[0]} to {numbers[-1]}: pub holds {there}, sub1 {here}"
+            )
+            break
+    return seen
