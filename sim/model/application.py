@@ -9,10 +9,11 @@ from typing import Any
 
 import simpy
 
-from sim.model.network import Network, Wire
+from sim.model.network import Network
 from sim.model.node import ModelNode
 from sim.model.node.session import NodeSession
 from sim.model.sql.types import output
+from sim.model.wire import Wire
 from sim.model.words import LostError, SqlError, StatementResult, Steps
 from twopc.drivers.virtual import Awaited, Refusal, VirtualLean, VirtualResult
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import simpy
@@ -60,6 +60,10 @@ class Choice(simpy.Event):
         return said(self.label)
 
 
+#: Of an event and what it has looked at and changed.
+Absorbs = Callable[["Choice", Mapping[str, int]], bool]
+
+
 class Strike:
     """Something that may go wrong now: a choice, too.
 
@@ -68,14 +72,18 @@ class Strike:
         act: does it.
         touches: what it writes.
         do: what a fault of a scenario says that does this; empty if none can.
+        absorbs: whether it leaves nothing of an event that came just before it, so that it might as well have
+            come before that one.
     """
 
-    __slots__ = ("act", "do", "name", "touches", "what")
+    __slots__ = ("absorbs", "act", "do", "name", "touches", "what")
 
     def __init__(
-        self, what: str, act: Callable[[], None], touches: Iterable[str], do: str = ""
-    ) -> None:
+        self, what: str, act: Callable[[], None], touches: Iterable[str], do: str = "",
+        absorbs: Absorbs | None = None,
+    ) -> None:  # fmt: skip
         self.what = what
+        self.absorbs = absorbs
         self.act = act
         self.touches = tuple(touches)
         self.do = do
@@ -334,7 +342,7 @@ def _touched(label: Label) -> dict[str, int]:
             seen[f"door of {place}"] = WRITE
         elif label.cause is Cause.MESSAGE:
             seen[f"door of {place}"] = READ
-        if label.cause is Cause.FLUSH or (place == LOG and label.cause is not Cause.REPLY):
+        if place == LOG and label.cause is not Cause.REPLY:
             seen[f"at {place}"] = WRITE
     if not label.touches or label.cause in TIMERS:
         seen[ALL] = WRITE

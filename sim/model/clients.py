@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 import simpy
 
 from sim.model.coordinator import CoordinatorProcess
-from sim.model.network import KILLED, Network, Wire
+from sim.model.network import Network
 from sim.model.node import ModelNode
 from sim.model.node.session import NodeSession
 from sim.model.transaction import ModelTransaction
+from sim.model.wire import KILLED, Wire
 from sim.model.words import LostError, SqlError, StatementResult, Steps
 from twopc.errors import InDoubtError, LocalProtocolError, RejectedError, from_sqlstate
 

@@ -18,9 +18,10 @@ from sim.model.clocks import Clock
 from sim.model.ledger import Ledger
 from sim.model.log_client import ModelDecided
 from sim.model.markers import Markers
-from sim.model.network import KILLED, Network
+from sim.model.network import Network
 from sim.model.node import ModelNode
 from sim.model.transaction import ModelTransaction
+from sim.model.wire import KILLED
 from sim.model.wiring import Wiring
 from sim.model.words import Cause, Label, LostError, SqlError, Steps
 from twopc.drivers.hub import Hub
@@ -33,6 +34,39 @@ from twopc.names import session_name
 from twopc.protocol.effects import Outcome
 
 _TURN_S = 0.001
+
+
+class _Open(set[Key]):
+    """Transactions that are open; whoever explores is told of which of them anybody asks.
+
+    Args:
+        asked: of which somebody has asked before: what is open now of these may be asked later.
+    """
+
+    def __init__(
+        self, keys: set[Key], told: Callable[[str, bool], None], asked: dict[object, None]
+    ) -> None:
+        super().__init__(keys)
+        self._told = told
+        self._asked = asked
+        for key in asked:
+            told(_called(key), False)
+
+    def __contains__(self, key: object) -> bool:
+        self._asked[key] = None
+        self._told(_called(key), False)
+        return super().__contains__(key)
+
+    def __or__(self, other: Any) -> Any:
+        return _Open({*self, *other}, self._told, self._asked)
+
+    def __rsub__(self, other: Any) -> Any:
+        self._told("unsettled", True)
+        return {key for key in other if key not in self}
+
+
+def _called(key: object) -> str:
+    return f"transaction {key}"
 
 
 class Place:
@@ -78,6 +112,8 @@ class CoordinatorProcess:
         self.alive = True
         self.active: dict[int, ModelTransaction] = {}
         self.unsettled: set[Key] = set()
+        self._asked: dict[object, None] = {}
+        """Transactions of which recovery has asked whether they are open."""
         self._interval_s = recovery_interval_s
         self._sequence = count(1)
         self._processes: dict[simpy.Process, None] = {}
@@ -197,7 +233,7 @@ class CoordinatorProcess:
         if not one.sequence:
             self._remembers("numbers", True)
             one.sequence = next(self._sequence)
-        self._remembers("transactions", False)  # it is another one
+        self._remembers(_called(one.key), True)
         one.gid = ids.text(one.sequence)
         self.active[one.sequence] = one
         for subscriber in one.subscribers:
@@ -210,6 +246,7 @@ class CoordinatorProcess:
                 one.connections[subscriber] = connection
                 yield from connection.say(one.opening(subscriber, level, shipping))
             except (LostError, SqlError) as error:
+                self._remembers(_called(one.key), True)
                 self.active.pop(one.sequence, None)
                 for each in one.connections.values():
                     each.close()
@@ -264,12 +301,13 @@ class CoordinatorProcess:
             self.place.kernel.watch(f"{what} of {self.actor}", changed)
 
     def _end(self, one: ModelTransaction, *, settled: bool) -> None:
-        self._remembers("transactions", False)
+        self._remembers(_called(one.key), True)
         for subscriber in one.subscribers:
             self._remembers(subscriber, True)
         self.active.pop(one.sequence, None)
         self.place.kernel.forget(f"{self.actor}:{one.sequence}")
         if not settled:
+            self._remembers("unsettled", True)
             self.unsettled.add(one.key)
         elif one.outcome is Outcome.COMMITTED:
             self._markers.over(one.gid, one.branches)
@@ -285,7 +323,7 @@ class CoordinatorProcess:
     def recover(self) -> Steps[list[Settled]]:
         """One pass. psycopg.Error: the log cannot be reached."""
         yield from self.log.ensure()
-        self._remembers("transactions", True)  # all are looked at
+        self._remembers("unsettled", True)
         while self._recovery.is_busy:  # with one that was begun by itself
             yield self.place.kernel.delay(
                 _TURN_S, Label(actor=self.actor, cause=Cause.POLL, what="recovery's turn")
@@ -301,8 +339,7 @@ class CoordinatorProcess:
         )
 
     def _open(self) -> set[Key]:
-        self._remembers("transactions", True)
-        return {one.key for one in self.active.values()}
+        return _Open({one.key for one in self.active.values()}, self._remembers, self._asked)
 
     def keep_recovering(self) -> Steps[None]:
         """Recover at once, and from time to time."""

@@ -123,6 +123,11 @@ class Kernel:
         self._randoms: dict[str, random.Random] = {}
 
     @property
+    def stretch(self) -> int:
+        """The name of what happens now, where somebody explores; the same in equivalent runs."""
+        return 0
+
+    @property
     def now(self) -> float:
         """Seconds since the run began."""
         return self.env._now

@@ -14,8 +14,9 @@ import simpy
 
 from sim.model.errors import as_psycopg, raised
 from sim.model.ledger import Damage, Ledger, LedgerSession
-from sim.model.network import Network, Wire
+from sim.model.network import Network
 from sim.model.pool import Pool, Turn
+from sim.model.wire import Wire
 from sim.model.words import LostError, SqlError, Steps
 from twopc.drivers.ports import Key, KnownEpoch
 from twopc.drivers.virtual import Awaited, wait

@@ -1,7 +1,4 @@
-"""Connections between nodes in virtual time: delays both ways, cuts, silence.
-
-A connection is TCP: in order, and nothing is lost in it but with the connection itself; then what was asked was
-done or not. What a server has begun it ends, although nobody waits for the answer any more.
+"""What lies between nodes in virtual time: delays both ways, cuts, silence.
 
 It must not know what is asked.
 """
@@ -10,25 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 import simpy
 
 from sim.model.ports import Kernel
+from sim.model.wire import Nobody, Served, Wire
 from sim.model.words import Cause, Delay, Label, LostError, Steps, Timing
 
 T = TypeVar("T")
-#: Why a process is interrupted that is to end at once.
-KILLED = "killed"
-_MESSAGE, _REPLY = Cause.MESSAGE, Cause.REPLY
-
-
-class Served(Protocol):
-    """What is at the other end: a session of a node."""
-
-    def close(self) -> None:
-        """The client has gone: what is open is rolled back once it is not busy. Harmless twice."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,174 +33,6 @@ class Watch:
     def fits(self, wire: Wire, what: str) -> bool:
         """Whether this is the answer."""
         return _is_of(wire.here, self.here) and wire.there == self.there and self.words in what
-
-
-class Wire:
-    """One connection.
-
-    Args:
-        here, there: names of the ends.
-        served: the session at the other end.
-    """
-
-    def __init__(self, network: Network, here: str, there: str, served: Served, actor: str) -> None:
-        self._network = network
-        self._kernel = network.kernel
-        self.here = here
-        self.there = there
-        self.served = served
-        self._near = frozenset((here,))
-        self.belongs_to(actor)
-        self.lost = ""
-        """Why it is gone; empty while it is not."""
-        self._waiting: simpy.Process | None = None
-        """Who waits for an answer."""
-        self._serving = False
-        """The other end is doing what was asked."""
-
-    @property
-    def waiting(self) -> bool:
-        """Somebody waits for an answer."""
-        return self._waiting is not None
-
-    def belongs_to(self, actor: str) -> None:
-        """Whoever asks from now on."""
-        self.actor = actor
-        self._asking = Label(actor, _MESSAGE, f"a message → {self.there}")
-        self._replying = Label(actor, _REPLY, f"an answer → {self.here}")
-
-    def ask(self, work: Callable[[], Steps[T]], what: str, touches: frozenset[str]) -> Steps[T]:
-        """Have the other end do something: what it returns or raises, or LostError.
-
-        Whoever waits may be killed (`simpy.Interrupt`): the other end notices when it has done it.
-        """
-        network, kernel = self._network, self._kernel
-        if kernel.watch is not None:
-            kernel.watch(f"node {self.there}", False)
-        if self.lost:
-            raise LostError(self.lost)
-        self._waiting = kernel.env.active_process
-        error: Exception | None = None
-        found: Any = None
-        try:
-            if network.troubled:
-                yield from network.travel(self, self.here, self.there, what, _MESSAGE, touches)
-            else:
-                label = self._to(what, touches) if kernel.labelled else self._asking
-                yield kernel.delay(network.between(self.here, self.there), label)
-            # The other end does it; if whoever waits is interrupted, it goes on by itself.
-            self._serving = True
-            steps = work()
-            value: Any = None
-            failed: BaseException | None = None
-            while True:
-                try:
-                    event = steps.send(value) if failed is None else steps.throw(failed)
-                except StopIteration as end:
-                    found = end.value
-                    break
-                except simpy.Interrupt:
-                    self._serving = False
-                    raise
-                except Exception as raised:
-                    error = raised
-                    break
-                except BaseException:
-                    self._serving = False
-                    raise
-                value = failed = None
-                try:
-                    value = yield event
-                except simpy.Interrupt:
-                    kernel.spawn(self._alone(steps, event), f"{self.actor} at {self.there}")
-                    raise
-                except BaseException as raised:
-                    failed = raised
-            self._serving = False
-            if error is not None and isinstance(error, LostError):
-                self.lost = str(error)
-                raise error
-            if network.troubled:
-                if network.watches:
-                    yield from network.answered(self, what)
-                yield from network.travel(self, self.there, self.here, what, _REPLY, touches)
-                yield from network.awake(self.actor)
-            else:
-                label = self._back(what, touches) if kernel.labelled else self._replying
-                yield kernel.delay(network.between(self.there, self.here), label)
-                if network.troubled:
-                    yield from network.awake(self.actor)
-        except simpy.Interrupt as interrupt:
-            raise self._interrupted(interrupt) from None
-        finally:
-            self._waiting = None
-        if error is not None:
-            raise error
-        return found  # type: ignore[no-any-return] # what `work` returns
-
-    def _to(self, what: str, touches: frozenset[str]) -> Label:
-        return Label(self.actor, _MESSAGE, f"{what} → {self.there}", touches | self._near)
-
-    def _back(self, what: str, touches: frozenset[str]) -> Label:
-        return Label(self.actor, _REPLY, f"{what} → {self.here}", touches | self._near)
-
-    def _interrupted(self, interrupt: simpy.Interrupt) -> Exception:
-        """Whoever waited for an answer waits no more: what that is for him."""
-        was_cut = bool(self.lost) and interrupt.cause != KILLED
-        self.lost = self.lost or "its client was killed"
-        self._network.wires.pop(self, None)
-        if not self._serving:
-            self.served.close()
-        return LostError(self.lost) if was_cut else interrupt
-
-    def _alone(self, work: Steps[Any], event: simpy.Event) -> Steps[None]:
-        """The rest of what nobody waits for."""
-        value: Any = None
-        failed: BaseException | None = None
-        try:
-            while True:
-                value, failed = None, None
-                try:
-                    value = yield event
-                except Exception as raised:
-                    failed = raised
-                event = work.send(value) if failed is None else work.throw(failed)
-        except StopIteration:
-            pass
-        except Exception:  # nobody is told what it raised
-            pass
-        finally:
-            self.served.close()
-
-    def break_(self, why: str, killed: Container[simpy.Process] = ()) -> None:
-        """Both ends notice at once that it is gone; harmless twice.
-
-        Args:
-            killed: who does not notice anything any more.
-        """
-        if self.lost:
-            return
-        self.lost = why
-        waiting = self._waiting
-        if waiting is not None and waiting in killed:
-            pass  # it was told to end, and closes what it leaves
-        elif waiting is not None and waiting.is_alive:
-            waiting.interrupt(why)  # what is being done there ends by itself
-        else:
-            self.served.close()
-        self._network.wires.pop(self, None)
-
-    def close(self) -> None:
-        """The client goes."""
-        if self._kernel.watch is not None:
-            self._kernel.watch(f"node {self.there}", False)
-        self._gone("closed")
-
-    def _gone(self, why: str) -> None:
-        if not self.lost:
-            self.lost = why
-            self._network.wires.pop(self, None)
-            self._network.leave(self)
 
 
 class Network:
@@ -250,12 +69,21 @@ class Network:
     ) -> Steps[Wire]:
         """A new connection: one message there and back. LostError, and what `open_` raises."""
         touches = frozenset((there,))
-        made = Wire(self, here, there, _Nobody(), actor)
+        made = Wire(self, here, there, Nobody(), actor)
         self.wires[made] = None
+        opened: list[Served] = []
+
+        def at_once() -> Steps[Served]:
+            opened.append(open_())
+            return opened[0]
+            yield  # it is a generator
+
         try:
-            made.served = yield from made.ask(lambda: _at_once(open_), "connect", touches)
+            made.served = yield from made.ask(at_once, "connect", touches)
         except BaseException:
             self.wires.pop(made, None)
+            for served in opened:  # nobody has heard of it
+                served.close()
             raise
         return made
 
@@ -407,15 +235,3 @@ class Network:
 def _is_of(actor: str, whole: str) -> bool:
     """It is the whole, or a part of it."""
     return actor == whole or actor.startswith(f"{whole}:")
-
-
-class _Nobody:
-    """Not connected yet."""
-
-    def close(self) -> None:
-        """There is nothing."""
-
-
-def _at_once(open_: Callable[[], T]) -> Steps[T]:
-    return open_()
-    yield  # it is a generator

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 import simpy
 
-from sim.model.network import Network, Served, Wire
+from sim.model.network import Network
 from sim.model.ports import Kernel
+from sim.model.wire import Served, Wire
 from sim.model.words import Steps
 
 T = TypeVar("T")
@@ -20,6 +21,9 @@ T = TypeVar("T")
 
 class Pool:
     """Connections of one user to one place; who asks while all are busy gets a new one.
+
+    Where somebody explores whoever asks has connections of his own: else it would depend on everybody else who asks
+    which of them anybody gets.
 
     Args:
         actor: whose they are.
@@ -34,19 +38,21 @@ class Pool:
         self._there = there
         self._actor = actor
         self._open = open_
-        self._idle: list[Wire] = []
+        self._idle: dict[object, list[Wire]] = {}
+        """By whose they are; None: everybody's."""
 
     def ask(self, what: str, work: Callable[[Any], Steps[T]], touches: frozenset[str]) -> Steps[T]:
         """One question; `work` is given the other end. LostError, and what it raises."""
-        idle = self._idle
+        kernel = self._network.kernel
+        whose = None if kernel.watch is None else kernel.env.active_process
+        idle = self._idle.setdefault(whose, [])
         while idle and idle[-1].lost:
             idle.pop()
         if idle:
             wire = idle.pop()
         else:
-            wire = yield from self._network.connect(
-                self._here, self._there, self._actor, self._open
-            )
+            actor = self._actor if whose is None else f"{self._actor} #{kernel.stretch % 1000}"
+            wire = yield from self._network.connect(self._here, self._there, actor, self._open)
         try:
             return (yield from wire.ask(lambda: work(wire.served), what, touches))
         finally:
@@ -55,8 +61,9 @@ class Pool:
 
     def close(self) -> None:
         """Close those that nobody uses; harmless twice."""
-        for wire in self._idle:
-            wire.close()
+        for wires in self._idle.values():
+            for wire in wires:
+                wire.close()
         self._idle.clear()
 
 

@@ -38,6 +38,11 @@ class Kernel(Protocol):
         ...
 
     @property
+    def stretch(self) -> int:
+        """The name of what happens now, where somebody explores; the same in equivalent runs."""
+        ...
+
+    @property
     def now(self) -> float:
         """Seconds since the run began."""
         ...

@@ -79,7 +79,7 @@ class ModelSite:
 
         def look() -> dict[str, bool]:
             wanted = set(gids)
-            return {row.gid: row.fence for row in self._node.markers() if row.gid in wanted}
+            return {row.gid: row.fence for row in self._node.markers(*gids) if row.gid in wanted}
 
         return await self._look("read markers", look)
 
@@ -87,7 +87,7 @@ class ModelSite:
         """Branches committed here whose gid begins so and comes behind `after`, with the other sites."""
 
         def look() -> dict[str, list[str]]:
-            rows = sorted((row.gid, row) for row in self._node.markers() if not row.fence)
+            rows = sorted((row.gid, row) for row in self._node.markers(prefix) if not row.fence)
             found = [(gid, row) for gid, row in rows if gid.startswith(prefix) and gid > after]
             return {gid: [*row.participants] for gid, row in found[:rows_max]}
 
@@ -121,6 +121,8 @@ class ModelSite:
         wanted = set(names)
 
         def end(_: NodeSession) -> Steps[list[int]]:
+            for name in names:
+                self._node.tell(f"sessions {name}", changed=True)
             found = [one for one in self._node.sessions.values() if one.application_name in wanted]
             for one in found:
                 one.terminate()
@@ -135,6 +137,7 @@ class ModelSite:
         """End one session, if it is still the one that started then."""
 
         def end() -> None:
+            self._node.touched()
             found = self._node.sessions.get(pid)
             if found is not None and str(found.born) == started:
                 found.terminate()
@@ -149,7 +152,7 @@ class ModelSite:
         """Remove markers whose gid starts so; returns how many."""
         gids = await self._look(
             "look for markers",
-            lambda: [row.gid for row in self._node.markers() if row.gid.startswith(prefix)],
+            lambda: [row.gid for row in self._node.markers(prefix) if row.gid.startswith(prefix)],
         )
         await self.forget(gids[:rows_max])
         return min(len(gids), rows_max)

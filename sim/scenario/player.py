@@ -307,7 +307,7 @@ class Player(Watching):
     async def _last_sync(self) -> None:
         """Have every Subscriber get everything; who cannot does not keep the others from it.
 
-        Where a fault strikes a delivery, it is tried again: each fault happens once.
+        Where a fault strikes a delivery, it is tried again once that is mended: each fault happens once.
         """
         lane = self._lanes[AGENTS]
         for subscriber in self._scenario.topology.subscribers:
@@ -321,7 +321,7 @@ class Player(Watching):
                     await lane.session.cancel()
                     await self._drain("cancelled")
                 await self._note_faults()
-                if self._struck == before or self._delivered():
+                if self._delivered() or not (await self._mended() or self._struck != before):
                     break
 
     def _delivered(self) -> bool:

@@ -1,14 +1,17 @@
 """Two neighbours of a run that are said not to depend on each other, the other way round: nothing may change by it.
 
+Nor if what goes wrong goes wrong without what it is said to leave nothing of.
+
 python -m tests.explore.commuting FILE KIND [RUNS]
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
@@ -32,6 +35,7 @@ class Event:
     seen: dict[str, int]
     words: str
     is_strike: bool
+    option: Option = field(compare=False)
 
 
 class Runs:
@@ -41,6 +45,8 @@ class Runs:
         self._script = script
         self.blind = False
         """What goes wrong is taken to depend on nothing."""
+        self.absorbed = 0
+        """So often something went wrong just after what it leaves nothing of."""
         self._budget = Budget(faults=1 if kinds else 0, of=kinds)
 
     def drawn(self, chance: Random) -> tuple[list[Event], ScriptRun]:
@@ -59,13 +65,13 @@ class Runs:
             events.append(_fired(kernel, run, chosen))
         return events, run
 
-    def again(self, names: Sequence[int]) -> tuple[list[Event], ScriptRun]:
-        """One by names, as far as they can happen."""
+    def again(self, names: Sequence[int | str]) -> tuple[list[Event], ScriptRun]:
+        """One by names, or words, as far as they can happen."""
         kernel, run = self._start()
         events: list[Event] = []
         for name in names:
             options = self._options(kernel, run, events)
-            chosen = next((one for one in options if one.name == name), None)
+            chosen = next((one for one in options if name in (one.name, _words(one))), None)
             if chosen is None:
                 break
             events.append(_fired(kernel, run, chosen))
@@ -112,21 +118,64 @@ class Runs:
             elif (other := (other_run.finish(), other_run.ending())) != end:
                 yield f"{events[at].words} and {events[at + 1].words}: {end} and {other}"
 
+    def left(self, chance: Random) -> Iterator[str]:
+        """Of a drawn run: what goes wrong, without an event that it absorbs; something is left of that."""
+        events, run = self.drawn(chance)
+        at = next((at for at, one in enumerate(events) if one.is_strike), 0)
+        strike = events[at].option
+        if not at or not isinstance(strike, Strike) or strike.absorbs is None:
+            return
+        event = events[at - 1].option
+        if not isinstance(event, Choice) or not strike.absorbs(event, events[at - 1].seen):
+            return
+        self.absorbed += 1
+        end = (run.finish(), run.ending())
+        before = [one.name for one in events[: at - 1]]
+        after = [one.words for one in events[at + 1 :]]  # their names tell of what went wrong
+        said = ""
+        for name in self._alike(before, strike):
+            found, other_run = self.again([*before, name, *after])
+            ended = (other_run.finish(), other_run.ending())
+            if [one.words for one in found[at:]] == after and ended == end:
+                return
+            said = said or f"{strike}, and before it {event}: {end} and {ended}"
+        yield said.replace("\n", " ")
+
+    def _alike(self, before: Sequence[int], strike: Strike) -> list[int]:
+        """Names of what may go wrong at a place; that which is called the same first."""
+        kernel, run = self._start()
+        for name in before:
+            kernel.fire(next(one for one in self._options(kernel, run, ()) if one.name == name))
+            run.look()
+        found = [one.name for one in run.strikes()]
+        return sorted(found, key=lambda name: name != strike.name)
+
 
 def _fired(kernel: ChoiceKernel, run: ScriptRun, chosen: Option) -> Event:
     seen = kernel.fire(chosen)
     run.look()
     return Event(
         name=chosen.name, maker=chosen.maker if isinstance(chosen, Choice) else 0, seen=seen,
-        words=str(chosen).replace("\n", " "), is_strike=isinstance(chosen, Strike),
+        words=_words(chosen), is_strike=isinstance(chosen, Strike), option=chosen,
     )  # fmt: skip
+
+
+def _words(option: Option) -> str:
+    return re.sub(r" #\d+", "", str(option)).replace("\n", " ")
 
 
 def main(file: str, kind: str, count: str = "100") -> int:
     """Draw so many; 1 if something differs."""
     runs = Runs(script_of(load(Path(file))), (kind,))
-    found = [what for seed in range(int(count)) for what in runs.differences(Random(f"{seed}"))]
-    sys.stdout.write("\n".join([*found, f"{len(found)} differ\n"]))
+    found = [
+        what
+        for seed in range(int(count))
+        for differ in (runs.differences, runs.left)
+        for what in differ(Random(f"{seed}"))
+    ]
+    sys.stdout.write(
+        "\n".join([*found, f"{len(found)} differ; {runs.absorbed} events were absorbed\n"])
+    )
     return min(1, len(found))
 
 

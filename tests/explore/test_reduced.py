@@ -63,6 +63,16 @@ def test_what_does_not_depend_may_be_exchanged(kind: str) -> None:
     assert [what for seed in range(12) for what in runs.differences(Random(f"{seed}"))] == []
 
 
+@pytest.mark.parametrize("kind", ["coordinator", "publisher", "subscriber"])
+def test_nothing_is_left_of_what_is_absorbed(kind: str) -> None:
+    """What goes wrong just after an event of which nothing is left goes the way that it goes without the event."""
+    script = script_of(load(LOST_UPDATE))
+    alone = replace(script, clients={"alice": script.clients["alice"]})
+    runs = Runs(alone, (kind,))
+    assert [what for seed in range(60) for what in runs.left(Random(f"{seed}"))] == []
+    assert runs.absorbed > 1
+
+
 def test_a_dependence_that_is_not_told_is_seen() -> None:
     """With the Publisher's end kept a secret, exchanging it with what it ends is found to matter."""
     script = script_of(load(LOST_UPDATE))

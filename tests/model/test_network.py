@@ -8,7 +8,8 @@ import pytest
 import simpy
 
 from sim.model.kernel import Kernel
-from sim.model.network import Network, Wire
+from sim.model.network import Network
+from sim.model.wire import Wire
 from sim.model.words import Cause, Delay, Label, LostError, SqlError, Steps, Timing
 
 HERE, THERE = "app", "sub1"

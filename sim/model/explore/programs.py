@@ -119,7 +119,9 @@ class ScriptRun:
         told, refused = self.evidence.told, False
         self._sessions[name] = session
         touches = frozenset((f"client {name}",))
+        assert self.kernel.watch is not None
         for step, text in client.steps:
+            self.kernel.watch(f"what {name} knows", True)
             label = Label(actor=name, cause=Cause.LAUNCH, what=f"{step}: {text}", touches=touches)
             yield self.kernel.delay(0.0, label)
             self._asks()
@@ -155,6 +157,7 @@ class ScriptRun:
                 refused = True
             except DeliveryError:
                 continue  # it is delivered in the end
+        self.kernel.watch(f"what {name} knows", True)
         yield from session.close()
 
     def _asks(self) -> None:
@@ -265,6 +268,9 @@ class ScriptRun:
     # -- strikes -----------------------------------------------------------------------------------
 
     def _restarted(self, name: str, away: bool) -> Steps[None]:
+        if not away and name != LOG:  # a node takes its time to come back
+            yield from self.system.restart_node(name)
+            return
         label = Label(
             actor=f"restart of {name}", cause=Cause.PAUSE if away else Cause.RESTART,
             what="it comes back", touches=frozenset((name,)),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sim.model.choosing import WRITE, Choice, Option
+from sim.model.choosing import WRITE, Choice, Option, Strike
 
 
 class Past:
@@ -20,6 +20,7 @@ class Past:
 
     def __init__(self) -> None:
         self._names: list[int] = []
+        self._options: list[Option] = []
         self._stretches: list[int] = []
         self._seen: list[dict[str, int]] = []
         self._before: list[int] = []
@@ -35,6 +36,7 @@ class Past:
             self._places.pop(stretch, None)
         del (
             self._names[length:],
+            self._options[length:],
             self._stretches[length:],
             self._seen[length:],
             self._before[length:],
@@ -58,6 +60,7 @@ class Past:
             before |= self._before[place]
         is_timer = isinstance(option, Choice) and option.is_timer
         self._names.append(option.name)
+        self._options.append(option)
         self._stretches.append(stretch)
         self._seen.append(seen)
         self._before.append(before)
@@ -72,6 +75,24 @@ class Past:
             races &= ~(1 << maker)
         for place in _bits(races):
             yield place, self._first(place, here)
+
+    def absorbed(self, strike: Strike) -> Iterator[tuple[int, list[int]]]:
+        """Events of which nothing is left if it goes wrong now, and on which nothing depends yet.
+
+        Of each its place, and names of which one must be followed there, so that it goes wrong without the event.
+        """
+        absorbs, last = strike.absorbs, len(self._names) - 1
+        if absorbs is None:
+            return
+        needed = 0
+        for before in self._before:
+            needed |= before
+        for place in range(last, -1, -1):
+            option = self._options[place]
+            if needed >> place & 1 or not isinstance(option, Choice):
+                continue
+            if absorbs(option, self._seen[place]):
+                yield place, self._first(place, last) if place < last else [strike.name]
 
     def _needs(self, seen: dict[str, int], maker: int) -> int:
         """Places of those on which it depends."""

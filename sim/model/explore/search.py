@@ -224,7 +224,7 @@ class Search:
             if not point.options:
                 break
             if sleeping:
-                wanted = self._awake(point, before)
+                wanted = self._awake(point, points)
                 self.pruned += len(point.options) - len(wanted)
                 if not wanted:
                     return
@@ -264,11 +264,12 @@ class Search:
         point.seen = kernel.fire(chosen)
         run.look()
 
-    def _awake(self, point: _Point, before: _Point | None) -> list[int]:
+    def _awake(self, point: _Point, points: list[_Point]) -> list[int]:
         """Places of those that must be followed, as far as that is known before anything has happened."""
         if not self._reduced:
             return [*range(len(point.options))]
-        if before is not None:
+        if points:
+            before = points[-1]
             point.sleep = {
                 name: theirs
                 for name, theirs in before.sleep.items()
@@ -276,7 +277,18 @@ class Search:
             }
         wanted = [at for at, option in enumerate(point.options) if option.name not in point.sleep]
         first = [at for at in wanted if isinstance(point.options[at], Choice)][:1]
-        return first + [at for at in wanted if isinstance(point.options[at], Strike)]
+        strikes = [at for at in wanted if isinstance(point.options[at], Strike)]
+        absorbing = [at for at in strikes if self._absorbs(point.options[at], points)]
+        point.known.update(point.options[at].name for at in absorbing)
+        return first + [at for at in strikes if at not in absorbing]
+
+    def _absorbs(self, strike: Option, points: list[_Point]) -> bool:
+        """It leaves nothing of something that has just happened: then it is tried without that instead."""
+        assert isinstance(strike, Strike)
+        found = [*self._past.absorbed(strike)]
+        for place, names in found:
+            points[place].want(names)
+        return bool(found)
 
     def _reverse(self, points: list[_Point], stretch: int) -> None:
         """What has just happened may have come before something else: then that is tried, too."""

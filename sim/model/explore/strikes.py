@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sim.model.choosing import Strike
+from sim.model.choosing import WRITE, Absorbs, Choice, Strike
 from sim.model.system import LOG
+from sim.model.words import Cause
 
 if TYPE_CHECKING:
     from sim.model.explore.programs import ScriptRun
@@ -28,8 +29,48 @@ FAULTS: Mapping[str, str] = {
     "backend": "a session that is idle in a transaction is ended by its server",
 }
 
+_TRAVELS = frozenset((Cause.MESSAGE, Cause.REPLY))
 #: The decision log, as labels speak of it and as connections do.
 _OF_LOG = ("at log", "node log", f"node {LOG}")
+
+
+def _memory_of(actor: str, name: str) -> Absorbs:
+    """What has happened in a coordinator's memory alone is gone with its process, and what it was about to send."""
+    own = (f"actor {actor}", f"queue of {name}", f"epochs of {name}")
+
+    def absorbs(event: Choice, seen: Mapping[str, int]) -> bool:
+        if any(what.startswith("sessions ") for what in seen):
+            return False  # one has come or gone: those that come later have other numbers
+        return event.label.cause in _TRAVELS and all(
+            what in own or what.startswith(f"actor {actor}:") or what.endswith(f" of {actor}")
+            for what, how in seen.items()
+            if how == WRITE
+        )
+
+    return absorbs
+
+
+def _memory_at(name: str, *, with_log: bool) -> Absorbs:
+    """What a server has worked on is gone with it, unless somebody waits for it, or its log has a record of it.
+
+    Args:
+        with_log: also that its log has reached the disk, where it may be there without anybody having been told.
+    """
+    lost = (f"at {name}", f"tables at {name}")
+    flushed = (*lost, f"actor node:{name}", f"log at {name}", f"branches at {name}")
+
+    def absorbs(event: Choice, seen: Mapping[str, int]) -> bool:
+        written = [what for what, how in seen.items() if how == WRITE]
+        if event.label.cause is Cause.FLUSH:
+            return with_log and all(what in flushed for what in written)
+        own = f"actor {event.label.actor}"
+        return (
+            event.label.cause in _TRAVELS
+            and lost[0] in written
+            and all(what == own or what in lost or what.startswith("wire of ") for what in written)
+        )
+
+    return absorbs
 
 
 def _coordinators(run: ScriptRun) -> list[Strike]:
@@ -39,6 +80,7 @@ def _coordinators(run: ScriptRun) -> list[Strike]:
             lambda one=name: run.coordinator_killed(one),  # type: ignore[misc]
             (f"process {seat.process.actor}", f"seat {name}", "at log"),
             "crash coordinator",
+            _memory_of(seat.process.actor, name),
         )
         for name, seat in run.system.coordinators().items()
         if seat.process.alive and seat.process.active
@@ -63,6 +105,7 @@ def _away(run: ScriptRun, names: Sequence[str]) -> list[Strike]:
             f"{name} goes down, and stays away",
             lambda one=name: run.node_down(one, None, away=True),  # type: ignore[misc]
             (f"node {name}",),
+            absorbs=_memory_at(name, with_log=False),
         )
         for name in names
         if run.system.nodes[name].up
@@ -83,6 +126,7 @@ def _nodes(run: ScriptRun, names: Sequence[str]) -> list[Strike]:
                 Strike(
                     what, lambda one=name, upto=kept: run.node_down(one, upto),  # type: ignore[misc]
                     (f"node {name}",), "" if place else f"restart node {name} immediate",
+                    _memory_at(name, with_log=True),
                 )
             )  # fmt: skip
     return found
@@ -126,6 +170,7 @@ def _machine(run: ScriptRun) -> list[Strike]:
             f"power failure where coordinator {name} and the decision log are",
             lambda one=name: run.machine_fails(one),  # type: ignore[misc]
             (f"process {seat.process.actor}", f"seat {name}", *_OF_LOG),
+            absorbs=_memory_of(seat.process.actor, name),
         )
         for name, seat in run.system.coordinators().items()
         if seat.process.alive and seat.process.active and run.system.log_host.up

@@ -22,6 +22,10 @@ def crash(node: ModelNode, kept_lsn: int | None) -> None:
         return
     node.up = False
     node.touched()
+    for what in ("branches", "log", "tables"):
+        node.tell(what, changed=True)
+    for one in node.sessions.values():
+        node.tell(f"sessions {one.application_name}", changed=True)
     _, lost = node.wal.cut(kept_lsn)
     why = LostError(f"{node.name} went down")
     sessions = list(node.sessions.values())

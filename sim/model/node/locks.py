@@ -41,6 +41,10 @@ class Locks:
         self.lasts: Callable[[float], float] = right
         """How long so many seconds take by the node's clock."""
 
+    def _changed(self) -> None:
+        if self._kernel.watch is not None:
+            self._kernel.watch(f"at {self._node}", True)
+
     # -- rows ----------------------------------------------------------------------------------------
 
     def try_row(self, xact: Xact, row: Row, mode: int) -> bool:
@@ -139,6 +143,8 @@ class Locks:
         Whoever waits goes on in the order in which he began to, as in `release`.
         """
         back, undo = self._give_back, xact.undo
+        if undo:
+            self._changed()
         rows: dict[Row, None] = {}
         while undo:
             function, one, other = undo.pop()
@@ -221,6 +227,8 @@ class Locks:
 
     def xact(self, session: Any, xact: Xact, on: Xact, table: Table | None = None) -> Steps[None]:
         """Wait until another transaction is over, or its subtransaction taken back."""
+        if self._kernel.watch is not None:
+            self._kernel.watch(f"at {self._node}", False)
         while on.state < 2 and on.top.state < 2:
             wait = Wait(session, xact, SHARE)
             wait.on, wait.table = on, table
@@ -248,6 +256,8 @@ class Locks:
 
     def try_table(self, top: Top, table: Table, mode: int) -> bool:
         """Take a table's lock if nobody has one that conflicts, and nobody waits for one."""
+        if self._kernel.watch is not None:
+            self._kernel.watch(f"tables at {self._node}", mode >= TABLE_SHARE)
         held = top.tables.get(table.name, 0)
         if held & mode:
             return True
@@ -280,6 +290,9 @@ class Locks:
 
     def release_table(self, top: Top, table: Table) -> None:
         """Its transaction has ended."""
+        if self._kernel.watch is not None:
+            strong = top.tables.get(table.name, 0) >= TABLE_SHARE
+            self._kernel.watch(f"tables at {self._node}", strong)
         if table.locks.pop(top, 0) >= TABLE_SHARE:
             table.strong -= 1
         if table.waiting:
@@ -301,6 +314,9 @@ class Locks:
 
     def _sleep(self, wait: Wait) -> Steps[str]:
         session = wait.session
+        self._changed()
+        if self._kernel.watch is not None:
+            self._kernel.watch(f"waits at {self._node}", True)
         wait.timeout_s = session.lock_timeout_s
         event = wait.event = self._kernel.event()
         self._begin(wait)
@@ -310,6 +326,7 @@ class Locks:
             how = yield event
         finally:
             session.wait = None
+            self._changed()
             self._stop(wait)
             if not event.triggered:
                 wait.event = None

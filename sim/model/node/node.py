@@ -36,6 +36,8 @@ from twopc.protocol import Participant
 from twopc.protocol.variants import Settings
 from twopc.waits import Session as WaitRow
 
+#: Where each branch that has ended leaves a row.
+MARKERS = "msrepl.branch_marker"
 #: Our own tables, which every node has.
 OWN_TABLES = (
     "create table msrepl.branch_marker (gid text primary key, xid bigint not null unique, "
@@ -165,11 +167,15 @@ class ModelNode:
         self._next_pid += 1
         session = NodeSession(self, self._next_pid, role, application_name)
         self.sessions[session.pid] = session
+        self.tell(
+            f"sessions {application_name}", changed=False
+        )  # whoever ends them all changes them
         return session
 
     def gone(self, session: NodeSession) -> None:
         """A session has ended."""
         self.sessions.pop(session.pid, None)
+        self.tell(f"sessions {session.application_name}", changed=False)
         self.advisory.session_gone(session)
 
     # -- transactions --------------------------------------------------------------------------------
@@ -198,9 +204,19 @@ class ModelNode:
         return None
 
     def touched(self) -> None:
-        """Something is looked at here, or changed: whoever explores is told."""
+        """Rows or locks are changed: whoever explores is told."""
         if self.kernel.watch is not None:
             self.kernel.watch(f"at {self.name}", True)
+
+    def looked(self) -> None:
+        """Rows are looked at; what does that in several orders finds the same."""
+        if self.kernel.watch is not None:
+            self.kernel.watch(f"at {self.name}", False)
+
+    def tell(self, what: str, *, changed: bool) -> None:
+        """Something else is looked at, or changed: ``branches``, ``sessions twopc recovery``."""
+        if self.kernel.watch is not None:
+            self.kernel.watch(f"{what} at {self.name}", changed)
 
     def record(self, kind: str, top: Top) -> WalRecord:
         """A commit or rollback in the log."""
@@ -213,6 +229,11 @@ class ModelNode:
 
     def finish(self, top: Top, record: WalRecord | None) -> None:
         """It is committed: others see it, and what waits for it goes on."""
+        if record is not None and self.kernel.watch is not None:
+            self.touched()
+            for table, _, old, new in top.changes:
+                if table.name == MARKERS:
+                    self.tell(f"markers of {_epoch((new or old)[0])}", changed=True)
         top.state = COMMITTED
         top.record = None
         if record is not None:
@@ -266,14 +287,21 @@ class ModelNode:
         """What is committed, by key, every value as PostgreSQL's text."""
         return looking.rows(self, table, columns)
 
-    def markers(self) -> list[MarkerRow]:
-        """Rows of the branch markers, committed."""
-        self.touched()
+    def markers(self, *gids: str) -> list[MarkerRow]:
+        """Rows of the branch markers, committed.
+
+        Args:
+            gids: or how they begin: whose markers are looked for. What is found of other epochs does not matter.
+        """
+        for gid in gids:
+            self.tell(f"markers of {_epoch(gid)}", changed=False)
+        if not gids:
+            self.looked()
         return looking.markers(self)
 
     def prepared(self) -> dict[str, prepared.Branch]:
         """By gid, oldest first: each with `owner`, `prepared_at`, `xid`."""
-        self.touched()
+        self.tell("branches", changed=False)
         return {gid: branch for gid, branch in self.branches.items() if branch.valid}
 
     def fence(self, gid: str, sites: Sequence[str]) -> Steps[str]:
@@ -343,6 +371,11 @@ class ModelNode:
                     row[place] = column.generated(values)
             return tuple(row)
         return values
+
+
+def _epoch(gid: str) -> str:
+    """Whose transactions are called so."""
+    return ":".join(gid.split(":")[:3])
 
 
 def _at_once(steps: Steps[Any], what: str) -> Any:

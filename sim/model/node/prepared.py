@@ -79,7 +79,6 @@ class Branch:
     def _log(self, effect: x.Log) -> Steps[None]:
         node, top, kind = self.node, self.top, effect.record.kind
         if kind is RecordKind.PREPARED:
-            node.touched()
             record = top.record = node.wal.append("prepare", top, len(top.changes))
             if effect.forced:
                 yield from node.wal.force(record.end_lsn)
@@ -93,6 +92,7 @@ class Branch:
             node.kernel.spawn(self._later(record), f"the end of {self.gid}")
             return
         node.branches.pop(self.gid, None)
+        node.tell("branches", changed=True)
         if committed:
             node.finish(top, record)
         else:
@@ -105,6 +105,7 @@ class Branch:
         with suppress(LostError):
             yield from node.wal.reached(record.end_lsn)
             node.branches.pop(self.gid, None)
+            node.tell("branches", changed=True)
             node.finish(self.top, record)
 
 
@@ -135,12 +136,14 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
     top.gid, top.owner, top.prepared_at = gid, session.role, node.clock()
     branch = Branch(node, gid, top)
     node.branches[gid] = branch
+    node.tell("branches", changed=True)
     session.committing = True
     try:
         now = node.clock()
         for event in (_BEGUN, _WROTE):  # nothing but timers comes of them, and nobody keeps these
             branch.machine.receive(event, now)
         yield from branch.tell(_asked(node.name))
+        node.tell("branches", changed=True)
         if branch.said is not Message.VOTE_YES:
             node.branches.pop(gid, None)
             session.abort()
@@ -154,6 +157,7 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
 
 
 def _allowed(node: ModelNode, top: Top, gid: str) -> None:
+    node.tell("branches", changed=False)
     if "WITH HOLD" in top.held:
         raise SqlError("0A000", "cannot PREPARE a transaction that has created a cursor WITH HOLD")
     if top.temporary:
@@ -195,6 +199,7 @@ def finish(session: NodeSession, gid: str, *, commit: bool) -> Steps[str]:
     if session.tx is not None:
         raise SqlError("25001", f"{verb} cannot run inside a transaction block")
     node = session.node
+    node.tell("branches", changed=True)
     branch = node.branches.get(gid)
     if branch is None or not branch.valid:
         raise SqlError("42704", f'prepared transaction with identifier "{gid}" does not exist')
@@ -210,6 +215,7 @@ def finish(session: NodeSession, gid: str, *, commit: bool) -> Steps[str]:
     try:
         yield from branch.tell(_COMMIT if commit else _ABORT)
     finally:
+        node.tell("branches", changed=True)
         branch.busy = branch.top.record is not None
     return verb
 
@@ -225,6 +231,7 @@ def fence(node: ModelNode, gid: str, sites: tuple[str, ...]) -> Steps[str]:
     )
     try:
         for turn in range(20):
+            node.tell("branches", changed=False)
             branch = node.branches.get(gid)
             if branch is not None and branch.valid:
                 return "prepared"

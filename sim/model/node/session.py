@@ -66,6 +66,8 @@ class NodeSession:
         self.application_name = application_name
         self.settings: dict[str, str] = {}
         self.born = node.clock()
+        self._called = f"session {application_name} {node.kernel.stretch}"
+        """For whoever explores: equal in equivalent runs, where numbers are not."""
         self.tx: OpenTx | None = None
         self.wait: Wait | None = None
         self.failed_tx = False
@@ -114,6 +116,7 @@ class NodeSession:
             why, self.dead = self.dead, LostError(f"the connection to {self.node.name} is closed")
             raise why
         assert not self.busy, "one statement at a time"
+        self.node.tell(self._called, changed=False)
         self.busy = True
         if self._timer is not None:
             self._stop_timer()
@@ -143,6 +146,7 @@ class NodeSession:
             self._abandon()
             raise
         finally:
+            self.node.tell(self._called, changed=False)
             self.busy = False
             if self._timer is not None:
                 self._stop_timer()
@@ -182,9 +186,13 @@ class NodeSession:
         self._timer = None
         self.cancel()
 
+    def _disturbed(self) -> None:
+        """Somebody else does something to it: that matters to whatever it does."""
+        self.node.tell(self._called, changed=True)
+
     def cancel(self) -> None:
         """57014 in what waits."""
-        self.node.touched()
+        self._disturbed()
         if self.wait is not None and not self.committing:
             self.wait.end("cancel")
         elif self.on_link:
@@ -192,7 +200,7 @@ class NodeSession:
 
     def terminate(self) -> None:
         """57P01 in what runs, else in nothing; the open transaction is rolled back."""
-        self.node.touched()
+        self._disturbed()
         if self.dead is not None:
             return
         if self.wait is not None:
@@ -207,7 +215,7 @@ class NodeSession:
 
     def close(self) -> None:
         """The client goes; harmless twice."""
-        self.node.touched()
+        self._disturbed()
         if self.dead is None:
             if self.wait is not None:
                 self.wait.end("terminate")
@@ -310,7 +318,8 @@ class NodeSession:
         """Roll back what is open."""
         tx = self.tx
         if tx is not None:
-            self.node.touched()
+            if tx.xid or tx.top.ssi is not None or tx.top.advisory:
+                self.node.touched()
             tx.unwind()
             self.forget()
             if tx.top.state != ABORTED:

@@ -122,7 +122,9 @@ class OpenTx:
         """A new command, and what it sees."""
         top = self.top
         if self.node.kernel.watch is not None:
-            self.node.touched()
+            self.node.looked()
+            if top.level == "serializable":
+                self.node.touched()
         top.cid += 1
         first = top.snapshot
         if first is not None:
@@ -181,6 +183,8 @@ class OpenTx:
 
     def lock_table(self, table: Table, mode: int) -> Steps[None]:
         """Until the end of the transaction."""
+        if mode >= ROW_EXCLUSIVE:
+            self.node.touched()
         if not self.locks.try_table(self.top, table, mode):
             self.assign()
             yield from self.locks.table(self.session, self.top, table, mode)

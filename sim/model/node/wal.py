@@ -108,7 +108,13 @@ class Wal:
         self.end = record.end_lsn
         self.records.append(record)
         self._young.append(record)
+        self._told()
         return record
+
+    def _told(self) -> None:
+        """Whoever explores is told that it has changed."""
+        if self._kernel.watch is not None:
+            self._kernel.watch(f"log at {self._node}", True)
 
     def force(self, lsn: int) -> Steps[None]:
         """Until everything before a position is durable. LostError if the node goes down meanwhile."""
@@ -154,6 +160,7 @@ class Wal:
 
     def _flushed(self, _: simpy.Event) -> None:
         target = self._target
+        self._told()
         running, self._running, self._timer = self._running, None, None
         self.flushes += 1
         self._durable(target)

@@ -12,13 +12,14 @@ from typing import Any
 
 import simpy
 
-from sim.model.network import Network, Wire
+from sim.model.network import Network
 from sim.model.node import ModelNode
 from sim.model.node.locks import cancelled
 from sim.model.node.session import NodeSession
 from sim.model.replication import facts
 from sim.model.replication.articles import link_role
 from sim.model.replication.calls import Call, Order, Procedure
+from sim.model.wire import Wire
 from sim.model.words import LostError, SqlError, StatementResult, Steps
 from twopc.waits import link_name
 
@@ -99,6 +100,9 @@ class Link:
     def open(self) -> Steps[None]:
         """Connect, anew if need be. 08001"""
         self.close()
+        dead = self._session.dead
+        if dead is not None:  # its process has gone, and opens nothing
+            raise LostError(str(dead))
         name = link_name(self._subscriber, self._session.pid)
         try:
             self._wire = yield from self._waiting(
@@ -137,7 +141,8 @@ class Link:
             value, error = yield done
         finally:
             session.on_link = False
-            session.node.touched()
+            if session.dead is None:
+                session.node.touched()
         if session.dead is not None:
             raise LostError(str(session.dead))
         if self._interrupted:
