@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import timedelta
 
 import psycopg
 import pytest
@@ -131,7 +132,7 @@ async def test_nothing_is_removed_that_a_call_waits_for(stored: AsyncConnection)
         await stored.execute(
             f"update msrepl.msdistribution_agents set delivered = '{delivered}'".encode()
         )
-        await distribution.clean_up(stored)
+        await distribution.clean_up(stored, max_retention=timedelta(days=36_500))
         assert len(await rows(stored, "select from msrepl.msrepl_transactions")) == left
 
 
