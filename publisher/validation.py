@@ -19,7 +19,7 @@ from psycopg.rows import dict_row
 from publisher.posting import Posted, post_message, stored_message
 from twopc.distributed import DistributedArticle
 from twopc.names import PREFIX
-from twopc.proc_execution import base_of, beside
+from twopc.proc_execution import BESIDE, CALL_TYPE, DEFINITION_TYPE, base_of, beside
 from twopc.sql.checksum import PINNED
 from twopc.validation import Key, Verdict, touched_keys
 
@@ -99,8 +99,10 @@ async def touched(
     articles: Sequence[DistributedArticle],
     snapshot: str,
     xids: Sequence[str] = (),
-) -> dict[int, set[Key]]:
+) -> dict[int, set[Key] | None]:
     """By article: the keys that stored transactions touch which the snapshot does not see.
+
+    None: any, since a routine was called that writes the article, and the rows are not stored.
 
     Args:
         xids: further transactions whose keys are wanted.
@@ -128,7 +130,48 @@ async def touched(
     async for article_id, command_type, command in cursor:
         article = by_id[base_of(article_id)]
         found[article.article_id] |= touched_keys(article, command_type, command)
-    return found
+    called: dict[int, set[Key] | None] = {**found}
+    for writes in await _written_by_calls(distribution, publisher, snapshot):
+        for article in articles:
+            if writes is None or article.article.name in writes:
+                called[article.article_id] = None
+    return called
+
+
+async def _written_by_calls(
+    distribution: Connection, publisher: str, snapshot: str
+) -> list[list[str] | None]:
+    """What stored calls without their rows write, of transactions that the snapshot does not see; None: any
+    article."""
+    routines = await distribution.execute(
+        "select from msrepl.msarticles where kind = 'proc' limit 1"
+    )
+    if not routines.rowcount:
+        return []
+    cursor = await distribution.execute(
+        """
+        select distinct a.proc -> 'writes'
+        from msrepl.mspublisher_databases d
+        join msrepl.msrepl_transactions t on t.publisher_database_id = d.id
+        cross join lateral (
+            select array_agg(c.article_id) filter (where c.type = %(call)s) as routines,
+                bool_or(c.article_id > %(beside)s and c.type <> %(definition)s) as have_rows
+            from msrepl.commands_between(d.id, t.xact_seqno - 1::numeric, t.xact_seqno) c
+        ) c
+        join msrepl.msarticles a on a.publisher_database_id = d.id and a.article_id = any (c.routines)
+        where d.publisher = %(publisher)s and not c.have_rows
+          and t.xact_id >= pg_snapshot_xmin(%(snapshot)s::pg_snapshot)
+          and not pg_visible_in_snapshot(t.xact_id, %(snapshot)s::pg_snapshot)
+        """,
+        {
+            "publisher": publisher,
+            "snapshot": snapshot,
+            "call": CALL_TYPE,
+            "definition": DEFINITION_TYPE,
+            "beside": BESIDE,
+        },
+    )
+    return [writes for (writes,) in await cursor.fetchall()]
 
 
 async def record(distribution: Connection, publisher: str, verdict: Verdict) -> None:
