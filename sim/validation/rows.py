@@ -1,0 +1,61 @@
+"""Checksums of rows, read from either end, and both ends' put together by key.
+
+Knows nothing of moments and of what is under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from twopc.sql.checksum import ChecksumTexts
+from twopc.validation import Key, parse_key
+
+Connection = AsyncConnection[Any]
+
+
+async def buckets(
+    connection: Connection, texts: ChecksumTexts, parameters: Sequence[Any]
+) -> dict[int, tuple[int, int]]:
+    """Number of rows and checksum of each bucket."""
+    cursor = await connection.execute(texts.buckets(), parameters)
+    return {bucket: (rows, checksum) for bucket, rows, checksum in await cursor.fetchall()}
+
+
+async def by_key(
+    connection: Connection, texts: ChecksumTexts, parameters: Sequence[Any]
+) -> dict[Key, int]:
+    """Checksums of the rows with the keys given."""
+    cursor = await connection.execute(texts.rows_by_key(), parameters)
+    return {parse_key(key): checksum for key, checksum in await cursor.fetchall()}
+
+
+async def rows_of(
+    connection: Connection, texts: ChecksumTexts, parameters: Sequence[Any]
+) -> AsyncIterator[tuple[int, int, str]]:
+    """Key's hash, row's hash and key, a block at a time."""
+    async with connection.cursor(name="msrepl_rows") as cursor:
+        cursor.itersize = 5000
+        await cursor.execute(texts.rows(), parameters)
+        async for row in cursor:
+            yield row
+
+
+async def merged_rows(
+    there: AsyncIterator[tuple[int, int, str]], here: AsyncIterator[tuple[int, int, str]]
+) -> AsyncIterator[tuple[Key, int | None, int | None]]:
+    """Every key of either, with the checksums of its rows; both come in the same order."""
+    left, right = await anext(there, None), await anext(here, None)
+    while left is not None or right is not None:
+        at_left = None if left is None else (left[0], left[2])
+        at_right = None if right is None else (right[0], right[2])
+        first = min(place for place in (at_left, at_right) if place is not None)
+        expected = left[1] if left is not None and at_left == first else None
+        actual = right[1] if right is not None and at_right == first else None
+        yield parse_key(first[1]), expected, actual
+        if at_left == first:
+            left = await anext(there, None)
+        if at_right == first:
+            right = await anext(here, None)
