@@ -171,21 +171,7 @@ class Replication(Scripting):
         if node.kind != "subscriber":
             raise ConfigurationError(f"{subscriber!r} is the {node.kind}, not a Subscriber")
         reads = update_mode == "read only"
-        if not self.distribute and (filters or sync != "automatic" or reads):
-            raise ConfigurationError(
-                f"{subscriber!r}: filters, sync={sync!r} and update_mode={update_mode!r} need "
-                "distribution, which this topology was made without"
-            )
-        if reads and sync == "none":
-            raise ConfigurationError(
-                f"{subscriber!r}: a subscription that is read only has no triggers to script: take "
-                "sync='replication support only' for rows that are there already"
-            )
-        known = await self.update_modes()
-        if subscriber in known and (reads or known[subscriber] == "read only"):
-            raise SubscriptionError(
-                f"{subscriber!r} subscribes already, {known[subscriber]} (21058): unsubscribe it first"
-            )
+        await self._check_new(subscriber, sync, filters, update_mode)
         if sync == "none":
             script = await self.script(subscriber, filters=filters)
             await self.add_sync_triggers(subscriber, script, profile=profile, scripts=scripts)
@@ -213,6 +199,31 @@ class Replication(Scripting):
         self.attend(subscriber)
         if found:
             raise SubscriptionError(subscription.inactive_message(found))
+
+    async def _check_new(
+        self,
+        subscriber: str,
+        sync: SyncType,
+        filters: Mapping[str, str] | None,
+        update_mode: UpdateMode,
+    ) -> None:
+        """Refuse a subscription that cannot be."""
+        reads = update_mode == "read only"
+        if not self.distribute and (filters or sync != "automatic" or reads):
+            raise ConfigurationError(
+                f"{subscriber!r}: filters, sync={sync!r} and update_mode={update_mode!r} need "
+                "distribution, which this topology was made without"
+            )
+        if reads and sync == "none":
+            raise ConfigurationError(
+                f"{subscriber!r}: a subscription that is read only has no triggers to script: take "
+                "sync='replication support only' for rows that are there already"
+            )
+        known = await self.update_modes()
+        if subscriber in known and (reads or known[subscriber] == "read only"):
+            raise SubscriptionError(
+                f"{subscriber!r} subscribes already, {known[subscriber]} (21058): unsubscribe it first"
+            )
 
     async def _bring(
         self,
