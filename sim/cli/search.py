@@ -131,7 +131,7 @@ def _drawn(script: Script, wiring: Wiring, budget: Budget, runs: int, seed: int)
     import time
 
     from sim.model.choosing import Seeded
-    from sim.model.explore.search import play, replay
+    from sim.model.explore.single import play, replay
     from sim.model.explore.words import Explored
 
     began, endings, orders, done = time.monotonic(), set[str](), set[tuple[int, ...]](), 0
@@ -207,7 +207,7 @@ def _scenario(
 ) -> tuple[str, str]:
     """The text of a scenario that shows it, and what of it no scenario can say."""
     from sim.model.choosing import Replay
-    from sim.model.explore.search import played
+    from sim.model.explore.single import played
     from sim.model.plants.protections import SUPPORTED
     from sim.model.wiring import Wiring
     from sim.scenario.searching import found_text
@@ -226,8 +226,8 @@ def _scenario(
 
 
 def _replayed(script: Script, wiring: Wiring, budget: Budget, text: str) -> int:
-    from sim.model.explore.search import replay
     from sim.model.explore.shrink import read
+    from sim.model.explore.single import replay
 
     try:
         choices = read(text)

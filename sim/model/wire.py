@@ -78,6 +78,7 @@ class Wire:
         Whoever waits may be killed (`simpy.Interrupt`): the other end notices when it has done it.
         """
         network, kernel = self._network, self._kernel
+        explored = kernel.watch is not None
         if kernel.watch is not None:
             kernel.watch(f"node {self.there}", False)
         if self.lost:
@@ -112,7 +113,8 @@ class Wire:
                     self._serving = False
                     raise
                 value = failed = None
-                self._worked(changed=True)
+                if explored:
+                    self._worked(changed=True)
                 try:
                     value = yield event
                 except simpy.Interrupt:
@@ -121,7 +123,8 @@ class Wire:
                     raise
                 except BaseException as raised:
                     failed = raised
-                self._worked(changed=False)
+                if explored:
+                    self._worked(changed=False)
             self._serving = False
             if error is not None and isinstance(error, LostError):
                 self.lost = str(error)

@@ -8,7 +8,8 @@ from random import Random
 import pytest
 
 from sim.model.choosing import ChoiceKernel, First, Seeded, depend
-from sim.model.explore.search import by_bounds, exhaust, play, replay
+from sim.model.explore.search import by_bounds, exhaust
+from sim.model.explore.single import play, replay
 from sim.model.explore.small import PROGRAMS
 from sim.model.explore.words import Budget
 from sim.model.wiring import Wiring

@@ -12,68 +12,25 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from sim.model.choosing import (
     Choice,
     ChoiceKernel,
-    Chooser,
     Option,
-    Replay,
     Strike,
     depend,
     passed_over,
 )
 from sim.model.explore.races import Past
-from sim.model.explore.words import Broken, Budget, Choices, Explored
+from sim.model.explore.single import Program, Run, replay
+from sim.model.explore.words import Broken, Budget, Explored
 from sim.model.wiring import Wiring
 
 #: Rubbish of so many runs is kept before it is collected: less than a megabyte each.
 _RUNS_KEPT = 100
-
-
-class Run(Protocol):
-    """A program that runs."""
-
-    def strikes(self) -> Sequence[Strike]:
-        """What may go wrong now."""
-        ...
-
-    def over(self) -> bool:
-        """Nothing is left to explore; what is left happens as time would decide."""
-        ...
-
-    def look(self) -> None:
-        """Something has happened."""
-        ...
-
-    def finish(self) -> list[tuple[str, str]]:
-        """To the end; invariants that do not hold, and how that shows."""
-        ...
-
-    def ending(self) -> str:
-        """How it has ended, in words: equal for equal endings."""
-        ...
-
-    def story(self, option: Option) -> str:
-        """A line of the trace; empty for what goes without saying."""
-        ...
-
-
-class Program(Protocol):
-    """What is explored."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        ...
-
-    def start(self, kernel: ChoiceKernel, wiring: Wiring, budget: Budget) -> Run:
-        """A run of it, from the beginning."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -350,74 +307,6 @@ def _within(options: list[Option], deviations: int) -> list[int]:
         for at, option in enumerate(options)
         if isinstance(option, Strike) or len(passed_over(options, at)) <= deviations
     ]
-
-
-# -- single runs -----------------------------------------------------------------------------------
-
-
-@dataclass(slots=True, kw_only=True)
-class Played:
-    """A run that was played."""
-
-    run: Run
-    choices: Choices
-    trace: tuple[str, ...]
-    broken: list[tuple[str, str]]
-    ending: str
-
-
-def played(program: Program, wiring: Wiring, budget: Budget, chooser: Chooser) -> Played:
-    """Play one run."""
-    kernel = ChoiceKernel()
-    run = program.start(kernel, wiring, budget)
-    kernel.settle()
-    choices: list[int] = []
-    trace: list[str] = []
-    faults = 0
-    broken: list[tuple[str, str]] = []
-    while not run.over():
-        if len(choices) >= budget.depth:
-            broken = [("ends", f"it has not ended after {len(choices)} choices")]
-            break
-        options: list[Option] = [*kernel.enabled()]
-        if faults < budget.faults:
-            options += run.strikes()
-        if not options:
-            break
-        at = min(chooser.choose(options), len(options) - 1)
-        choices.append(at)
-        chosen = options[at]
-        faults += isinstance(chosen, Strike)
-        for one in passed_over(options, at):
-            one.slow = True
-            trace.append(f"slow: {one}")
-        line = run.story(chosen)
-        if line:
-            trace.append(line)
-        kernel.fire(chosen)
-        run.look()
-    if not broken:
-        broken = run.finish()
-    return Played(
-        run=run, choices=tuple(choices), trace=tuple(trace), broken=broken, ending=run.ending()
-    )
-
-
-def play(
-    program: Program, wiring: Wiring, budget: Budget, chooser: Chooser
-) -> tuple[Choices, tuple[str, ...], list[tuple[str, str]], str]:
-    """One run: its choices, its trace, what is broken, and its ending."""
-    one = played(program, wiring, budget, chooser)
-    return one.choices, one.trace, one.broken, one.ending
-
-
-def replay(program: Program, wiring: Wiring, budget: Budget, choices: Choices) -> Broken | None:
-    """Play a run again; None if nothing is broken."""
-    made, trace, broken, _ = play(program, wiring, budget, Replay(choices))
-    if not broken:
-        return None
-    names = tuple(dict.fromkeys(name for name, _ in broken))
-    return Broken(invariants=names, message=broken[0][1], choices=made, trace=trace)
 
 
 def by_bounds(program: Program, wiring: Wiring, budget: Budget) -> Explored:

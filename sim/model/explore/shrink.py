@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sim.model.explore.programs import Script
-from sim.model.explore.search import Program, Search
-from sim.model.explore.search import replay as played_again
+from sim.model.explore.search import Search
+from sim.model.explore.single import Program
+from sim.model.explore.single import replay as played_again
 from sim.model.explore.words import Broken, Budget, Choices
 from sim.model.wiring import Wiring
 

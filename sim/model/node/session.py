@@ -116,7 +116,9 @@ class NodeSession:
             why, self.dead = self.dead, LostError(f"the connection to {self.node.name} is closed")
             raise why
         assert not self.busy, "one statement at a time"
-        self.node.tell(self._called, changed=False)
+        explored = self.node.kernel.watch is not None
+        if explored:
+            self.node.tell(self._called, changed=False)
         self.busy = True
         if self._timer is not None:
             self._stop_timer()
@@ -146,7 +148,8 @@ class NodeSession:
             self._abandon()
             raise
         finally:
-            self.node.tell(self._called, changed=False)
+            if explored:
+                self.node.tell(self._called, changed=False)
             self.busy = False
             if self._timer is not None:
                 self._stop_timer()
