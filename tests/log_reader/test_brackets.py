@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from publisher.commands import CommandBuilder
 from publisher.log_reader.planner import Batch, Planner
 from publisher.pgoutput import Change, Decoded, Relation, RelationColumn, Truncate
+from tests.log_reader.packets import encode
 from tests.log_reader.test_planner import (
     ARTICLE,
+    ITEM,
     MARKER,
     ORIGINATORS,
     TABLE,
@@ -168,6 +171,26 @@ def test_the_outermost_call_counts(known: bool) -> None:
         ),
     )
     assert kinds(commands) == ([(20, 30)] if known else [(7, 1), (21, 30), (7, 1)])
+
+
+def test_a_call_among_filtered_rows() -> None:
+    """Blocks are read before they are fed then; a call that ends within one hides nothing behind it."""
+    filtered = dataclasses.replace(ARTICLE, article=dataclasses.replace(ITEM, row_filter="id > 0"))
+    one = Planner(
+        publisher=3,
+        builder=CommandBuilder([filtered]),
+        originators={},
+        read_to=0,
+        next_xid=1000,
+        calls={20: routine()},
+    )
+    feed(one, [TABLE, MARKER, CALLS])
+    whole = transaction(10, insert(1), begun(1), insert(2), ended(1), insert(3))
+    for block in (whole[:3], whole[3:]):
+        messages = list(one.decoded([encode(message) for message in block]))
+        one.feed(messages, {id(change): [(False, True)] for change in one.filtered(messages)})
+    _, commands = rows_of(one.take().blocks)
+    assert [divmod(row[2], 100) for row in commands] == [(7, 1), (20, 30), (7, 1)]
 
 
 def test_a_failure_travels() -> None:
