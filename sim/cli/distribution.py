@@ -34,7 +34,7 @@ def status(nodes: Nodes, coordinator: CoordinatorName = None, as_json: Json = Fa
     else:
         _show_reader(found)
         for agent in found.agents:
-            _show_agent(agent)
+            _show_agent(agent, found.update_modes.get(agent.subscriber, ""))
     raise typer.Exit(LIVENESS if _bad(found) else PASS)
 
 
@@ -67,8 +67,11 @@ def _show_reader(found: DistributionStatus) -> None:
         print(f"  last error: {reader.last_error}")
 
 
-def _show_agent(agent: AgentStatus) -> None:
-    print(f"agent of {agent.subscriber}: {agent.runstatus}, subscription {agent.subscription}")
+def _show_agent(agent: AgentStatus, mode: str) -> None:
+    reads = ", read only" if mode == "read only" else ""
+    print(
+        f"agent of {agent.subscriber}: {agent.runstatus}, subscription {agent.subscription}{reads}"
+    )
     waiting = f"{agent.waiting_transactions} transactions wait"
     late = f", the oldest for {agent.lag_s:.1f} s" if agent.lag_s is not None else ""
     rate = f", {agent.commands_per_s:.0f} commands/s" if agent.commands_per_s else ""

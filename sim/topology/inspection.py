@@ -6,7 +6,7 @@ Changes nothing but what a validation is asked to repair.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from publisher import publication, slot, tracer
@@ -40,6 +40,8 @@ class DistributionStatus:
     slot: SlotState | None
     """As the Publisher shows it."""
     agents: tuple[AgentStatus, ...]
+    update_modes: Mapping[str, str] = field(default_factory=dict)
+    """How the Subscribers are updated: ``sync tran`` or ``read only``."""
 
 
 class Inspection(Procedures):
@@ -120,6 +122,7 @@ class Inspection(Procedures):
             agents=tuple(
                 each for each in await agents(distribution) if each.publisher == self.publisher
             ),
+            update_modes=await self.update_modes(),
         )
 
     async def browse(self, **choice: Any) -> list[BrowsedCommand]:

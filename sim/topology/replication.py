@@ -6,7 +6,7 @@ Knows nothing of transactions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from psycopg import AsyncConnection
 
@@ -208,6 +208,10 @@ class Replication(Scripting):
         update_mode: UpdateMode,
     ) -> None:
         """Refuse a subscription that cannot be."""
+        if update_mode not in get_args(UpdateMode):
+            raise ConfigurationError(
+                f"update_mode={update_mode!r}: use {' or '.join(map(repr, get_args(UpdateMode)))}"
+            )
         reads = update_mode == "read only"
         if not self.distribute and (filters or sync != "automatic" or reads):
             raise ConfigurationError(

@@ -170,6 +170,8 @@ async def test_what_it_cannot_be(make_topology: MakeTopology) -> None:
     await other.publish("account")
     with pytest.raises(ConfigurationError, match="need distribution"):
         await other.subscribe("reader", update_mode="read only")
+    with pytest.raises(ConfigurationError, match="use 'sync tran' or 'read only'"):
+        await topology.subscribe("reader", update_mode="readonly")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="no triggers to script"):
         await topology.subscribe("reader", update_mode="read only", sync="none")
 
