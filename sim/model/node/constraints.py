@@ -72,9 +72,7 @@ def meets(tx: OpenTx, index: Index, values: Values, mine: Row | None) -> Xact | 
                 continue
             born, ended = version.xmin.top, version.xmax
             if born is not top and not born.commit_no:
-                if ended is None or ended.top is not born:
-                    return version.xmin
-                continue  # its maker has replaced it again
+                return version.xmin  # even if its maker has replaced or deleted it again
             if ended is None:
                 return row
             if ended.top is not top and not ended.top.commit_no:

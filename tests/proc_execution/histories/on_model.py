@@ -12,6 +12,7 @@ from sim.model.system import System, build
 from sim.model.words import ModelSpec, ProcedureSpec, SqlError, Steps, SubscriberSpec, TableSpec
 from sim.scenario.model_check import Unwritten
 from tests.proc_execution.histories.drawn import ROUTINES, ROWS, TABLES, Play, Seen, rounds
+from twopc.errors import DeliveryError
 
 
 def system(off: Iterable[str] = ()) -> System:
@@ -77,7 +78,11 @@ def played(first: int, count: int, off: frozenset[str] = frozenset()) -> Seen:
         play = Play(sessions.execute)
         for number in numbers:
             play.play(number)
-        done(model, model.sync())
+        try:
+            done(model, model.sync())
+        except DeliveryError as error:
+            seen.different = f"histories {numbers[0]} to {numbers[-1]}: {error}"
+            break
         seen.histories += len(numbers)
         seen.called += sessions.called
         seen.calls += sum(each.calls for each in model.take_deliveries())

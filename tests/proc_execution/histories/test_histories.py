@@ -30,6 +30,11 @@ def test_on_the_model() -> None:
     assert 100 < seen.calls < seen.called
 
 
+def test_a_key_that_its_maker_has_given_up() -> None:
+    """Another insert waits for whoever inserted and deleted a key, as servers do; else both would travel."""
+    assert on_model.played(1440, 20).different == ""
+
+
 def test_the_snapshot_rule_is_needed() -> None:
     """Without it a difference is found soon: the test above would notice."""
     seen = on_model.played(0, 200, frozenset({"snapshot_rule"}))
