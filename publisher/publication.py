@@ -37,7 +37,7 @@ from twopc.proc_execution import PROC_SCHEMA
 from twopc.propagation import Propagation
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
-from twopc.sql.render import render
+from twopc.sql.render import compose, render
 
 __all__ = [
     "admit_log_reader",
@@ -314,7 +314,7 @@ async def uninstall(connection: Connection) -> None:
             logical_publication.drop_text(),
             sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(PROC_SCHEMA)),
             sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(names.SCHEMA)),
-            sql.SQL("drop owned by {}").format(owner),
+            compose("twopc", "drop_rights", role=owner),
             sql.SQL("drop role {}").format(owner),
         ):
             await connection.execute(statement)

@@ -47,7 +47,13 @@ class Brackets:
         beside_until: int,
         horizon: int,
     ) -> None:
-        self._calls = calls
+        known = frozenset(tables.values())
+        self._calls = {
+            number: dataclasses.replace(
+                each, reads=_declared(each.reads, known), writes=_declared(each.writes, known)
+            )
+            for number, each in calls.items()
+        }
         self._tables = tables
         self._beside_until = beside_until
         self.writers = Writers(horizon)
@@ -162,3 +168,8 @@ class Brackets:
         writers = self.writers
         writers.horizon = max(writers.horizon, xid)
         writers.highest = max(writers.highest, xid)
+
+
+def _declared(names: tuple[str, ...] | None, known: frozenset[str]) -> tuple[str, ...] | None:
+    """What is declared, if it means tables that are there: one was renamed, or is published no longer."""
+    return names if names is not None and known.issuperset(names) else None

@@ -5,19 +5,22 @@
 --
 -- Agents work as replicas: there neither triggers nor referential actions do anything.
 --
--- writes   names of articles; NULL: all
+-- writes   names of articles; NULL: all, and all if there is none of such a name any more
 -- returns  a sentence that names the first; NULL: there is none
 create or replace function msrepl.proc_obstacle(writes text[]) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $msrepl$
-    with written as (
-        select a.objid, named.name, p.relid
+    with known as (
+        select a.objid, case a.source_schema when 'public' then a.source_object
+                        else a.source_schema || '.' || a.source_object end as name
         from msrepl.sysarticles as a
-        cross join lateral (select case a.source_schema when 'public' then a.source_object
-                                   else a.source_schema || '.' || a.source_object end as name) as named
+    ), written as (
+        select a.objid, a.name, p.relid
+        from known as a
         cross join lateral (select a.objid as relid union select t.relid from pg_partition_tree(a.objid) as t) as p
-        where writes is null or named.name = any (writes)
+        where writes is null or a.name = any (writes)
+           or not writes <@ (select array_agg(k.name) from known as k)
     ), found as (
         select format('table %s has trigger %s', w.name, t.tgname) as obstacle
         from written as w

@@ -1,17 +1,25 @@
 -- msrepl_call: the schema of what is made of published routines; callers find it, nobody puts anything in it.
 -- called by: publisher.publication
--- tables:    none
+-- tables:    pg_parameter_acl
 -- holes:     owner, owner_name
 --
--- The gate has messages in one language, whatever the caller's is: see open_bracket.
+-- The gate has messages in one language, whatever the caller's is: see open_bracket. Who may set a parameter is
+-- one row for all databases: see grant_replica.
 create schema if not exists msrepl_call;
 revoke all on schema msrepl_call from public;
 grant usage on schema msrepl_call to public;
 grant usage, create on schema msrepl_call to {owner};
 do $msrepl$
 begin
-    if not has_parameter_privilege({owner_name}, 'lc_messages', 'set') then
-        grant set on parameter lc_messages to {owner};
-    end if;
+    for attempt in 1 .. 100 loop
+        begin
+            exit when has_parameter_privilege({owner_name}, 'lc_messages', 'set');
+            grant set on parameter lc_messages to {owner};
+        exception when internal_error or unique_violation then
+            if attempt = 100 or sqlerrm !~ '^tuple concurrently|"pg_parameter_acl_parname_index"$' then
+                raise;
+            end if;
+        end;
+    end loop;
 end
 $msrepl$;

@@ -25,6 +25,7 @@ from tests.log_reader.test_planner import (
 )
 from twopc.errors import RemoteProtocolError
 from twopc.proc_execution import BESIDE, Call, ProcArticle, ProcType
+from twopc.propagation import Propagation, parse_method
 
 _COLUMNS = ("id", "article_id", "opened", "snapshot", "call", "failure")
 CALLS = Relation(
@@ -35,7 +36,18 @@ POSTED = Relation(
     503, "msrepl", "log_message", "d",
     tuple(RelationColumn(name, 25, -1, name == "id") for name in ("id", "kind", "body")),
 )  # fmt: skip
-OTHER = Relation(504, "public", "other", "f", (RelationColumn("id", 23, -1, True),))
+#: Published, and changes of it are not stored.
+UNSENT = dataclasses.replace(
+    ARTICLE,
+    article_id=9,
+    article=dataclasses.replace(ITEM, table="other"),
+    propagation=Propagation(
+        ins=parse_method("ins", "NONE"),
+        upd=parse_method("upd", "NONE"),
+        dele=parse_method("del", "NONE"),
+    ),
+)
+OTHER = Relation(504, "public", "other", "f", TABLE.columns)
 EVER = 2**63 - 1
 
 
@@ -52,7 +64,7 @@ def planner(
     """One that knows the article and these routines."""
     return Planner(
         publisher=3,
-        builder=CommandBuilder([ARTICLE]),
+        builder=CommandBuilder([ARTICLE, UNSENT]),
         originators=ORIGINATORS,
         read_to=read_to,
         next_xid=1000,
@@ -235,7 +247,7 @@ def test_a_writer_of_other_tables_does_not_count() -> None:
 @pytest.mark.parametrize(
     "writer",
     [
-        [Change(OTHER, "ins", None, [b"1"], False)],
+        [Change(OTHER, "ins", None, [b"1", b"v"], False)],
         [Truncate((OTHER,), False, False)],
         [begun(7, 21), ended(7, 21)],
         [posted('{"article": 20}')],
@@ -253,6 +265,17 @@ def test_who_else_is_a_writer(writer: list[Change]) -> None:
     )
     assert batch.fallbacks == [(20, 20)]
     assert kinds(commands)[-1] == (7, 1)
+
+
+def test_a_declared_table_that_is_gone() -> None:
+    """Under its new name somebody may have written it."""
+    gone = routine(reads=("gone",), writes=("gone",))
+    _, batch = read(
+        planner(gone),
+        transaction(10, insert(1), xid=900),
+        transaction(20, begun(1, snapshot="900:901:900"), ended(1), xid=899),
+    )
+    assert batch.fallbacks == [(20, 20)]
 
 
 def test_the_rule_is_not_for_every_type() -> None:

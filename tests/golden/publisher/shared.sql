@@ -738,19 +738,27 @@ alter event trigger msrepl_drop_guard enable always;
 
 -- msrepl_call: the schema of what is made of published routines; callers find it, nobody puts anything in it.
 -- called by: publisher.publication
--- tables:    none
+-- tables:    pg_parameter_acl
 -- holes:     owner, owner_name
 --
--- The gate has messages in one language, whatever the caller's is: see open_bracket.
+-- The gate has messages in one language, whatever the caller's is: see open_bracket. Who may set a parameter is
+-- one row for all databases: see grant_replica.
 create schema if not exists msrepl_call;
 revoke all on schema msrepl_call from public;
 grant usage on schema msrepl_call to public;
 grant usage, create on schema msrepl_call to "msrepl_owner_0123456789ab";
 do $msrepl$
 begin
-    if not has_parameter_privilege('msrepl_owner_0123456789ab', 'lc_messages', 'set') then
-        grant set on parameter lc_messages to "msrepl_owner_0123456789ab";
-    end if;
+    for attempt in 1 .. 100 loop
+        begin
+            exit when has_parameter_privilege('msrepl_owner_0123456789ab', 'lc_messages', 'set');
+            grant set on parameter lc_messages to "msrepl_owner_0123456789ab";
+        exception when internal_error or unique_violation then
+            if attempt = 100 or sqlerrm !~ '^tuple concurrently|"pg_parameter_acl_parname_index"$' then
+                raise;
+            end if;
+        end;
+    end loop;
 end
 $msrepl$;
 
@@ -905,19 +913,22 @@ comment on function msrepl_call.settings() is 'The caller''s settings under whic
 --
 -- Agents work as replicas: there neither triggers nor referential actions do anything.
 --
--- writes   names of articles; NULL: all
+-- writes   names of articles; NULL: all, and all if there is none of such a name any more
 -- returns  a sentence that names the first; NULL: there is none
 create or replace function msrepl.proc_obstacle(writes text[]) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $msrepl$
-    with written as (
-        select a.objid, named.name, p.relid
+    with known as (
+        select a.objid, case a.source_schema when 'public' then a.source_object
+                        else a.source_schema || '.' || a.source_object end as name
         from msrepl.sysarticles as a
-        cross join lateral (select case a.source_schema when 'public' then a.source_object
-                                   else a.source_schema || '.' || a.source_object end as name) as named
+    ), written as (
+        select a.objid, a.name, p.relid
+        from known as a
         cross join lateral (select a.objid as relid union select t.relid from pg_partition_tree(a.objid) as t) as p
-        where writes is null or named.name = any (writes)
+        where writes is null or a.name = any (writes)
+           or not writes <@ (select array_agg(k.name) from known as k)
     ), found as (
         select format('table %s has trigger %s', w.name, t.tgname) as obstacle
         from written as w
