@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -163,9 +164,7 @@ def fold(spark: SparkSession, dsn: str, commands: int, rounds: int, folder: Path
         mine.append(timed(lambda: ours().write.format("noop").mode("overwrite").save()))
         with ExitStack() as until:  # what is kept of one round is not there in the next
             state = state_of(archive, spark, until=until)
-            whole.append(
-                timed(lambda state=state: state.write.format("noop").mode("overwrite").save())
-            )  # type: ignore[misc]
+            whole.append(timed(partial(_to_nothing, state)))
     there.close()
     ratios = [other / here for here, other in zip(mine, theirs, strict=True)]
     parquet = sum(each.bytes for each in archive.manifest.files())
@@ -232,6 +231,11 @@ def peak(process: subprocess.Popen[str]) -> int:
     return most
 
 
+def _to_nothing(frame: DataFrame) -> None:
+    """Work it out."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
 def _child(dsn: str, times: int) -> None:
     """Accumulate and fold, so often: the heap takes its usual size."""
     options = SparkOptions(master="local[2]", conf={**OPTIONS.conf, "spark.driver.memory": "1g"})
@@ -239,8 +243,7 @@ def _child(dsn: str, times: int) -> None:
         for number in range(times):
             archive = accumulated(spark, dsn, Path(directory) / f"archive{number}")
             with ExitStack() as until:
-                state = state_of(archive, spark, until=until)
-                state.write.format("noop").mode("overwrite").save()
+                _to_nothing(state_of(archive, spark, until=until))
 
 
 def memory(dsns: Mapping[int, str]) -> Figure:

@@ -1,11 +1,11 @@
 """One call of a routine against the rows that it changes: ``python -m benchmarks.proc_execution``.
 
 Two tables with the same 10,000 employees, and the same raise for both. The routine that gives it to
-``called_employees`` is an article: its call is sent. The one for ``rowed_employees`` is not: its rows are.
-Its updates would travel without their old rows, so the log need not hold those (``upd: CALL``); the rows travel
-as by default. Everything else is alike: one durable server for the Publisher, with the distribution database, one for a
-Subscriber that reads only, the log reader and the agent in processes of their own, and room for a second
-version of each row in its page.
+``called_employees`` is an article: its call is sent. The one for ``rowed_employees`` is not: its rows are, as
+by default. Of the former the log need not hold old rows, since its updates and deletes would travel without
+them (``CALL``), and no column is stored out of line. Everything else is alike: one durable server for the
+Publisher, with the distribution database, one for a Subscriber that reads only, the log reader and the agent
+in processes of their own, and room for a second version of each row in its page.
 
 ``bytes_ratio``: what the distribution database holds of the transaction, the rows' by the call's.
 ``time_ratio``: from the return of COMMIT at the Publisher until the last row is seen changed at the Subscriber,
@@ -34,9 +34,10 @@ TARGETS = {"bytes_ratio": 1000.0, "time_ratio": 5.0}
 TABLES = {"called": "called_employees", "rowed": "rowed_employees"}
 TABLE = """
 create table {table} (
-    id int primary key, name text not null, street text not null, city text not null, phone text not null,
-    born date not null, hired date not null, department int not null, grade smallint not null,
-    salary numeric(14, 2) not null
+    id int primary key, name text storage plain not null, street text storage plain not null,
+    city text storage plain not null, phone text storage plain not null, born date not null, hired date not null,
+    department int not null, grade smallint not null,
+    salary numeric(14, 2) storage plain not null
 ) with (fillfactor = 45, autovacuum_enabled = off)
 """
 FILL = """
@@ -115,7 +116,7 @@ class Arena:
                 dsns["pub"],
                 {"sub1": dsns["sub1"]},
                 tables,
-                propagate={TABLES["called"]: {"upd": "CALL"}},
+                propagate={TABLES["called"]: {"upd": "CALL", "del": "CALL"}},
                 routines=routines,
                 update_mode="read only",
             ):
