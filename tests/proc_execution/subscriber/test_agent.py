@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -222,6 +223,39 @@ async def test_failure(ends: Ends) -> None:
     assert [each["command"] for each in await ends.history("skipped")] == [
         '{call "public"."add_to_all" (0)}'
     ]
+
+
+async def test_no_net_effect(ends: Ends) -> None:
+    """What is in the way at a Subscriber that reads is drift, never a change of its own that is ahead."""
+    await prepare(ends)
+    await ends.sub.execute("insert into t values (1, 1, 'drift')")
+    await ends.store(row(1, 0), add(1))
+    agent = ends.agent()
+    with pytest.raises(DeliveryError, match="duplicate key"):
+        await agent.run_once(final=False)
+    assert await ends.history("net", "retry") == []
+    assert await ends.rows(columns="n") == [(1,)]
+
+
+async def test_killed_in_a_call(ends: Ends) -> None:
+    """The agent's session ends while the routine waits: the call is made again, and once."""
+    await prepare(ends)
+    await ends.store(row(1, 1), row(2, 2))
+    agent = ends.agent()
+    await agent.run_once()
+    await ends.store(add(5), row(3, 3), add(6))
+    async with ends.sub.transaction():
+        await ends.sub.execute("select from t where id = 2 for update")
+        running = asyncio.create_task(agent.run_once())
+        await ends.until_waiting(1)
+        killed = await ends.sub.execute(
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity "
+            "where datname = current_database() and wait_event_type = 'Lock'"
+        )
+        assert await killed.fetchall() == [(True,)]
+    await running
+    rows = [(1, after(after(1, 5), 6)), (2, after(after(2, 5), 6)), (3, after(3, 6))]
+    assert await ends.rows(columns="id, n") == rows
 
 
 async def test_no_definition_takes_a_call(ends: Ends) -> None:
