@@ -52,3 +52,16 @@ ON_MODEL: Mapping[str, frozenset[str]] = {**ON_POSTGRES, "skew": _WHEREVER}
 WHY_NOT: Mapping[str, str] = {
     "skew": "a server takes the time of its machine",
 }
+#: Protections of the protocol, which are switched off in the process that coordinates: those that a scenario shows
+#: the need of on servers. For `fence`, `epoch` and `command_tag` no fault of the language brings about what they are
+#: for, beside a coordinator that lives.
+IN_PROCESS = frozenset(
+    {
+        "decision_before_finish",
+        "vote_heard",
+        "every_vote",
+        "decision_kept",
+        "missing_looked_up",
+        "sites_asked",
+    }
+)

@@ -41,6 +41,7 @@ class Performer(Deeds):
         plans: the faults that the case arms; others are unknown here.
         step_ms: how long a step may take: an outcome is looked for during half of it.
         gives_up: the coordinator gives connections up that are silent; else it waits until that is mended.
+        off: the protections that it is without.
     """
 
     def __init__(
@@ -51,10 +52,12 @@ class Performer(Deeds):
         *,
         step_ms: int = 10_000,
         gives_up: bool = False,
+        off: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(topology, observer, Ways(topology, plans), self._another)
         self._step_ms = step_ms
         self._gives_up = gives_up
+        self._off = off
         self._plans = {plan.id: plan for plan in plans}
         self.turn = asyncio.Lock()
         """Held while a fault happens or is mended: nobody looks at the nodes meanwhile."""
@@ -128,6 +131,7 @@ class Performer(Deeds):
                 for name, plan in self._waiting.items()
                 if plan.place.name in COORDINATOR
             ),
+            off=self._off,
         )
         self.coordinator = RemoteProcess(serve, setup, self._halted)
         await self.coordinator.start()

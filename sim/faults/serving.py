@@ -46,6 +46,8 @@ class Setup:
     answer_timeout_s: float
     armed: tuple[tuple[str, Place], ...] = ()
     """Faults by their ids, and where each of them is."""
+    off: frozenset[str] = frozenset()
+    """Protections that are switched off in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,4 +339,8 @@ class _Coordinating(Serving):
 def serve(setup: Setup, calls: Connection, halts: Connection) -> None:
     """What the process does."""
     log.configure(level="error", layout="text")  # that things fail is what it is here for
+    if setup.off:
+        from sim.faults.unprotected import switch_off_here  # which few twins need
+
+        switch_off_here(setup.off)
     asyncio.run(_Coordinating(setup, calls, halts).run())

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
+from sim.faults.able import IN_PROCESS
 from sim.faults.postgres import Performer
 from sim.faults.remote import DeadError
 from sim.faults.serving import RECOVER
@@ -31,6 +32,7 @@ class FaultyStage(PostgresStage):
             prepared.observer,
             plans_of(case),
             step_ms=prepared.scenario.topology.timeouts.step_ms,
+            off=case.off & IN_PROCESS,
         )
 
     async def begin(self) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from sim.faults.able import IN_PROCESS
 from sim.scenario import sqltext
 from sim.scenario.model import Scenario, Step
 from sim.scenario.waits import Observer
@@ -97,7 +98,7 @@ class Preparing:
             try:
                 await rewind(one.topology, one.start)
                 if one.off != case.off:
-                    await switch_off(one.topology, case.off)
+                    await switch_off(one.topology, case.off - IN_PROCESS)
                     one.off, one.start = case.off, None
             except (TwopcError, psycopg.Error) as error:
                 _log.debug("made anew instead of rewound", case=case.name, error=str(error))

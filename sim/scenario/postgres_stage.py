@@ -19,7 +19,7 @@ from typing import Any, Self
 import psycopg
 from psycopg import sql
 
-from sim.faults.able import ON_POSTGRES, WHY_NOT
+from sim.faults.able import IN_PROCESS, ON_POSTGRES, WHY_NOT
 from sim.scenario import sqltext
 from sim.scenario.faults import Fault
 from sim.scenario.model import Scenario
@@ -119,7 +119,7 @@ class PostgresTheatre:
         """What real servers can do, with no simulator of faults around them."""
         return Capabilities(
             name="postgres",
-            protections=frozenset(SUPPORTED),
+            protections=frozenset(SUPPORTED) | IN_PROCESS,
             workloads=True,
             faults=frozenset(ON_POSTGRES),
             points=frozenset().union(*ON_POSTGRES.values()),
@@ -152,7 +152,7 @@ class PostgresTheatre:
 
     async def _set(self, case: Case, prepared: Prepared, stack: AsyncExitStack) -> PostgresStage:
         """The stage for a case: one on which faults happen, if it arms any."""
-        if not case.faults:
+        if not case.faults and not case.off & IN_PROCESS:
             return PostgresStage(prepared)
         from sim.faults.stage import FaultyStage  # which few scenarios need
 
@@ -193,7 +193,7 @@ class PostgresTheatre:
         if not self._keep:
             stack.push_async_callback(clear, topology, scenario)
         await set_up(topology, scenario)
-        await switch_off(topology, case.off)
+        await switch_off(topology, case.off - IN_PROCESS)
         stack.push_async_callback(take_down, topology, scenario)
         dsns = {name: topology.nodes[name].dsn for name in scenario.topology.nodes}
         observer = await Observer.connect(dsns)

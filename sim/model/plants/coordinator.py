@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
 
@@ -169,7 +170,8 @@ class ForgetsEarly(Driver):
 async def _forget_and_commit(driver: Driver, name: str) -> e.Event:
     log: Any = driver._hub.log
     log.forget(driver.ids.epoch, driver._sequence)
-    await Awaited(log.forget_now())
+    forgotten = log.forget_now()
+    await (forgotten if isinstance(forgotten, Awaitable) else Awaited(forgotten))
     return await Driver._commit(driver, name)
 
 
