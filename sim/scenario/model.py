@@ -36,6 +36,7 @@ from sim.scenario.parts import (
     refuse,
 )
 from sim.scenario.procedures import Procedure
+from sim.scenario.replay import Replay
 from sim.scenario.steps import Session, Statements, Step
 from sim.scenario.tables import REPUBLISHING, Subscriber, Table
 from sim.scenario.twins import Twin
@@ -262,6 +263,8 @@ class Scenario(Part):
     """Instead of `orders`: load."""
     thresholds: tuple[Threshold, ...] = ()
     """Bounds that the load's figures must keep."""
+    replay: Replay | None = None
+    """The load is played once more from its history, and compared."""
     timing: dict[str, Timing] = {}
     """How long things take in virtual time."""
 

@@ -145,6 +145,8 @@ class _Run:
             async with self._theatre.stage(case) as stage:
                 own.write("info", message="stage", data=dict(stage.about))
                 learned = await self._play(case, stage, own)
+            if case.scenario.replay is not None:
+                await self._replay(case, own)
         except SetUpError as error:
             document = dataclasses.replace(self._loaded.document, problems=[])
             document.error(document.mark(error.path), str(error))
@@ -166,6 +168,13 @@ class _Run:
         said = self._selection.seed
         seed = said if said is not None else workload.seed
         return await playing.play(case, stage, own, seed=case.seed if seed is None else seed)
+
+    async def _replay(self, case: Case, own: OrderHistory) -> None:
+        """What was played just now once more, where everything is as it was before."""
+        from sim.workload.redoing import redo
+
+        async with self._theatre.stage(case) as stage:
+            await redo(case, stage, own)
 
     def _clock(self) -> Callable[[], int] | None:
         """Where time is not the world's, the loop tells it."""

@@ -26,8 +26,15 @@ def check_load(document: Document, scenario: Scenario) -> None:
             document.error(
                 document.mark(("thresholds",), key=True), "'thresholds' go with a workload"
             )
+        if scenario.replay is not None:
+            document.error(document.mark(("replay",), key=True), "a replay is of a workload")
         check_transactions(document, scenario.transactions, ("transactions",))
         return
+    if scenario.replay is not None and not scenario.distributes:
+        document.error(
+            document.mark(("replay",), key=True),
+            "a replay delivers, and nothing is distributed here",
+        )
     if scenario.orders:
         document.error(
             document.mark(("workload",), key=True), "a file has orders or a workload, not both"

@@ -36,9 +36,10 @@ def judge_load(case: Case, records: Sequence[Record]) -> OrderVerdict:
             *tables(case, expected, runs),
             *invariants(case, expected, runs),
             *_thresholds(told),
+            *_replay(case, records),
         ]
     )
-    notes = (in_short(told),) if told else ()
+    notes = (in_short(told), *_replayed(records)) if told else ()
     failed: frozenset[str] = frozenset()
     if case.twin is not None:
         failures, failed = judge_twin(case, failures)
@@ -79,3 +80,48 @@ def _thresholds(told: dict[str, Any]) -> Iterator[Failure]:
                 expected_text=each["bound"],
                 actual_text=measured,
             )
+
+
+def _replay(case: Case, records: Sequence[Record]) -> Iterator[Failure]:
+    """Whether as much has come out otherwise as it should have."""
+    wanted = case.scenario.replay
+    told = _of_replay(records)
+    if wanted is None or not told:
+        return
+    count = wanted.expect.divergence
+    found = told["classes"]
+    got = sum(number for name, number in found.items() if name in (wanted.expect.classes or found))
+    if count.fits(got):
+        return
+    said = counts.count_text(count)
+    first = next((each for each in told["divergences"]), None)
+    more = f"; the first: {_said(first)}" if first is not None else ""
+    yield Failure(
+        path=("replay", "expect", "divergence"),
+        message=f"expected {said} divergences of the replay, got {got} ({_by_class(found)}){more}",
+        check="replay",
+        expected_text=said,
+        actual_text=str(got),
+    )
+
+
+def _of_replay(records: Sequence[Record]) -> dict[str, Any]:
+    found = [record for record in records if (record.kind, record.message) == ("info", "replay")]
+    return dict(found[-1].data or {}) if found else {}
+
+
+def _replayed(records: Sequence[Record]) -> Iterator[str]:
+    """What came of a replay, in a line."""
+    told = _of_replay(records)
+    if told:
+        count = told["transactions"]
+        yield f"replay, sync {told['sync']}: {count} transactions, divergence: {_by_class(told['classes'])}"
+
+
+def _by_class(found: dict[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in found.items())
+
+
+def _said(found: dict[str, Any]) -> str:
+    who = " ".join(str(found[name]) for name in ("session", "article", "call") if name in found)
+    return f"{who}: {found['expected']} was expected, {found['actual']}"

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sim.report.history import ROWS_MAX, Record
+from sim.report.history import Record
 from sim.scenario.check import Loaded
 from sim.spark.sweep.trial import simulated
+from sim.workload.diverging import final, states
 from sim.workload.replaying import Recording, replaying
 from sim.workload.words import COMMITTED
-from twopc.names import VERSION_COLUMN
 
 Row = Mapping[str, Any]
 _ENDS = ("ok", "rejected", "error", "in_doubt")
@@ -45,7 +45,7 @@ class Original:
             load=by_kind["load"],
             load_seed=seed("drew"),
             model_seed=seed("info"),
-            states=tuple(each for each in records if _is_final(each)),
+            states=tuple(final(records)),
         )
 
 
@@ -84,7 +84,7 @@ def compared(
         model_seed = load_seed if original.model_seed is None else original.model_seed
     with replaying(recording):
         row, records = simulated(loaded, model_seed or 0, order=order, load_seed=load_seed)
-    found = [*_outcomes(transactions, records), *_states(original.states, records)]
+    found = [*_outcomes(transactions, records), *states(original.states, records)]
     which = f", seed {seed}" if seed is not None else ""
     return row, [{**each, "call": f"{each['call']}{which}"} for each in found]
 
@@ -109,54 +109,3 @@ def _said(outcome: str, kind: str | None) -> str:
     if outcome == COMMITTED:
         return "committed"
     return f"{outcome}: {kind}" if kind else outcome
-
-
-def _is_final(record: Record) -> bool:
-    return record.kind == "state" and (record.data or {}).get("moment") == "final"
-
-
-def _states(expected: Sequence[Record], records: Sequence[Record]) -> Iterator[dict[str, Any]]:
-    """Rows at nodes that both know, without their versions; of a long table only whether its sums are the same."""
-    there = {_place(each): each for each in records if _is_final(each)}
-    for was in expected:
-        now = there.get(_place(was))
-        if now is None:
-            continue
-        node, table = _place(was)
-        about = {"class": "state", "article": table, "call": f"at {node}"}
-        if max(was.rowcount or 0, now.rowcount or 0) > ROWS_MAX:
-            sums = [_sums(each) for each in (was, now)]
-            if sums[0] != sums[1]:
-                yield {**about, "expected": sums[0], "actual": sums[1]}
-            continue
-        mine, other = _by_key(was), _by_key(now)
-        for key in sorted(mine.keys() | other.keys()):
-            if mine.get(key) != other.get(key):
-                yield {
-                    **about, "key": list(key), "expected": _row(mine.get(key)), "actual": _row(other.get(key))
-                }  # fmt: skip
-
-
-def _place(record: Record) -> tuple[str, str]:
-    return record.node, str((record.data or {})["table"])
-
-
-def _sums(record: Record) -> str:
-    sums = (record.data or {}).get("sums")
-    return f"{record.rowcount} rows, sums {json.dumps(sums, default=str)}"
-
-
-def _by_key(record: Record) -> dict[tuple[str, ...], dict[str, Any]]:
-    keys = (record.data or {})["key"]
-    return {
-        tuple(str(row[each]) for each in keys): {
-            name: str(value) for name, value in row.items() if name != VERSION_COLUMN
-        }
-        for row in record.rows or ()
-    }
-
-
-def _row(values: Mapping[str, str] | None) -> str:
-    if values is None:
-        return "no row"
-    return ", ".join(f"{name} '{value}'" for name, value in values.items())
