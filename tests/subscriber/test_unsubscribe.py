@@ -77,8 +77,10 @@ select 'default privileges', d.oid::text from pg_default_acl d
 order by 1, 2
 """
 ROLES = "select rolname from pg_roles where rolname !~ '^pg_' order by 1"
+#: The Publisher, whose database is on the same server, keeps what lets its gate of calls pin a language.
 PARAMETERS = (
-    "select parname, paracl::text from pg_parameter_acl where paracl::text ~ 'msrepl_owner'"
+    "select parname, paracl::text from pg_parameter_acl "
+    "where paracl::text ~ 'msrepl_owner' and parname <> 'lc_messages'"
 )
 
 
