@@ -37,7 +37,7 @@ class Moment:
     snapshot: Snapshot
     """The transactions that are in it."""
     seqno: int
-    """None of those that commit from here on is."""
+    """None of those that commit behind this position is."""
 
 
 #: What a subscription is told of a copy: after which position it gets something.
@@ -216,7 +216,8 @@ def _moment(session: NodeSession, node: ModelNode) -> Steps[Moment]:
     """The first statement of the transaction takes its snapshot, at the same moment."""
     text = node.snapshot_text()
     yield from session.execute("select 1")
-    return Moment(snapshot=Snapshot.parse(text), seqno=node.wal.end)
+    # what commits from here on is written where the log ends now, or behind that
+    return Moment(snapshot=Snapshot.parse(text), seqno=node.wal.end - 1)
 
 
 def _select(each: DistributedArticle, columns: Sequence[str]) -> str:
