@@ -20,7 +20,7 @@ from pg_class c where c.relkind in ('r', 'p') and c.relnamespace = 'public'::reg
 TABLES = """
 select schemaname || '.' || tablename from pg_publication_tables where pubname = 'msrepl' order by 1
 """
-OWN = [("msrepl.branch_marker",), ("msrepl.log_message",)]
+OWN = [("msrepl.branch_marker",), ("msrepl.call_marker",), ("msrepl.log_message",)]
 
 
 async def publish(logged: Logged, table: str, **options: Any) -> None:
@@ -32,7 +32,7 @@ async def unpublish(logged: Logged, table: str) -> None:
 
 
 async def test_the_logical_publication_keeps_in_step(logged: Logged) -> None:
-    """It holds our own two tables and every published one, and goes with the installation."""
+    """It holds our own three tables and every published one, and goes with the installation."""
     await logged.execute("create table a (id int primary key); create table b (id int primary key)")
     assert await logged.execute(TABLES) == OWN
     await publish(logged, "a")
