@@ -1,0 +1,40 @@
+"""A trigger of the Publisher that calls a published routine, within a Subscriber's change."""
+
+from __future__ import annotations
+
+import json
+
+from publisher import proc_execution
+from tests.fix_topology import MakePair
+
+ITEM = "create table item (id int primary key, n int)"
+LOG = "create table log (id int primary key, n int)"
+TRIGGER = """
+create procedure note(n int) language plpgsql as $$ begin {body}; end $$;
+create function noting() returns trigger language plpgsql as $$ begin call note(new.id); return null; end $$;
+create trigger noting after insert on item for each row execute function noting()
+"""
+
+
+async def test_it_travels_as_rows(make_pair: MakePair) -> None:
+    """No mark of a call stands in a branch; and where the routine changes what is published, it is refused as
+    ever."""
+    for body, refused in (("perform 1", False), ("insert into log values (n, n)", True)):
+        pair = await make_pair(ITEM, LOG, TRIGGER.format(body=body), publish=["item", "log"])
+        here = await pair.topology.admin("pub")
+        # what it calls is published, and taken, though nobody has declared that the trigger is in its way
+        article = await proc_execution.publish_procedure(
+            here, "public", "note", reads=["log"], writes=["log"]
+        )
+        await proc_execution.set_called(here, [article.article_id])
+        await here.execute("set default_transaction_isolation = serializable")
+        await here.execute("insert into item values (1, 1)")
+        marks = "select count(*)::int from msrepl.call_marker"
+        assert await pair.topology.execute("pub", marks) == [(2,)]
+        change = "insert into item values (2, 2)"
+        if refused:
+            error = await pair.refused(change, isolation="serializable")
+            assert json.loads(str(error.diag.message_detail))["kind"] == "triggered_change"
+        else:
+            await pair.run(change, isolation="serializable")
+        assert await pair.topology.execute("pub", marks) == [(2,)]
