@@ -71,11 +71,11 @@ def begun(options: SparkOptions, *, quiet: bool = False) -> Iterator[SparkSessio
     from sim.spark.session import java_of, session, translated
 
     started = time.monotonic()
+    java = None if quiet else java_of(options)  # within the session it is the one that was chosen
     if not quiet and sys.stderr.isatty():
         print("spark starts …", end="\r", file=sys.stderr, flush=True)
     with session(options) as spark:
         if not quiet:
-            java = java_of(options)
             took = time.monotonic() - started
             words = [f"spark {spark.version}", options.where]
             words += [str(java)] if java is not None else []

@@ -168,10 +168,12 @@ def java_of(options: SparkOptions) -> Java | None:
 
 def _running(options: SparkOptions, settings: Mapping[str, str]) -> SparkSession | None:
     """The active session, if it is such a one."""
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
-    if active is None:
+    try:
+        active = SparkSession.active()  # of whatever thread
+    except PySparkRuntimeError:
         return None
     for name, asked in (
         ("spark.master", options.where),

@@ -40,7 +40,7 @@ SHOWN = {
     "publisher-unreachable", "subscriber-cannot-prepare", "dies-undecided", "dies-decided", "dies-halfway",
     "publisher-crash-in-doubt", "lost-acknowledgement", "wrong-name-recovery", "operator-guesses",
     "idle-branch-killed", "two-recoverers", "orphan-blocks-vacuum", "marker-lost", "applied-but-unmarked",
-    "agent-dies-mid-batch", "apply-meets-in-doubt",
+    "agent-dies-mid-batch", "apply-meets-in-doubt", "replay-in-commit-order", "replay-unsynchronised",
 }  # fmt: skip
 
 

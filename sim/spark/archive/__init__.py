@@ -87,8 +87,30 @@ class Archive:
         """The folder's."""
         return self.folder.name
 
+    def is_newest(self) -> None:
+        """Nothing, if the archive has not changed since it was opened: whoever writes must know all of it.
+
+        Raises:
+            ArchiveError: it has.
+        """
+        where = self.folder / files.MANIFEST
+        found = 0
+        if where.exists():
+            text = where.read_text(encoding="utf-8")
+            found = Manifest.parse(text, str(where)).revision
+        if found != self.manifest.revision:
+            raise ArchiveError(
+                f"{self.name} is at revision {found}, and what is to be written was made of revision "
+                f"{self.manifest.revision}: nothing was written; use the archive that `writer` hands out"
+            )
+
     def replaced(self, manifest: Manifest) -> Self:
-        """With another manifest, which is durable from now on. Only the writer may."""
+        """With another manifest, which is durable from now on. Only the writer may.
+
+        Raises:
+            ArchiveError: the archive has changed since it was opened.
+        """
+        self.is_newest()
         files.replace_manifest(self.folder, manifest.text())
         files.commit_manifest(self.folder)
         return dataclasses.replace(self, manifest=manifest)

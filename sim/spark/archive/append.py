@@ -55,9 +55,11 @@ def append(
         The archive with one more segment; itself if there is nothing behind its position.
 
     Raises:
-        ArchiveError: the commands are not those of the transactions. Nothing was added.
+        ArchiveError: the commands are not those of the transactions, or the archive has changed since it was
+            opened. Nothing was added.
         GapError: some were removed meanwhile. Nothing was added.
     """
+    archive.is_newest()
     position = archive.manifest.position
     if upto is not None and upto <= position:
         return archive
@@ -91,6 +93,7 @@ def write(frame: DataFrame, target: Path, table: str, *, ordered: bool) -> None:
 
 def add(archive: Archive, staging: Path, *, upto: int, facts: Facts) -> Archive:
     """Make a segment of what is written in a staging folder: the half of `append` without Spark."""
+    archive.is_newest()
     first = archive.manifest.position + 1
     found = {table: files.written(staging / table) for table in _KEYS}
     counted = _counted(archive.name, found, first, upto)

@@ -42,6 +42,7 @@ def compact(archive: Archive, spark: SparkSession, *, segment_commands: int = 5_
 
 def _one(archive: Archive, spark: SparkSession, begin: int, end: int) -> Archive:
     """One slice."""
+    archive.is_newest()
     manifest = archive.manifest
     old = manifest.segments[begin:end]
     first, last = old[0].first, old[-1].last

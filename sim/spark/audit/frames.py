@@ -44,6 +44,8 @@ class Frames:
     """`WITNESSED`: what agents really did."""
     watched: DataFrame
     """`WATCHED`: of which subscriptions there is a witness."""
+    read: tuple[str, ...]
+    """The Subscribers whose rows are in `rows_at`, as many as they may have."""
     folded: tuple[int, ...]
     """Articles of which `state` has all rows: the archive has a base of them."""
 

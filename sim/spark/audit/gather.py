@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from sim.spark import shapes
 from sim.spark.archive import Archive
+from sim.spark.archive.files import spark_path
 from sim.spark.audit import witness
 from sim.spark.audit.frames import ROWS_AT, VERSIONS, WATCHED, Frames, changes
 from sim.spark.decode import decoded
@@ -123,9 +125,11 @@ class Gathered:
 
     Args:
         work: a folder that driver and executors share, for rows while they are looked at.
+        until: what is worked out once for several checks is kept until it is closed.
     """
 
-    def __init__(self, spark: SparkSession, archive: Archive, found: Sites, known: Facts, work: Path) -> None:  # fmt: skip
+    def __init__(self, spark: SparkSession, archive: Archive, found: Sites, known: Facts, work: Path, until: ExitStack) -> None:  # fmt: skip
+        self._until = until
         self._spark = spark
         self._archive = archive
         self._sites = found
@@ -153,7 +157,11 @@ class Gathered:
         articles = _together(spark, archive.manifest.articles, now.articles, shapes.ARTICLES)
         subscriptions = spark.createDataFrame([dict(row) for row in now.subscriptions], shapes.SUBSCRIPTIONS)  # fmt: skip
         based = sorted({each.article_id for each in archive.manifest.base} & set(self._articles))
-        state = state_of(archive, spark) if based else spark.createDataFrame([], shapes.STATE)
+        state = (
+            state_of(archive, spark, until=self._until)
+            if based
+            else spark.createDataFrame([], shapes.STATE)
+        )
         behind = decoded(tail, articles).where("key is not null")
         later = behind.select("article_id", "key").unionByName(
             behind.where("new_key is not null").select("article_id", F.col("new_key").alias("key"))
@@ -169,6 +177,7 @@ class Gathered:
             rows_at=self._rows,
             witnessed=spark.createDataFrame(self._witnessed, shapes.WITNESSED),
             watched=spark.createDataFrame(self._watched, WATCHED),
+            read=tuple(self._sites.subscribers),
             folded=tuple(based),
         )
 
@@ -214,7 +223,9 @@ class Gathered:
         ]
         found = self._spark.createDataFrame([], ROWS_AT)
         for path in read_at:
-            found = found.unionByName(self._spark.read.schema(ROWS_AT).parquet(str(path)))
+            found = found.unionByName(
+                self._spark.read.schema(ROWS_AT).parquet(spark_path(path, read=True))
+            )
         return found
 
     def _kept(self, node: str, subscriber: str | None) -> Iterator[Path]:
@@ -236,7 +247,7 @@ class Gathered:
                 with translated():
                     rows.select(
                         F.lit(node).alias("node"), "article_id", "key", "values"
-                    ).write.mode("append").parquet(str(path))
+                    ).write.mode("append").parquet(spark_path(path))
         except PipelineError as error:
             if subscriber is None:
                 raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from sim import validation
 from sim.operate import attach
 from sim.spark import shapes
 from sim.spark.archive import Archive
+from sim.spark.archive.files import spark_path
 from sim.spark.audit import atomic, delivery, rows, versions
 from sim.spark.audit.frames import Frames, Names, findings, lsn, newest_articles
 from sim.spark.audit.gather import Gathered, Sites, sites
@@ -76,15 +78,14 @@ def audit(
     """
     began = time.monotonic()
     found, known = sites(nodes, archive)
-    work = wanted.out / "work"
+    out = wanted.out.absolute()  # Spark's tasks are somewhere else
+    work = out / "work"
     work.mkdir(parents=True)
-    with translated():
-        gathered = Gathered(spark, archive, found, known, work)
+    with translated(), ExitStack() as until:
+        gathered = Gathered(spark, archive, found, known, work, until)
         names = Names(publisher=found.publisher, repro=wanted.repro)
         told = _checked(spark, gathered, found, names, wanted, work)
-        path = str(wanted.out / "findings")
-        told.write.parquet(path)
-        kept = spark.read.schema(shapes.FINDINGS).parquet(path)
+        kept = _kept(told, out / "findings")
         counts = {row["class"]: row["count"] for row in kept.groupBy("class").count().collect()}
         first: list[Mapping[str, Any]] = []
         for kind in wanted.only:
@@ -153,8 +154,8 @@ def _checked(
 
 def _kept(frame: DataFrame, path: Path) -> DataFrame:
     """Worked out once."""
-    frame.write.parquet(str(path))
-    return frame.sparkSession.read.schema(frame.schema).parquet(str(path))
+    frame.write.parquet(spark_path(path))
+    return frame.sparkSession.read.schema(frame.schema).parquet(spark_path(path, read=True))
 
 
 async def _look_again(

@@ -31,7 +31,7 @@ def differences(frames: Frames, names: Names) -> DataFrame:
     pairs = (
         frames.subscriptions.where("status = 2")
         .select("article_id", F.col("subscriber").alias("node"))
-        .join(present.select("node").distinct(), on="node", how="left_semi")
+        .where(F.col("node").isin(*frames.read))
     )
     expected = F.broadcast(pairs).join(here, on="article_id", how="inner")
     there = present.select("node", "article_id", "key", F.col("values").alias("actual")).join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,6 +32,7 @@ def folded(
     articles: DataFrame,
     *,
     upto: int | None = None,
+    until: ExitStack | None = None,
 ) -> DataFrame:
     """The rows at a point in the sequence, in the newest shape that their article had there.
 
@@ -44,18 +46,27 @@ def folded(
         transactions: of `shapes.TRANSACTIONS`, those of the commands.
         articles: of `shapes.ARTICLES`, all shapes.
         upto: None: the end.
+        until: what is worked out once for several uses is kept on executors' disks until it is closed; None:
+            nothing is kept, and keys that changed are looked for twice.
 
     Returns:
         `shapes.STATE`.
     """
-    return _folded(base, bases_of(base), commands, transactions, articles, upto)
+    return _folded(base, bases_of(base), commands, transactions, articles, upto, until)
 
 
-def state_of(archive: Archive, spark: SparkSession, *, upto: int | None = None) -> DataFrame:
+def state_of(
+    archive: Archive,
+    spark: SparkSession,
+    *,
+    upto: int | None = None,
+    until: ExitStack | None = None,
+) -> DataFrame:
     """The rows that an archive knows at a point in its sequence (`shapes.STATE`).
 
     Args:
         upto: None: its end.
+        until: see `folded`.
 
     Raises:
         ArchiveError: it does not reach that far, or every base of an article is of later.
@@ -73,7 +84,7 @@ def state_of(archive: Archive, spark: SparkSession, *, upto: int | None = None) 
     # transactions of later too: they tell which bases have something of later in them
     commands, transactions = archive.commands(spark, upto=upto), archive.transactions(spark)
     return _folded(
-        archive.base(spark), bases, commands, transactions, archive.articles(spark), upto
+        archive.base(spark), bases, commands, transactions, archive.articles(spark), upto, until
     )
 
 
@@ -84,6 +95,7 @@ def _folded(
     transactions: DataFrame,
     articles: DataFrame,
     upto: int | None,
+    until: ExitStack | None,
 ) -> DataFrame:
     known = articles.collect()
     targets = newest(known, upto=upto)
@@ -110,7 +122,10 @@ def _folded(
     )
     events = placed(changes.unionByName(rows), known, targets, "values", "changed")
     widths = {article: len(each["columns"]) for article, each in targets.items()}
-    by_key = _by_key(events, widths).persist(StorageLevel.DISK_ONLY)
+    by_key = _by_key(events, widths)
+    if until is not None:
+        by_key = by_key.persist(StorageLevel.DISK_ONLY)
+        until.callback(by_key.unpersist)
     stay = by_key.where("not moved and exists")
     followed = _followed(events, by_key.where("moved"))
     names = shapes.STATE.names

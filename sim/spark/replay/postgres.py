@@ -86,8 +86,10 @@ def onto_postgres(
     replay.prepare()
     results = replay.play()
     divergences = spark.createDataFrame(_divergences(results), shapes.DIVERGENCES)
-    divergences = divergences.unionByName(replay.target.differences(replay.upto)).persist()
-    classes = counted(divergences, ["rowcount", "outcome", "error", "state"])
+    with ExitStack() as until:
+        differences = replay.target.differences(replay.upto, until)
+        divergences = divergences.unionByName(differences).persist()
+        classes = counted(divergences, ["rowcount", "outcome", "error", "state"])
     replay.target.ledger(there=False)
     ended = Counter(each["outcome"] for each in results)
     in_doubt = ended[execute.IN_DOUBT]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import reduce
 from pathlib import Path
 
@@ -58,9 +59,10 @@ def onto_rows(
     blind = unfoldable(known) & set(chosen)
     seen = {number: each for number, each in chosen.items() if number not in blind}
     ids = [int(each) for each in seen]
-    state = state_of(archive, spark, upto=upto).where(F.col("article_id").isin(ids))
-    state = state.persist(StorageLevel.DISK_ONLY)
-    try:
+    with ExitStack() as until:
+        state = state_of(archive, spark, upto=upto, until=until)
+        state = state.where(F.col("article_id").isin(ids)).persist(StorageLevel.DISK_ONLY)
+        until.callback(state.unpersist)
         if out is not None:
             state.write.mode("overwrite").parquet(spark_path(out.absolute() / "rows"))
         told = [f"state at {lsn_text(at)}", *_counts(state, seen)]
@@ -78,8 +80,6 @@ def onto_rows(
             told.append(f"  against {node}: {', '.join(_name(each) for each in there.values())}")
         found = found.persist(StorageLevel.DISK_ONLY)
         classes = counted(found, ["state"])
-    finally:
-        state.unpersist()
     return Report(
         after=archive.manifest.first,
         upto=at,

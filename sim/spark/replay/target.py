@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -83,7 +84,8 @@ class Target:
         Raises:
             PipelineError: the first row that differs.
         """
-        found = self._compared(at, [self.publisher]).limit(1).collect()
+        with ExitStack() as until:
+            found = self._compared(at, [self.publisher], until).limit(1).collect()
         if found:
             first = found[0]
             raise PipelineError(
@@ -95,11 +97,15 @@ class Target:
         """Make the tables in which transactions note themselves, or drop them."""
         self._attached(lambda topology: execute.ledger(topology, self._sites, there=there))
 
-    def differences(self, at: int) -> DataFrame:
-        """`shapes.DIVERGENCES`: rows of any node that are not what the archive tells for a point."""
+    def differences(self, at: int, until: ExitStack) -> DataFrame:
+        """`shapes.DIVERGENCES`: rows of any node that are not what the archive tells for a point.
+
+        Args:
+            until: what it is made of is kept until this is closed.
+        """
         known = {str(each["subscriber"]) for each in self._archive.manifest.subscriptions}
         compared = {self.publisher, *map(self.name_of, known)}
-        return self._compared(at, [each for each in self._sites if each in compared])
+        return self._compared(at, [each for each in self._sites if each in compared], until)
 
     def node_of(self, originator: int | None) -> str:
         """Where a transaction of an originator is carried out; None is the Publisher."""
@@ -116,12 +122,12 @@ class Target:
 
         asyncio.run(go())
 
-    def _compared(self, at: int, nodes: Sequence[str]) -> DataFrame:
+    def _compared(self, at: int, nodes: Sequence[str], until: ExitStack) -> DataFrame:
         """Without versions of rows, which are the target's own."""
         manifest = self._archive.manifest
         articles = newest([Row(**each) for each in manifest.articles], upto=at)
         frame = as_frame(self._spark, articles.values())
-        expected = state_of(self._archive, self._spark, upto=at)
+        expected = state_of(self._archive, self._spark, upto=at, until=until)
         found = self._spark.createDataFrame([], shapes.DIVERGENCES)
         recorded = {name: old for old, name in self._names.items()}
         for node in nodes:

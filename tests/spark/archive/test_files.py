@@ -71,6 +71,20 @@ def test_one_writer(tmp_path: Path) -> None:
         assert held.manifest == made.manifest
 
 
+def test_what_was_opened_before_somebody_wrote(tmp_path: Path) -> None:
+    """Nothing is added to what an archive was once: that would leave out what it is by now."""
+    old = archive(tmp_path / "a", [1])
+    with writer(old) as held:
+        new = add(held, stage(held.folder, [4]), upto=4, facts=facts())
+    with pytest.raises(
+        ArchiveError, match=r"a is at revision 3, and .* made of revision 2: nothing"
+    ):
+        add(old, stage(old.folder, [4]), upto=4, facts=facts())
+    with pytest.raises(ArchiveError, match="use the archive that `writer` hands out"):
+        old.replaced(old.manifest.next())
+    assert Archive.open(old.folder).manifest == new.manifest
+
+
 def test_commands_and_transactions_belong_together(tmp_path: Path) -> None:
     """Nothing is added of a segment whose halves do not fit."""
     made = archive(tmp_path / "a", [1])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from sim.spark.archive import Archive, load, writer
 from sim.spark.audit import witness
@@ -89,6 +90,17 @@ class _Bank:
         async with self.topology.transaction(node) as transaction:
             await transaction.execute(statement)
 
+    def connections(self, node: str, *, allowed: bool) -> None:
+        """Whether anybody may come in; who is there stays."""
+        there = self.topology.node(node)
+        database = sql.Identifier(there.database)
+        with psycopg.connect(there.server.superuser_dsn("postgres"), autocommit=True) as connection:
+            connection.execute(
+                sql.SQL("alter database {} with allow_connections {}").format(
+                    database, sql.Literal(allowed)
+                )
+            )
+
     async def versions(self, node: str, key: int) -> str:
         """Of a row."""
         ((found,),) = await self.topology.execute(node, _VERSION, (key,))
@@ -156,7 +168,10 @@ async def _plant(bank: _Bank, before: Mapping[int, str]) -> None:
 
 
 async def test_a_fault_of_each_class_is_found_and_named(
-    spark: SparkSession, make_topology: Callable[..., Awaitable[Topology]], tmp_path: Path
+    spark: SparkSession,
+    make_topology: Callable[..., Awaitable[Topology]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing in a topology that has worked; then everything that was planted, each with its class, key and node."""
     bank = _Bank(spark, await make_topology(subscribers=("north", "south")), tmp_path)
@@ -187,9 +202,24 @@ async def test_a_fault_of_each_class_is_found_and_named(
     assert "balance '55', not '100'" in details
 
     gone: dict[str, Any] = _nodes(topology) | {"south": "host=127.0.0.1 port=1 dbname=nowhere"}
-    without = await bank.audit(gone, only=("order",))
-    assert "south cannot be reached since" in without.unexamined[0]
-    assert (without.classes, without.findings) == ({"order": 0}, [])
+    there, _ = await asyncio.to_thread(sites, gone, bank.archive)
+    assert there.subscribers == ["north"]
+    assert "south cannot be reached since" in there.unexamined[0]
+
+    # it goes away while it is audited: what is known of the others is told
+    def sites_and_then(*arguments: Any) -> Any:
+        told = sites(*arguments)
+        bank.connections("south", allowed=False)
+        return told
+
+    monkeypatch.setattr("sim.spark.audit.report.sites", sites_and_then)
+    without = await bank.audit(only=("atomic", "rows", "order"))
+    bank.connections("south", allowed=True)
+    assert len([each for each in without.unexamined if "south cannot be reached" in each]) == 1
+    assert {(each["class"], each["node"]) for each in without.findings} == {
+        ("atomic", "north"),
+        ("rows", "north"),
+    }
 
     subscribers = {
         name: dsn for name, dsn in _nodes(topology).items() if name in ("north", "south")

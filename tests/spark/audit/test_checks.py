@@ -43,13 +43,14 @@ def test_rows(spark: SparkSession) -> None:
     """A value, a missing row and one too many at Subscribers; a row that the commands do not come to."""
     world = World()
     world.rows["south"]["1"] = ("91", "a2")
-    del world.rows["north"]["2"]
-    world.rows["north"]["3"] = ("1", "c1")
+    world.rows["north"] = {}  # all of them
+    world.rows["south"]["3"] = ("1", "c1")
     world.state["4"] = ("1", "d1")
     assert told(rows.check(world.frames(spark), NAMES)) == [
+        ("1", "north", "not there; the Publisher has it (last command 0/C of north)"),
         ("1", "south", "balance '91', not '90' (last command 0/C of north)"),
         ("2", "north", "not there; the Publisher has it (last command 0/D of south)"),
-        ("3", "north", "there; the Publisher has no such row"),
+        ("3", "south", "there; the Publisher has no such row"),
         ("4", "pub", "not there; the commands come to a row"),
     ]
 

@@ -99,6 +99,7 @@ class World:
             rows_at=spark.createDataFrame(rows, ROWS_AT),
             witnessed=spark.createDataFrame(witnessed, shapes.WITNESSED),
             watched=spark.createDataFrame([(each, 1, 0, 100) for each in self.watched], WATCHED),
+            read=tuple(each for each in self.rows if each != "pub"),
             folded=(1,),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from datetime import UTC, datetime
 
 import pytest
@@ -28,6 +29,12 @@ def transactions(*seqnos: int) -> list[tuple[object, ...]]:
     return [(seqno, 10 + n, None, None, 1, 1, 0, None) for n, seqno in enumerate(seqnos)]
 
 
+def kept(spark: SparkSession) -> int:
+    """How many frames are kept by the session."""
+    state = spark._jsparkSession.sharedState()  # type: ignore[attr-defined]
+    return int(state.cacheManager().numCachedEntries())
+
+
 def test_time_travel(spark: SparkSession) -> None:
     """With updates of keys, NULLs, a column that came later, and a snapshot taken amid transactions."""
     drawn = Drawn(seed=11)
@@ -38,7 +45,11 @@ def test_time_travel(spark: SparkSession) -> None:
         spark.createDataFrame(ARTICLES, shapes.ARTICLES).cache(),
     )
     for upto in (56, 796):
-        rows = folded(*frames, upto=upto).collect()
+        before = kept(spark)
+        with ExitStack() as until:
+            rows = folded(*frames, upto=upto, until=until).collect()
+            assert kept(spark) == before + 1
+        assert kept(spark) == before
         assert {row.key[0]: row["values"] for row in rows} == drawn.states[upto]
         assert all(row.complete for row in rows)
     with pytest.raises(ArchiveError, match="nothing can be told of article 1"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import pty
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ from typer.testing import CliRunner
 
 from sim.cli import app
 from sim.cli.exits import exit_code
+from sim.cli.sweep import _listener
 from tests.spark.sweep.test_trial import SMALL
 
 
@@ -38,3 +42,21 @@ def test_mistakes(arguments: list[str], code: int, said: str, tmp_path: Path) ->
     found, text = _run(str(SMALL), *arguments, "--out", str(tmp_path / "out"))
     assert (found, said in text) == (code, True), text
     assert not (tmp_path / "out").exists()
+
+
+def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line that is written over, and ended; nothing where nobody looks on."""
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr("sys.stderr", terminal)
+        listener = _listener("auto")
+        assert listener is not None
+        listener(1, 1200)
+        listener(1200, 1200)
+        said = b""
+        while not said.endswith(b"\n"):
+            said += screen.read(100)
+        assert said == b"\r1 of 1,200 trials\r1,200 of 1,200 trials\r\n"
+        assert _listener("plain") is None
+        monkeypatch.setattr("sys.stderr", io.StringIO())
+        assert _listener("auto") is None
