@@ -24,8 +24,6 @@ from sim.model.words import Cause, Delay, Label
 TIMERS = frozenset((Cause.TIMER, Cause.LOCK_TIMEOUT, Cause.DEADLOCK, Cause.POLL, Cause.PAUSE))
 #: Object of what may concern everything.
 ALL = "*"
-#: The decision log, as labels call it: whoever asks it depends on whoever else does. Nodes tell more themselves.
-LOG = "log"
 READ, WRITE = 1, 2
 
 
@@ -342,8 +340,6 @@ def _touched(label: Label) -> dict[str, int]:
             seen[f"door of {place}"] = WRITE
         elif label.cause is Cause.MESSAGE:
             seen[f"door of {place}"] = READ
-        if place == LOG and label.cause is not Cause.REPLY:
-            seen[f"at {place}"] = WRITE
     if not label.touches or label.cause in TIMERS:
         seen[ALL] = WRITE
     return seen

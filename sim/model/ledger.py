@@ -82,8 +82,14 @@ class Ledger:
             raise LostError("the decision log went down")
         self.flushes += 1
 
+    def tell(self, what: str, *, changed: bool) -> None:
+        """Whoever explores is told what is looked at here, or changed: ``epochs``, ``decisions of 3``."""
+        if self.kernel.watch is not None:
+            self.kernel.watch(f"{what} at log", changed)
+
     def crash(self) -> None:
         """Its server goes down: locks are gone, what is written stays."""
+        self.tell("epochs", changed=True)
         self.holders.clear()
 
 
@@ -98,6 +104,7 @@ class LedgerSession:
 
     def close(self) -> None:
         """Let the locks go, once what is being written is written or is not; harmless twice."""
+        self._ledger.tell("epochs", changed=True)
         self.closed = True
         if self._writing is None:
             self._release()
@@ -110,7 +117,9 @@ class LedgerSession:
     def log(self, entries: Sequence[tuple[Key, Record]]) -> Steps[None]:
         """Write decisions: all of them, or none. 55000: an epoch is fenced; 23505: decided before."""
         ledger = self._ledger
+        ledger.tell("epochs", changed=False)
         for (epoch, _), _ in entries:
+            ledger.tell(f"decisions of {epoch}", changed=False)
             if ledger.epochs[epoch].fenced_at is not None:
                 raise SqlError(
                     "55000",
@@ -127,9 +136,11 @@ class LedgerSession:
         try:
             yield from ledger.write()
             for key, record in entries:
+                ledger.tell(f"decisions of {key[0]}", changed=True)
                 ledger.decisions[key] = record
         finally:
             self._writing = None
+            ledger.tell("epochs", changed=self.closed)
             if self.closed:
                 self._release()
             writing.succeed()
@@ -138,6 +149,7 @@ class LedgerSession:
         """A new epoch, and its lock."""
         ledger = self._ledger
         yield from ledger.write()
+        ledger.tell("epochs", changed=True)
         epoch = next(ledger._numbers)
         ledger.epochs[epoch] = Epoch(coordinator=coordinator, variant=variant)
         if not self.closed:
@@ -150,8 +162,10 @@ class LedgerSession:
         ledger = self._ledger
         if old is not None and old is not self:
             old.close()
+        ledger.tell("epochs", changed=True)
         while (holder := ledger.holders.get(epoch)) is not None and holder._writing is not None:
             yield holder._writing  # an insert of it may still land
+            ledger.tell("epochs", changed=True)
         if holder is not None and holder is not self:
             raise SqlError("55P03", "canceling statement due to lock timeout")
         if not self.closed:
@@ -160,12 +174,14 @@ class LedgerSession:
 
     def read(self, key: Key) -> Steps[Record | None]:
         """A transaction's record."""
+        self._ledger.tell(f"decisions of {key[0]}", changed=False)
         return self._ledger.decisions.get(key)
         yield  # it is a generator
 
     def fence(self, coordinator: str, own: Sequence[int]) -> Steps[list[KnownEpoch]]:
         """Fence epochs whose processes are gone; all that are fenced."""
         ledger, now = self._ledger, self._ledger.kernel.now
+        ledger.tell("epochs", changed=False)
         gone = [
             epoch
             for epoch in self._of(coordinator)
@@ -175,6 +191,7 @@ class LedgerSession:
         ]
         if gone:
             yield from ledger.write()
+            ledger.tell("epochs", changed=True)
         for epoch in gone:
             ledger.epochs[epoch].fenced_at = now
         return [
@@ -185,12 +202,15 @@ class LedgerSession:
 
     def known(self, coordinator: str) -> Steps[list[KnownEpoch]]:
         """Every epoch of a coordinator."""
+        self._ledger.tell("epochs", changed=False)
         epochs = self._ledger.epochs
         return [KnownEpoch(epoch=one, variant=epochs[one].variant) for one in self._of(coordinator)]
         yield  # it is a generator
 
     def decided(self, dead: Sequence[int], keys: Sequence[Key]) -> Steps[dict[Key, Record]]:
         """Records of these epochs and of these transactions that somebody is to be told."""
+        for epoch in sorted({*dead, *[key[0] for key in keys]}):
+            self._ledger.tell(f"decisions of {epoch}", changed=False)
         return {
             key: record
             for key, record in sorted(self._ledger.decisions.items())
@@ -201,12 +221,14 @@ class LedgerSession:
     def forget(self, keys: Sequence[Key]) -> Steps[None]:
         """Remove records. Nobody waits for the disk."""
         for key in keys:
+            self._ledger.tell(f"decisions of {key[0]}", changed=True)
             self._ledger.decisions.pop(key, None)
         return
         yield  # it is a generator
 
     def close_decision(self, key: Key) -> Steps[None]:
         """Nobody is to be told; it stays as evidence."""
+        self._ledger.tell(f"decisions of {key[0]}", changed=True)
         found = self._ledger.decisions.get(key)
         if found is not None:
             self._ledger.decisions[key] = Record(kind=found.kind, participants=())
@@ -216,6 +238,8 @@ class LedgerSession:
     def forget_epoch(self, epoch: int) -> Steps[None]:
         """Remove an epoch, unless somebody of it is to be told something."""
         ledger = self._ledger
+        ledger.tell("epochs", changed=True)
+        ledger.tell(f"decisions of {epoch}", changed=True)
         of_it = {key: record for key, record in ledger.decisions.items() if key[0] == epoch}
         if not any(record.participants for record in of_it.values()):
             ledger.epochs.pop(epoch, None)
@@ -226,8 +250,10 @@ class LedgerSession:
 
     def note(self, damage: Damage) -> Steps[None]:
         """Record it, once."""
+        self._ledger.tell("damage", changed=True)
         if damage not in self._ledger.damage:
             yield from self._ledger.write()
+            self._ledger.tell("damage", changed=True)
             self._ledger.damage.append(damage)
 
     def _of(self, coordinator: str) -> list[int]:

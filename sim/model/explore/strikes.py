@@ -31,7 +31,7 @@ FAULTS: Mapping[str, str] = {
 
 _TRAVELS = frozenset((Cause.MESSAGE, Cause.REPLY))
 #: The decision log, as labels speak of it and as connections do.
-_OF_LOG = ("at log", "node log", f"node {LOG}")
+_OF_LOG = ("node log", f"node {LOG}")
 
 
 def _memory_of(actor: str, name: str) -> Absorbs:
@@ -78,7 +78,7 @@ def _coordinators(run: ScriptRun) -> list[Strike]:
         Strike(
             f"coordinator {name} is killed, and another process of it starts",
             lambda one=name: run.coordinator_killed(one),  # type: ignore[misc]
-            (f"process {seat.process.actor}", f"seat {name}", "at log"),
+            (f"process {seat.process.actor}", f"seat {name}"),
             "crash coordinator",
             _memory_of(seat.process.actor, name),
         )

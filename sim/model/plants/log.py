@@ -51,6 +51,7 @@ class LazySession(LedgerSession):
         ledger = self._ledger
         assert isinstance(ledger, LazyLedger)
         for key, record in entries:
+            ledger.tell(f"decisions of {key[0]}", changed=True)
             ledger.decisions[key] = record
             ledger.young[key] = None
         ledger.kernel.spawn(self._flush([key for key, _ in entries]), "a lazy disk")
@@ -65,6 +66,7 @@ class LazySession(LedgerSession):
         )
         yield ledger.kernel.delay(LAZY_S, label)
         for key in keys:
+            ledger.tell(f"decisions of {key[0]}", changed=True)
             ledger.young.pop(key, None)
 
 
@@ -75,6 +77,8 @@ class ExpiringSession(LedgerSession):
         """Fences them, and forgets."""
         found = yield from super().fence(coordinator, own)
         dead = {known.epoch for known in found}
+        for epoch in sorted(dead):
+            self._ledger.tell(f"decisions of {epoch}", changed=True)
         for key in [key for key in self._ledger.decisions if key[0] in dead]:
             del self._ledger.decisions[key]
         return found
@@ -86,6 +90,7 @@ class UnfencedSession(LedgerSession):
     def fence(self, coordinator: str, own: Sequence[int]) -> Steps[list[KnownEpoch]]:
         """Fences nobody."""
         epochs = self._ledger.epochs
+        self._ledger.tell("epochs", changed=False)
         return [
             KnownEpoch(epoch=epoch, variant=epochs[epoch].variant, fenced_s=0.0)
             for epoch in self._of(coordinator)
