@@ -20,6 +20,8 @@ from subscriber.distribution_agent import Profile
 from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
 from twopc.names import PREFIX
 
+#: What is to be taken away was never made: setting up had not got so far.
+_NOT_SO_FAR = (ConfigurationError, psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
 #: Transactions that somebody has prepared by hand.
 _STRANGE = """
 select gid from pg_prepared_xacts where database = current_database() and not starts_with(gid, %s)
@@ -51,14 +53,14 @@ async def clear(topology: Topology, scenario: Scenario) -> None:
     if not nodes:
         return
     for subscriber in scenario.topology.subscribers:
-        with contextlib.suppress(ConfigurationError):  # it had not got so far
+        with contextlib.suppress(*_NOT_SO_FAR):
             await topology.unsubscribe(subscriber)
     for key in scenario.procedures:
         name, signature = name_of(key)
-        with contextlib.suppress(ArticleError):
+        with contextlib.suppress(ArticleError, *_NOT_SO_FAR):
             await topology.unpublish_procedure(name, signature=signature)
     for name in scenario.tables:
-        with contextlib.suppress(ConfigurationError):
+        with contextlib.suppress(*_NOT_SO_FAR):
             await topology.unpublish(name)
     tables = sql.SQL(", ").join(sql.Identifier("public", name) for name in scenario.tables)
     for node in nodes:

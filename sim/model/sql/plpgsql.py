@@ -7,7 +7,7 @@ the function is defined if the words show it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from sim.model.sql import body, parse, types
@@ -68,9 +68,9 @@ class Function:
         return "" if self.void else value
 
     def prepare(self) -> None:
-        """Compile the body before it is called. UnsupportedError; what it refers to may come later."""
+        """Compile the body before it is called. UnsupportedError; 42P01 and its like, as servers look into SQL only"""
         names = [name for name, _ in self.parameters]
-        with suppress(SqlError):
+        with suppress(SqlError) if self.language == "plpgsql" else nullcontext():
             self._block([*names, *(f"${place}" for place, _ in enumerate(names, 1))])
 
     def _block(self, names: Iterable[str]) -> Block:
