@@ -15,21 +15,23 @@ from publisher.distribution.registry import (
     add_originator,
     add_subscription,
     articles,
-    called,
     drop_article,
-    drop_proc_article,
     drop_subscription,
     forget_publisher,
-    proc_articles,
     publisher_id,
     put_article,
     put_articles,
-    put_proc_article,
     register_publisher,
+)
+from publisher.distribution.retention import CleanUp, clean_up, keep_clean, kept
+from publisher.distribution.routines import (
+    called,
+    drop_proc_article,
+    proc_articles,
+    put_proc_article,
     set_calls,
     wanted_calls,
 )
-from publisher.distribution.retention import CleanUp, clean_up, keep_clean, kept
 from publisher.distribution.status import AgentStatus, ReaderStatus, agents, readers
 
 __all__ = [

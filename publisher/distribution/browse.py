@@ -10,7 +10,8 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from publisher.distribution.registry import articles, proc_articles, publisher_id
+from publisher.distribution.registry import articles, publisher_id
+from publisher.distribution.routines import proc_articles
 from twopc.distributed import DistributedArticle, Reading, read_command
 from twopc.errors import ConfigurationError
 from twopc.names import article_name

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from publisher import proc_execution
-from publisher.distribution import registry
+from publisher.distribution import routines
 from sim.topology.replication import Replication
 from subscriber import proc_execution as routines_here
 from twopc.proc_execution import ProcArticle, ProcType
@@ -70,7 +70,7 @@ class Procedures(Replication):
 
     async def _take_back(self, article: ProcArticle) -> None:
         number, distribution = await self.publisher_number(), await self.admin(self.distribution)
-        called = await registry.called(distribution, number)
+        called = await routines.called(distribution, number)
         await proc_execution.set_called(
             await self.admin(self.publisher), called - {article.article_id}
         )
@@ -83,5 +83,5 @@ class Procedures(Replication):
         for subscriber in await self.distribution_subscribers():
             if article in await self.subscribed_routines(subscriber):
                 await routines_here.drop(await self.admin(subscriber), article.article_id)
-        await registry.drop_proc_article(distribution, number, article.article_id)
+        await routines.drop_proc_article(distribution, number, article.article_id)
         await self.switch_calls()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from publisher import proc_execution, publication, slot, subscriptions
-from publisher.distribution import registry
+from publisher.distribution import registry, routines
 from publisher.distribution.update_modes import UpdateMode, update_modes
 from sim.topology.initial import Moment
 from sim.topology.wiring import Wiring
@@ -100,7 +100,7 @@ class Registration(Wiring):
             distribution, number, await publication.distributed_articles(here)
         )
         for routine in await proc_execution.proc_articles(here):
-            await registry.put_proc_article(distribution, number, routine)
+            await routines.put_proc_article(distribution, number, routine)
         return number
 
     async def put_articles(self, articles: Sequence[DistributedArticle]) -> None:
@@ -315,9 +315,9 @@ class Registration(Wiring):
         if number is None:
             await proc_execution.set_called(here, ())
             return
-        wanted = await registry.wanted_calls(distribution, number)
-        await proc_execution.set_called(here, wanted & await registry.called(distribution, number))
-        await proc_execution.set_called(here, await registry.set_calls(distribution, number))
+        wanted = await routines.wanted_calls(distribution, number)
+        await proc_execution.set_called(here, wanted & await routines.called(distribution, number))
+        await proc_execution.set_called(here, await routines.set_calls(distribution, number))
 
     async def _article_ids(self, number: int, subscriber: str | None = None) -> set[int]:
         """The articles that somebody, or one Subscriber, subscribes to."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from publisher.distribution import add_subscription, registry
+from publisher.distribution import add_subscription, routines
 from subscriber import proc_execution
 from subscriber.distribution_agent.planner import Planner, Snapshot, Terms
 from subscriber.distribution_agent.profile import Profile
@@ -49,7 +49,7 @@ async def prepare(ends: Ends, **terms: Any) -> None:
     await ends.subscribe(TABLE, **given)
     reads = given["update_mode"] == "read only"
     await proc_execution.create(ends.sub, ADD, AGENT, call=reads)
-    await registry.put_proc_article(ends.admin, ends.publisher_id, ADD)
+    await routines.put_proc_article(ends.admin, ends.publisher_id, ADD)
     for number in (ADD.article_id, beside(ADD.article_id))[not reads :]:
         await add_subscription(
             ends.admin,
