@@ -6,13 +6,13 @@ The one place where the parts meet. What each is made of can be replaced by wiri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
 from sim.model import proc_execution
 from sim.model.any_client import AnyClient, AnyClients
+from sim.model.building import blaming, create_text
 from sim.model.clients import PublisherClient, SubscriberClient
 from sim.model.clocks import Clock
 from sim.model.coordinator import Place
@@ -35,11 +35,8 @@ from sim.model.wiring import Wiring
 from sim.model.words import (
     LostError,
     ModelSpec,
-    SqlError,
     Steps,
     SubscriberSpec,
-    TableSpec,
-    UnsupportedError,
 )
 from twopc.drivers.points import Points
 from twopc.drivers.virtual import steps
@@ -59,16 +56,6 @@ PARTS: Mapping[str, Callable[..., Any]] = {
 LOG = "distribution"
 #: What nodes' clocks show when a run begins: seconds since 1970.
 BEGAN_S = 1_767_225_600.0
-
-
-class BuildError(Exception):
-    """A node does not take what the specification says; nothing of the model is of use."""
-
-    def __init__(self, path: tuple[str | int, ...], error: SqlError) -> None:
-        super().__init__(f"{error.message} ({error.sqlstate})")
-        self.path = path
-        """Where it stands in the specification: ``("tables", "account", "rows", 0)``."""
-        self.error = error
 
 
 class System:
@@ -153,7 +140,7 @@ class System:
         spec, publisher = self.spec, self.publisher
         for table in spec.tables:
             with blaming("tables", table.name, "columns"):
-                publisher.define(_create_text(table))
+                publisher.define(create_text(table))
         for table in spec.tables:
             for at, text in enumerate(table.sql):
                 with blaming("tables", table.name, "sql", at):
@@ -373,30 +360,7 @@ def build(
     """A system that runs from now on, by the kernel's time.
 
     Raises:
-        BuildError: a node does not take what the specification says.
+        sim.model.building.BuildError: a node does not take what the specification says.
         UnsupportedError: the model does not know something that it says.
     """
     return System(spec, wiring, kernel, recorder)
-
-
-@contextmanager
-def blaming(*path: str | int) -> Generator[None]:
-    """What a node refuses in here stands at `path` in the specification."""
-    try:
-        yield
-    except SqlError as error:
-        raise BuildError(path, error) from error
-    except UnsupportedError as error:
-        error.path = path
-        raise
-
-
-def _create_text(table: TableSpec) -> str:
-    parts = [f'"{name}" {text}' for name, text in table.columns.items()]
-    if table.key:
-        parts.append(f"primary key ({', '.join(_quoted(name) for name in table.key)})")
-    return f"create table {_quoted(table.name)} ({', '.join(parts)})"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

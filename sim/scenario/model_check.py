@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from sim.model.building import BuildError
 from sim.model.kernel import Kernel
 from sim.model.ports import Recorder
 from sim.model.sql import parse
-from sim.model.system import BuildError, System, build
+from sim.model.system import System, build
 from sim.model.wiring import Wiring
 from sim.model.words import ModelSpec, SqlError, UnsupportedError
 from sim.scenario.check import Loaded

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from sim.model.building import BuildError
 from sim.model.kernel import Kernel
-from sim.model.system import BuildError, System, build
+from sim.model.system import System, build
 from sim.model.words import ModelSpec, Steps, SubscriberSpec, TableSpec
 from tests.model.replication.recording import Kept
 from twopc.errors import InDoubtError, RejectedError, TransactionError

@@ -1,0 +1,42 @@
+"""What a specification says in a node's words, and whom to blame if the node refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from sim.model.words import SqlError, TableSpec, UnsupportedError
+
+
+class BuildError(Exception):
+    """A node does not take what the specification says; nothing of the model is of use."""
+
+    def __init__(self, path: tuple[str | int, ...], error: SqlError) -> None:
+        super().__init__(f"{error.message} ({error.sqlstate})")
+        self.path = path
+        """Where it stands in the specification: ``("tables", "account", "rows", 0)``."""
+        self.error = error
+
+
+@contextmanager
+def blaming(*path: str | int) -> Generator[None]:
+    """What a node refuses in here stands at `path` in the specification."""
+    try:
+        yield
+    except SqlError as error:
+        raise BuildError(path, error) from error
+    except UnsupportedError as error:
+        error.path = path
+        raise
+
+
+def create_text(table: TableSpec) -> str:
+    """The definition of a table."""
+    parts = [f'"{name}" {text}' for name, text in table.columns.items()]
+    if table.key:
+        parts.append(f"primary key ({', '.join(_quoted(name) for name in table.key)})")
+    return f"create table {_quoted(table.name)} ({', '.join(parts)})"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
