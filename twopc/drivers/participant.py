@@ -41,6 +41,10 @@ select gid, participants from msrepl.branch_marker
 where starts_with(gid, %s) and gid > %s and not fence
 order by gid limit %s
 """
+_FORGETS = """
+select from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
+where (n.nspname, p.proname) = ('msrepl', 'forget_epoch')
+"""
 _MARKERS = "select gid, fence from msrepl.branch_marker where gid = any(%s)"
 #: How long to wait before a branch that somebody else is finishing is looked at again.
 _BUSY_S = 0.02
@@ -149,7 +153,12 @@ class Participant:
         await self.database.fetch("select msrepl.forget_branches(%s)", (gids,))
 
     async def forget_epoch(self, prefix: str, rows_max: int) -> int:
-        """Remove markers whose gid starts so; returns how many, and `rows_max` if there may be more."""
+        """Remove markers whose gid starts so; returns how many, and `rows_max` if there may be more.
+
+        There are none where nobody subscribes, or reads only.
+        """
+        if not await self.database.fetch(_FORGETS):
+            return 0
         rows = await self.database.fetch("select msrepl.forget_epoch(%s, %s)", (prefix, rows_max))
         return int(rows[0][0])
 

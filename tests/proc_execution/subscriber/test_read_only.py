@@ -9,6 +9,11 @@ import pytest
 
 from sim import Topology, operate
 from tests.topology.test_topology import ACCOUNT, BALANCES, CATALOG, ROWS
+from twopc.drivers import Points
+from twopc.drivers.database import Database
+from twopc.drivers.decided import Decided
+from twopc.drivers.participant import Participant
+from twopc.drivers.recovery import Recovery
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.names import VERSION_COLUMN
 
@@ -186,3 +191,31 @@ async def test_an_operator_finds_it(make_topology: MakeTopology) -> None:
         assert [each.passed for each in await found.validate()] == [True, True]
         await found.assert_converged()
         assert await operate.recover(found) == []
+
+
+async def test_old_epochs_are_forgotten(make_topology: MakeTopology) -> None:
+    """There are no markers at a Subscriber that reads, and none are missed there."""
+    topology = await shops(make_topology)
+    async with topology.transaction("writer") as transaction:
+        await transaction.execute("update account set balance = 7 where id = 1")
+    await topology.stop_coordinator()
+    nodes = (topology.publisher, *topology.subscribers)
+    participants = {name: Participant(topology.address(name), topology.name) for name in nodes}
+    node = topology.node(topology.distribution)
+    database = Database("distribution", node.dsn, "test")
+    recovery = Recovery(
+        topology.name,
+        publisher="pub",
+        participants=participants,
+        decisions=Decided(database),
+        points=Points(),
+        retention_s=0.0,
+    )
+    epochs = "select count(*) from msrepl.coordinator_epoch"
+    assert await topology.execute("distribution", epochs) == [(1,)]
+    try:
+        await recovery.run()
+    finally:
+        await recovery.close()
+        await database.close()
+    assert await topology.execute("distribution", epochs) == [(0,)]
