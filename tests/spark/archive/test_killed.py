@@ -1,0 +1,103 @@
+"""The command itself with a Spark of its own, on the Java that came with it: killed, and run again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from sim.spark.archive import Archive
+from sim.topology import Topology
+from tests.spark.archive.made import content
+from twopc.server.waiting import wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+ROOT = Path(__file__).parents[3]
+_STORED = (
+    "select count(*), coalesce(max((xact_seqno - '0/0')::bigint), 0) from msrepl.msrepl_commands"
+)
+
+
+def without_java(folder: Path) -> Path:
+    """A folder to be PATH: all that is on it, but no Java."""
+    folder.mkdir()
+    for place in os.environ["PATH"].split(os.pathsep):
+        for tool in Path(place).glob("*"):
+            if not tool.name.startswith("java") and not (folder / tool.name).exists():
+                (folder / tool.name).symlink_to(tool)
+    return folder
+
+
+def accumulate(archive: Path, nodes: Mapping[str, str], **environment: str) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    """The command, as somebody types it who has no Java."""
+    words = [
+        "--dsn",
+        nodes["distribution"],
+        "--publisher-dsn",
+        nodes["pub"],
+        "--master",
+        "local[1]",
+    ]
+    known = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    return subprocess.run(
+        [sys.executable, "-m", "sim", "accumulate", archive, *words, "--conf", "spark.driver.memory=1g"],
+        cwd=ROOT, env={**known, **environment}, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+def left(mark: str) -> list[str]:
+    """Processes that came of a command."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("TWOPC_TEST_MARK") == mark and process.status() != "zombie":
+                found.append(process.name())
+        except psutil.Error:
+            continue
+    return found
+
+
+async def test_killed_with_spark_at_work(
+    make_topology: Callable[..., Awaitable[Topology]], tmp_path: Path
+) -> None:
+    """Nothing is half there, no process is left, and the next one brings everything once."""
+    topology = await make_topology(subscribers=("north",))
+    await topology.execute("pub", "create table t (id int primary key)")
+    await topology.publish("t")
+    await topology.subscribe("north")
+    for number in range(3):
+        await topology.execute("pub", "insert into t values (%s)", (number,))
+    await topology.sync()
+    nodes = {name: topology.node(name).dsn for name in ("pub", "distribution")}
+    archive, mark = tmp_path / "archive", secrets.token_hex(8)
+    environment = {"PATH": str(without_java(tmp_path / "bin")), "TWOPC_TEST_MARK": mark}
+    with psycopg.connect(nodes["distribution"]) as connection:
+        stored = connection.execute(_STORED).fetchone()
+    assert stored is not None
+
+    killed = await asyncio.to_thread(
+        accumulate, archive, nodes, **environment, TWOPC_ARM="archive.moved=kill"
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    wait_for(lambda: not left(mark), what="the command's processes to end", timeout_s=60)
+    before = Archive.open(archive, verify=True)
+    assert (before.manifest.commands, before.manifest.segments) == (0, ())
+
+    again = await asyncio.to_thread(accumulate, archive, nodes, **environment)
+    assert again.returncode == 0, again.stderr
+    assert "(bundled) · started in" in again.stderr
+    assert "3 transactions, " in again.stdout
+    after = Archive.open(archive, verify=True)
+    assert (after.manifest.commands, after.manifest.position >= stored[1]) == (stored[0], True)
+    assert len(content(after)["commands"]) == stored[0] == 3
+    wait_for(lambda: not left(mark), what="the command's processes to end", timeout_s=60)
