@@ -22,7 +22,7 @@ _UNPUBLISHED = """
 select n.nspname, c.relname
 from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
 where c.relkind in ('r', 'p') and not c.relispartition and c.relpersistence = 'p'
-  and n.nspname not in ('information_schema', 'msrepl', 'msrepl_link', 'msrepl_call') and n.nspname !~ '^pg_'
+  and n.nspname not in ('information_schema', 'msrepl', 'msrepl_link', 'msrepl_call') and n.nspname !~ '^(pg_|msrepl_body_)'
   and exists (select from pg_index as i where i.indrelid = c.oid and i.indisprimary)
   and not exists (select from msrepl.sysarticles as a where a.objid = c.oid)
 order by c.oid
@@ -32,7 +32,7 @@ select format('grant usage on schema %1$I to %2$I; grant all on all tables in sc
               'grant usage on all sequences in schema %1$I to %2$I', n.nspname, r.rolname)
 from pg_namespace as n cross join pg_roles as r
 where r.rolname = {role} and n.nspname not in ('information_schema', 'msrepl', 'msrepl_link', 'msrepl_call')
-  and n.nspname !~ '^pg_'
+  and n.nspname !~ '^(pg_|msrepl_body_)'
 """
 
 
