@@ -301,6 +301,13 @@ async def test_published_already(home: Home) -> None:
         await home.publish("", type=ProcType.PLAIN)
     with pytest.raises(ArticleError, match=r"'dept' is no published table: .* which are emp"):
         await home.publish("create procedure r() language sql as ''", "r", reads=["dept"])
+    with pytest.raises(ArticleError, match="no routine is published as article 99"):
+        await proc_execution.unpublish_procedure(home.connection, 99)
+    await home.connection.execute("create procedure other() language sql as ''")
+    with pytest.raises(
+        ArticleError, match=r"other\(\) is not published; .* public\.give_raise\(numeric\)"
+    ):
+        await proc_execution.find(home.connection, "public", "other")
     with pytest.raises(ArticleError, match=r"msrepl_call, which is not published"):
         await home.publish("", "settings", schema="msrepl_call")
 
