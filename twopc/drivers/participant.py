@@ -42,7 +42,7 @@ where starts_with(gid, %s) and gid > %s and not fence
 order by gid limit %s
 """
 _FORGETS = """
-select from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
+select true from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
 where (n.nspname, p.proname) = ('msrepl', 'forget_epoch')
 """
 _MARKERS = "select gid, fence from msrepl.branch_marker where gid = any(%s)"

@@ -219,3 +219,5 @@ async def test_old_epochs_are_forgotten(make_topology: MakeTopology) -> None:
         await recovery.close()
         await database.close()
     assert await topology.execute("distribution", epochs) == [(0,)]
+    for name in ("pub", "writer"):
+        assert await topology.execute(name, "select gid from msrepl.branch_marker") == []
