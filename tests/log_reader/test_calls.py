@@ -140,8 +140,10 @@ async def test_a_writer_that_was_not_seen_counts_after_a_restart(called: Rig) ->
     assert await kinds(called) == [(1, 1), *[(2, 2)] * 3, (3, 30)]
 
 
-async def test_an_obstacle_that_the_caller_has_not_seen(called: Rig) -> None:
-    """Its snapshot is older than the trigger, which fires all the same."""
+@pytest.mark.parametrize("between", [False, True])
+async def test_an_obstacle_that_the_caller_has_not_seen(called: Rig, between: bool) -> None:
+    """Its snapshot is older than the trigger, which fires all the same; also where a reader that has stored
+    nothing of that ended between."""
     other = await called.pub.__class__.connect(called.publisher.dsn, autocommit=True)
     async with other:
         await other.execute("begin isolation level serializable; select 1 from pg_class limit 1")
@@ -149,6 +151,8 @@ async def test_an_obstacle_that_the_caller_has_not_seen(called: Rig) -> None:
             """create function f() returns trigger language plpgsql as $$ begin new.price := 0; return new; end $$;
             create trigger t before update on item for each row execute function f()"""
         )
+        if between:
+            assert (await called.read()).transactions == 0
         await other.execute("call give_raise(10)")
         await other.execute("commit")
     await called.read()

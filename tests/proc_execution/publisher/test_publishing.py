@@ -250,6 +250,10 @@ async def test_rights_owner_and_comment(home: Home) -> None:
         assert await home.rows(
             f"select prosecdef, proconfig, proowner::regrole::text from pg_proc where oid = '{body}'::regprocedure"
         ) == [(True, ["search_path=app, pg_temp"], "test_owner")]
+        await home.connection.execute("alter procedure app.r() owner to test_caller")
+        assert await home.rows(
+            f"select proowner::regrole::text from pg_proc where oid = '{body}'::regprocedure"
+        ) == [("test_caller",)]
         await proc_execution.unpublish_procedure(home.connection, article.article_id)
     finally:
         await home.connection.execute(
