@@ -107,7 +107,7 @@ def onto_postgres(
         seconds=time.perf_counter() - began,
         told=[
             f"replayed {done:,} of {whole:,} transactions in {replay.seconds:.1f} s{lag} · "
-            f"{replay.windows} windows, parallel {whole / replay.longest:.1f} of {options.lanes}"
+            f"{replay.windows} window{'s' if replay.windows != 1 else ''}, parallel {whole / replay.longest:.1f} of {options.lanes}"
         ],
         pace=pace,
     )

@@ -21,6 +21,8 @@ from sim.spark.source.facts import connected, system_of
 from sim.topology import Topology
 from twopc.lsn import lsn_text
 
+_LOG_ENDS = "select (pg_current_wal_flush_lsn() - '0/0')::bigint"
+
 
 class Target:
     """A topology that takes the recorded one's place.
@@ -71,11 +73,14 @@ class Target:
         dsn = self._nodes[self.publisher]
         with connected(dsn, self.publisher) as connection:
             database = connection.info.dbname
+            row = connection.execute(_LOG_ENDS).fetchone()
+        assert row is not None
         same = (recorded.system, recorded.database) == (system_of(dsn, self.publisher), database)
-        if same and not force:
+        # servers that were made as copies of one have its identifier, but not its log
+        if same and row[0] >= self._archive.manifest.position and not force:
             raise PipelineError(
-                f"{self.publisher} is the Publisher that was recorded: replay onto another topology, or "
-                "say --force"
+                f"{self.publisher} is the Publisher that was recorded, or on a copy of its server: replay onto "
+                "another topology, or say --force"
             )
 
     def begins(self, at: int) -> None:
