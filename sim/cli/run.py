@@ -101,14 +101,9 @@ def run(
         selection=selection(chosen, order=order, k=k, tags=tag, twins=twins, until_fail=until_fail),
         on=chosen.on,
         dsns=dsns(dsn),
-        accept=accept,
-        keep=keep,
-        as_json=as_json,
-        progress=progress,
+        accept=accept, keep=keep, as_json=as_json, progress=progress, junit=junit, html=html,
         timeline=len(files) == 1 if timeline is None else timeline,
-        junit=junit,
-        html=html,
-    )
+    )  # fmt: skip
     loaded = load_all(files)
     for each in loaded:
         if each.document.problems:

@@ -38,7 +38,7 @@ class Nobody:
 
 
 class Wire:
-    """One connection.
+    """One connection. Who waits for an answer may be killed: the other end notices when it has done what was asked.
 
     Args:
         here, there: names of the ends.
@@ -73,12 +73,8 @@ class Wire:
         self._replying = Label(actor, _REPLY, f"an answer → {self.here}")
 
     def ask(self, work: Callable[[], Steps[T]], what: str, touches: frozenset[str]) -> Steps[T]:
-        """Have the other end do something: what it returns or raises, or LostError.
-
-        Whoever waits may be killed (`simpy.Interrupt`): the other end notices when it has done it.
-        """
-        network, kernel = self._network, self._kernel
-        explored = kernel.watch is not None
+        """Have the other end do something: what it returns or raises, or LostError."""
+        network, kernel, explored = self._network, self._kernel, self._kernel.watch is not None
         if kernel.watch is not None:
             kernel.watch(f"node {self.there}", False)
         if self.lost:
