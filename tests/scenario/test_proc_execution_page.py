@@ -19,6 +19,7 @@ SHOWN = re.findall(r"```\n( +.*?)```", PAGE, re.DOTALL)
 @pytest.mark.parametrize("number", range(2))
 def test_timelines_are_those_of_a_run(number, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "100")  # as wide as those in the page
     command = re.findall(r'"[^"]*"|\S+', COMMANDS[number])
     printed = CliRunner().invoke(app, [each.strip('"') for each in command]).stdout
     lines = [line.rstrip() for line in printed.splitlines()]
