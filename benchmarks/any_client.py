@@ -15,7 +15,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
-from contextlib import AsyncExitStack
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -65,6 +69,25 @@ def coordinated(topology: Topology) -> Contender:
     return Contender("coordinated", updates)
 
 
+@contextmanager
+def resolver(topology: Topology) -> Iterator[subprocess.Popen[str]]:
+    """`twopc resolver`, a process of its own as where clients know nothing of us."""
+    words = [  # the Publisher's database is the distribution database, too
+        f"--node={name}={topology.node(name).dsn}"
+        for name in (topology.publisher, *topology.subscribers)
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "sim", "resolver", *words], stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            if not process.stderr.readline().startswith("resolver of"):
+                raise SystemExit(process.stderr.read())
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
 async def check(topology: Topology, contenders: list[Contender]) -> None:
     """The run is void unless both ends agree with each other and with what was counted."""
     await topology.settle()
@@ -99,7 +122,8 @@ async def contest(clients: int, rounds: int, seconds: float) -> tuple[list[Conte
             )
         )
         await prepare(topology)
-        await topology.allow_any_client("sub1")
+        await topology.allow_any_client("sub1", resolve=False)
+        await asyncio.to_thread(stack.enter_context, resolver(topology))
         app = topology.node("sub1").app_dsn
         admin = topology.node("sub1").dsn
         contenders = [

@@ -32,7 +32,7 @@ from twopc.waits import link_prefix
 _log = get_logger(__name__)
 
 #: How many branches are finished at a time: their commits share the Publisher's flushes.
-_HANDS = 8
+_HANDS = 16
 _MARKERS_BATCH = 2000
 #: For how many times as long as other markers fences stay, against a PREPARE that is still on its way.
 _FENCES_KEPT = 10

@@ -37,7 +37,7 @@ _PACE_S = 0.001
 _DROWSY_S = 0.016
 _PAUSE_MAX_S = 0.064
 #: When a look has found so much, clients are held back by having to notify.
-_BEHIND = 24
+_BEHIND = 8
 _RETRY_S = 0.5
 
 
