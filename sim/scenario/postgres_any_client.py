@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import psycopg
 from psycopg import pq, sql
 
 from sim.scenario.postgres_sessions import PublisherSession, refusal
 from twopc.drivers.lean import report_of
-from twopc.errors import TransactionError, conflict_facts
+from twopc.errors import InDoubtError, TransactionError, conflict_facts
 from twopc.names import branch_gid
 from twopc.waits import link_name
 
@@ -37,10 +38,22 @@ class AnyClientSession(PublisherSession):
         connection = await self._connect()
         if connection.info.transaction_status == pq.TransactionStatus.INTRANS:
             # which it was given at its first change, and what is queued is given at its COMMIT
-            cursor = await connection.execute(_GID.encode())
-            row = await cursor.fetchone()
+            try:
+                cursor = await connection.execute(_GID.encode())
+                row = await cursor.fetchone()
+            except psycopg.Error as error:
+                raise self._error(error) from error
             self.gid = row[0] or "" if row else ""
-        await super().commit()
+        try:
+            await super().commit()
+        except TransactionError as error:
+            if connection.closed:  # nobody has said how it ended
+                raise InDoubtError(
+                    f"the connection to {self.node} is lost: {error}; the resolver finishes what was decided",
+                    gid=self.gid,
+                    node=self.node,
+                ) from error
+            raise
         if self.gid:
             branch = branch_gid(self.gid, self._topology.publisher)
             await self._gone(_BRANCH.format(sql.Literal(branch)))
@@ -55,8 +68,11 @@ class AnyClientSession(PublisherSession):
         text = query.as_string(None)
         loop = asyncio.get_running_loop()
         until = loop.time() + _FINISHED_S
-        while loop.time() < until and await self._topology.execute(self._topology.publisher, text):
-            pass
+        with suppress(psycopg.Error):  # a fault has taken it away: who looks later finds out
+            while loop.time() < until and await self._topology.execute(
+                self._topology.publisher, text
+            ):
+                pass
 
     def _error(self, error: psycopg.Error) -> TransactionError:
         over = (

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, sql
+from psycopg import AsyncConnection, errors, sql
 
 from twopc.drivers.database import ANSWER_TIMEOUT_S, cut_after
 from twopc.log import get_logger
@@ -30,6 +30,8 @@ _log = get_logger(__name__)
 #: Taken by refuse_unprepared, too.
 _TRY = "select pg_try_advisory_lock(1836282471, 0)"
 _TAKE = "select pg_advisory_lock(1836282471, 0)"
+#: How long it waits for the lock while branches wait for it.
+_PATIENCE = "set lock_timeout = '20ms'"
 _GIVE = "select pg_advisory_unlock(1836282471, 0)"
 #: The first pause between looks, doubled while nothing is found.
 _PACE_S = 0.001
@@ -92,10 +94,11 @@ class Watch:
         while True:
             done = await self._look()
             if done > _BEHIND:
-                await self._ask(connection, _TAKE)
-                while await self._look() > _BEHIND:
-                    pass
-                await self._ask(connection, _GIVE)
+                if await self._take(connection):
+                    while await self._look() > _BEHIND:
+                        pass
+                    await self._ask(connection, _GIVE)
+                pause_s = _PACE_S
             elif done:
                 pause_s = _PACE_S
             elif pause_s >= _DROWSY_S and await self._ask(connection, _TRY):
@@ -117,11 +120,20 @@ class Watch:
                     await connection.execute(
                         sql.SQL("listen {}").format(sql.Identifier(self._channel))
                     )
+                    await connection.execute(_PATIENCE.encode())
             except BaseException:
                 await connection.close()
                 raise
             self._connection = connection
         return self._connection
+
+    async def _take(self, connection: AsyncConnection[Any]) -> bool:
+        """Whether it got the lock: a client may hold it for as long as its end takes, or for no reason."""
+        try:
+            await self._ask(connection, _TAKE)
+        except errors.LockNotAvailable:
+            return False
+        return True
 
     @staticmethod
     async def _ask(connection: AsyncConnection[Any], question: str) -> bool:
