@@ -11,7 +11,10 @@ from publisher import proc_execution
 from publisher.distribution import routines
 from sim.topology.replication import Replication
 from subscriber import proc_execution as routines_here
+from twopc.log import get_logger
 from twopc.proc_execution import ProcArticle, ProcType
+
+_log = get_logger(__name__)
 
 
 class Procedures(Replication):
@@ -33,7 +36,8 @@ class Procedures(Replication):
         """Publish a procedure or function; see `publisher.proc_execution.publish_procedure`.
 
         Subscribers that are there already get it by `refresh_subscriptions`. Until every Subscriber that is
-        read only has it, its calls travel as rows.
+        read only has it, its calls travel as rows. Why sites may differ after a call is logged as warnings, and in
+        `warnings` of what is returned.
         """
         article = await proc_execution.publish_procedure(
             await self.admin(self.publisher),
@@ -47,6 +51,10 @@ class Procedures(Replication):
             commits=commits,
             replicate_ddl=replicate_ddl,
         )
+        for each in article.warnings:
+            _log.warning(
+                "a call may differ", routine=article.identity, kind=each.kind, why=each.text
+            )
         if await self.distributes_already():
             await self.register()
         return article
