@@ -26,7 +26,8 @@ from twopc.waits import link_name
 
 Seen = TypeVar("Seen")
 
-_GONE_S = 10
+#: Gone in milliseconds, but on a machine that has other work the server gets to it when it can.
+_GONE_S = 30
 _UP_S = 30
 _OURS = """
 select pid from pg_stat_activity
@@ -35,7 +36,8 @@ where datname = current_database() and application_name like %s and right(applic
 _NAMED = "select pid from pg_stat_activity where application_name = any (%s)"
 #: A process that waits for a lock does not notice that its client has gone.
 _STILL = """
-select pid from pg_stat_activity where pid = any (%s) and wait_event_type is distinct from 'Lock'
+select pid, application_name, state, wait_event, query from pg_stat_activity
+where pid = any (%s) and wait_event_type is distinct from 'Lock'
 """
 _FILLER = "by_hand_"
 
@@ -77,11 +79,20 @@ async def processes_of(topology: Topology, *, down: Iterable[str] = ()) -> dict[
 
 
 async def until_gone(topology: Topology, processes: Mapping[str, list[int]]) -> None:
-    """Wait until those have ended whose client is gone; who waits for a lock is left."""
-    for node, pids in processes.items():
+    """Wait until those have ended whose client is gone; who waits for a lock is left.
+
+    Raises TimeoutError with what is left.
+    """
+    for name, pids in processes.items():
+        node = topology.node(name)
         if pids:
-            are_gone = partial(_are_gone, topology.node(node), pids)
-            await until(are_gone, f"the coordinator's sessions at {node} to end")
+            try:
+                await until(
+                    partial(_are_gone, node, pids), f"the coordinator's sessions at {name} to end"
+                )
+            except TimeoutError as error:
+                error.add_note(f"there still are {await ask(node, _STILL, (pids,))}")
+                raise
 
 
 def _are_gone(node: Node, pids: list[int]) -> bool:

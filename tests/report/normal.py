@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sim.report.behaviour import stable
 from sim.report.groups import groups
 from sim.report.history import Record
 from sim.report.story import story
 
+_POSITION = re.compile(r"\b[0-9A-F]{1,8}/[0-9A-F]{1,8}\b")
 _FRESH = (
-    (re.compile(r"\b[0-9A-F]{1,8}/[0-9A-F]{1,8}\b"), "<position>"),
+    (_POSITION, "<position>"),
     (re.compile(r"\b\d+(?:\.\d+)? (ms|s)\b"), r"… \1"),
     (re.compile(r"\bprocess \d+\b"), "process …"),
     (re.compile(r"\bpid \d+\b"), "pid …"),
@@ -55,6 +57,11 @@ def stories(records: Sequence[Record]) -> str:
     lines: list[str] = []
     for group in groups(records):
         for order in group.drawn:
-            told = [normal(sentence) for sentence in story(order.records)]
+            told = [normal(sentence) for sentence in story(_of_one_length(order.records))]
             lines += [order.name, *(f"  {each}" for each in told if not _PASSING.search(each)), ""]
     return "\n".join(lines)
+
+
+def _of_one_length(records: Sequence[Record]) -> list[Record]:
+    """With positions that are equally long: a long message is cut at a width."""
+    return [replace(each, message=_POSITION.sub("0/1000000", each.message)) for each in records]
