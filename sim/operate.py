@@ -26,6 +26,9 @@ from twopc.names import BranchId
 from twopc.protocol import VARIANTS
 from twopc.protocol.effects import Outcome
 
+#: A busy machine takes its time; one that is not there refuses at once.
+CONNECT_TIMEOUT_S = 30
+
 _KIND = """
 select array_remove(array[
     case when to_regclass('msrepl.sysarticles') is not null then 'publisher' end,
@@ -57,7 +60,9 @@ async def attach(
     names: list[str] = []
     for name, dsn in nodes.items():
         try:
-            connection = await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=5)
+            connection = await AsyncConnection.connect(
+                dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
+            )
         except psycopg.Error as error:
             raise ConfigurationError(f"node {name!r}: {error}") from None
         async with connection:

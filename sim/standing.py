@@ -17,7 +17,7 @@ from psycopg import AsyncConnection
 
 from publisher.distribution import CleanUp, clean_up, keep_clean
 from publisher.log_reader import LogReader, Read
-from sim.operate import attach
+from sim.operate import CONNECT_TIMEOUT_S, attach
 from subscriber.distribution_agent import Config, Profile
 from twopc.errors import ConfigurationError
 
@@ -58,7 +58,7 @@ async def _look(nodes: Mapping[str, str]) -> _Found:
     for name, dsn in nodes.items():
         try:
             connection: AsyncConnection[Any] = await AsyncConnection.connect(
-                dsn, autocommit=True, connect_timeout=5
+                dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
             )
         except psycopg.Error as error:
             raise ConfigurationError(f"node {name!r}: {error}") from None

@@ -78,7 +78,7 @@ class Deeds:
         """The nodes whose servers are stopped."""
         self._mends: dict[str, tuple[Plan, Mend]] = {}
         """What is broken, and how it is mended."""
-        self._doomed: dict[str, list[int]] = {}
+        self._doomed: dict[str, list[str]] = {}
         """By node, the processes that serve a coordinator that was killed."""
 
     @property
@@ -118,9 +118,9 @@ class Deeds:
         """Its next sync makes another one."""
         process = self.agents.get(subscriber)
         if process is not None and process.is_alive:
-            theirs = await self._topology.agent_processes(subscriber)
+            theirs = await strikes.processes_of_agent(self._topology, subscriber)
             await process.kill()
-            await strikes.until_gone(self._topology, {subscriber: [pid for _, pid in theirs]})
+            await strikes.until_gone(self._topology, theirs)
         return None if arrival.at == subscriber else Word()
 
     async def _pause(self, plan: Plan, arrival: Arrival) -> Word:

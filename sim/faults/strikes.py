@@ -29,15 +29,22 @@ Seen = TypeVar("Seen")
 #: Gone in milliseconds, but on a machine that has other work the server gets to it when it can.
 _GONE_S = 30
 _UP_S = 30
+#: A process is its number and when it began: the number may be another one's by the time that it is looked for.
 _OURS = """
-select pid from pg_stat_activity
+select pid, pid || ' ' || extract(epoch from backend_start) from pg_stat_activity
 where datname = current_database() and application_name like %s and right(application_name, length(%s)) = %s
 """
-_NAMED = "select pid from pg_stat_activity where application_name = any (%s)"
+_OF_ROLE = """
+select pid || ' ' || extract(epoch from backend_start) from pg_stat_activity where datname = current_database() and usename = %s
+"""
+_NAMED = """
+select pid, pid || ' ' || extract(epoch from backend_start) from pg_stat_activity
+where datname = current_database() and application_name = any (%s)
+"""
 #: A process that waits for a lock does not notice that its client has gone.
 _STILL = """
 select pid, application_name, state, wait_event, query from pg_stat_activity
-where pid = any (%s) and wait_event_type is distinct from 'Lock'
+where pid || ' ' || extract(epoch from backend_start) = any (%s) and wait_event_type is distinct from 'Lock'
 """
 _FILLER = "by_hand_"
 
@@ -62,41 +69,49 @@ async def ask(node: Node, query: str, params: Any = None) -> list[tuple[Any, ...
 # -- processes at the servers ----------------------------------------------------------------------
 
 
-async def processes_of(topology: Topology, *, down: Iterable[str] = ()) -> dict[str, list[int]]:
-    """By node, the processes that serve the topology's coordinators, and the links of their sessions."""
+async def processes_of(topology: Topology, *, down: Iterable[str] = ()) -> dict[str, list[str]]:
+    """By node, the processes that serve the topology's coordinators, and the links of their sessions.
+
+    There must be no coordinator but the one that is struck: processes do not say which of them they serve.
+    """
     name = f" {topology.name}"
-    found: dict[str, list[int]] = {}
+    found: dict[str, list[str]] = {}
     links: list[str] = []
     up = [node for node in topology.nodes if node not in down]
     for node in up:
         rows = await ask(topology.node(node), _OURS, (f"{PREFIX} %", name, name))
-        found[node] = [pid for (pid,) in rows]
-        links += [link_name(node, pid) for pid in found[node]]
+        found[node] = [process for _, process in rows]
+        links += [link_name(node, pid) for pid, _ in rows]
     if topology.publisher in up:
         rows = await ask(topology.node(topology.publisher), _NAMED, (links,))
-        found[topology.publisher] += [pid for (pid,) in rows]
+        found[topology.publisher] += [process for _, process in rows]
     return found
 
 
-async def until_gone(topology: Topology, processes: Mapping[str, list[int]]) -> None:
+async def processes_of_agent(topology: Topology, subscriber: str) -> dict[str, list[str]]:
+    """Those that serve a Subscriber's agent there."""
+    node = topology.node(subscriber)
+    rows = await ask(node, _OF_ROLE, (node.agent_role,))
+    return {subscriber: [process for (process,) in rows]}
+
+
+async def until_gone(topology: Topology, processes: Mapping[str, list[str]]) -> None:
     """Wait until those have ended whose client is gone; who waits for a lock is left.
 
     Raises TimeoutError with what is left.
     """
-    for name, pids in processes.items():
+    for name, ours in processes.items():
         node = topology.node(name)
-        if pids:
+        if ours:
             try:
-                await until(
-                    partial(_are_gone, node, pids), f"the coordinator's sessions at {name} to end"
-                )
+                await until(partial(_are_gone, node, ours), f"sessions at {name} to end")
             except TimeoutError as error:
-                error.add_note(f"there still are {await ask(node, _STILL, (pids,))}")
+                error.add_note(f"there still are {await ask(node, _STILL, (ours,))}")
                 raise
 
 
-def _are_gone(node: Node, pids: list[int]) -> bool:
-    return not fetch(node, _STILL, (pids,))
+def _are_gone(node: Node, processes: list[str]) -> bool:
+    return not fetch(node, _STILL, (processes,))
 
 
 async def backends(topology: Topology, node: str, pids: Mapping[str, int]) -> list[int]:
@@ -110,7 +125,7 @@ async def backends(topology: Topology, node: str, pids: Mapping[str, int]) -> li
         return []
     name = f"{PREFIX} finisher {topology.name}"
     names = [name, *(link_name(*place) for place in pids.items())]
-    return [found for (found,) in await ask(topology.node(node), _NAMED, (names,))]
+    return [found for found, _ in await ask(topology.node(node), _NAMED, (names,))]
 
 
 async def kill_backends(node: Node, pids: list[int]) -> None:

@@ -27,6 +27,8 @@ from twopc.server import Server
 
 #: How long branches whose transactions are over may take to be finished.
 _FINISH_S = 1.0
+#: And those that a resolver has still to hear of.
+_RESOLVE_S = 30.0
 
 _KEY = """
 select a.attname from pg_index as i join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
@@ -216,6 +218,8 @@ class Bed:
         await self.refuse_outer_transactions()
         await self.heal()
         await self.topology.settle()
+        if self.surroundings.faults is not None:
+            await self.topology.stop_coordinator()  # settling has used that of this process
         await self._note_deliveries()
 
     # -- faults ------------------------------------------------------------------------------------
@@ -225,11 +229,26 @@ class Bed:
         __tracebackhide__ = True
         surroundings = self.surroundings
         if surroundings.faults is None:
+            await self._stop_coordinator()
             from sim.faults.testing import TestFaults  # which few tests need
 
             surroundings.faults = TestFaults(self.topology, timeout_s=surroundings.timeout_s)
             self.is_spoiled = True  # no other test shall have it
         return await surroundings.faults.add(said)
+
+    async def _stop_coordinator(self) -> None:
+        """End the coordinator of this process: it would recover beside the one that is struck, and be taken for it.
+
+        Raises:
+            ConfigurationError: a session's transaction is open in it.
+        """
+        for session in self.surroundings.sessions.values():
+            if session.is_open and session.node != self.topology.publisher:
+                raise ConfigurationError(
+                    f"session {session.name} has begun a transaction before the first fault was named, and no "
+                    "fault reaches it: name the fault before, or commit or roll back first"
+                )
+        await self.topology.stop_coordinator()
 
     async def heal(self) -> None:
         """Mend what faults have broken."""
@@ -311,13 +330,19 @@ class Bed:
     async def at_rest(self) -> list[tuple[str, str]]:
         """Wait until what is being finished is; returns node and gid of what stays prepared."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + _FINISH_S
+        began = loop.time()
+        ours = f"{PREFIX}:{self.topology.name}"
+        # a resolver's are called after the Subscriber as well
+        resolved = tuple(f"{ours}.{name}:" for name in self.topology.resolvers)
         while True:
             left = await self._prepared()
-            # a resolver's are called after the Subscriber as well: ``name.sub1``
-            ours = (f"{PREFIX}:{self.topology.name}:", f"{PREFIX}:{self.topology.name}.")
-            finishing = any(gid.startswith(ours) for _, gid in left)
-            if not finishing or loop.time() > until:
+            passed = loop.time() - began
+            finishing = any(
+                passed < (_RESOLVE_S if gid.startswith(resolved) else _FINISH_S)
+                for _, gid in left
+                if gid.startswith((f"{ours}:", f"{ours}."))
+            )
+            if not finishing:
                 return left
             await asyncio.wait({loop.create_future()}, timeout=LOOK_EVERY_S)
 

@@ -180,6 +180,11 @@ class LiveSession:
         held = self._open or self._outcome == "in doubt"
         return Client(name=self.name, node=self.node, pid=pid, gid=self.gid, is_open=held)
 
+    @property
+    def is_open(self) -> bool:
+        """It has a transaction open."""
+        return self._open
+
     # -- what tests ask for ------------------------------------------------------------------------
 
     def start(self, query: Any, params: Any = None) -> LiveStatement:

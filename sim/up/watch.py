@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import AsyncConnection, conninfo
@@ -80,6 +80,14 @@ class Moment:
     """Servers and processes that should run and do not."""
 
 
+class _Seen(NamedTuple):
+    """What a node has answered."""
+
+    now: NodeNow
+    waits: Sequence[tuple[Any, ...]] = ()
+    prepared: Sequence[tuple[Any, ...]] = ()
+
+
 class Watch:
     """Looks at a topology, again and again; an async context manager."""
 
@@ -104,22 +112,16 @@ class Watch:
             await asyncio.to_thread(self._read_log, server, path)
         state = self._state
         names = (state.publisher, *state.subscribers)
-        nodes = await together(*(self._node(name) for name in names))
-        up = [node.name for node in nodes if not node.error]
-        rows: dict[str, list[tuple[Any, ...]]] = {}
-        for name in up:
-            rows[name] = await self.rows(name, waits.WAITS_SQL)
-        graph = waits.build(
-            waits.session(name, row) for name, found in rows.items() for row in found
-        )
+        seen = await together(*(self._node(name) for name in names))
+        graph = waits.build(waits.session(one.now.name, row) for one in seen for row in one.waits)
         in_doubt = [
-            (name, str(gid), float(age))
-            for name in up
-            for gid, age in await self.rows(name, _PREPARED)
+            (one.now.name, str(gid), float(age))
+            for one in seen
+            for gid, age in one.prepared
             if str(gid).startswith(f"{PREFIX}:")
         ]
         return Moment(
-            nodes=tuple(nodes),
+            nodes=tuple(one.now for one in seen),
             refusals=tuple(self._refusals),
             blocked=tuple(str(edge) for edges in graph.edges.values() for edge in edges),
             in_doubt=tuple(sorted(in_doubt, key=lambda each: -each[2])),
@@ -131,17 +133,22 @@ class Watch:
         """The application's role at a node."""
         return str(conninfo.conninfo_to_dict(self._state.nodes[name].app_dsn)["user"])
 
-    async def _node(self, name: str) -> NodeNow:
+    async def _node(self, name: str) -> _Seen:
+        """All that a node is asked; one that goes away in the midst of it did not answer."""
         try:
             ((sessions, begun),) = await self.rows(name, _NODE, (self.role(name),))
+            waiting = await self.rows(name, waits.WAITS_SQL)
+            prepared = await self.rows(name, _PREPARED)
         except psycopg.Error as error:
-            return NodeNow(name=name, error=str(error).splitlines()[0])
-        return NodeNow(
+            told = str(error).splitlines() or [type(error).__name__]
+            return _Seen(NodeNow(name=name, error=told[0]))
+        now = NodeNow(
             name=name,
             sessions=int(sessions),
             transactions=int(begun or 0),
             refused=self._refused[name],
         )
+        return _Seen(now, waiting, prepared)
 
     async def rows(self, name: str, query: str, params: Any = None) -> list[tuple[Any, ...]]:
         """A query at a node, by the administrator.
@@ -191,7 +198,11 @@ class Watch:
         whole = text.rfind(b"\n") + 1
         self._read[server] = start + whole
         for line in text[:whole].splitlines():
-            refusal = refusal_of(json.loads(line), self._state.subscribers)
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue  # a server was killed while it wrote this
+            refusal = refusal_of(entry, self._state.subscribers)
             if refusal is not None:
                 self._refused[refusal.node] += 1
                 self._refusals.append(refusal)

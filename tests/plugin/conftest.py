@@ -22,7 +22,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
 @pytest.fixture(scope="module")
 def bench(server: Server) -> Iterator[Bench]:
     """What the plugin shares among tests, on the worker's server, without the plugin."""
-    made = Bench(lambda: server, worker="inner", timeout_s=20)
+    made = Bench(lambda: server, worker="inner", timeout_s=60)
     yield made
     made.close()
 

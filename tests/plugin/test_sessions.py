@@ -171,9 +171,12 @@ def test_a_wait_that_nobody_ends(make_bank: Callable[..., TestTopology]) -> None
     clerk.execute(STALE)
     alice = bank.session("sub1", name="alice")
     alice.execute("select 1")
-    bank.bed.surroundings.timeout_s = 5
+    step = alice.start(STALE)
+    assert step.blocked_by(clerk)
+    bank.bed.surroundings.timeout_s = 0.1
     with pytest.raises(AssertionError, match=r"waits at pub for clerk \(a row of account\)"):
-        alice.execute(STALE)
+        step.result()
+    bank.bed.surroundings.timeout_s = 60
 
 
 def test_names(bank: TestTopology) -> None:
@@ -306,8 +309,14 @@ def test_what_it_tells(bank: TestTopology) -> None:
 
 
 def test_a_coordinator_dies(make_bank: Callable[..., TestTopology]) -> None:
-    """Nobody is told how it ended; another process finds out, and both sites are alike."""
+    """Nobody is told how it ended; another process finds out, and both sites are alike; also the second time."""
     bank = make_bank()
+    early = bank.session("sub2", name="early")  # in this process, where no fault reaches it
+    early.execute("update account set balance = 60 where id = 3")
+    with pytest.raises(ConfigurationError, match="session early has begun a transaction before"):
+        bank.crash_at("coordinator.decision_logged", session="alice")
+    early.commit()
+    bank.sync()
     bank.crash_at("coordinator.decision_logged", session="alice")
     alice, bob = bank.session("sub1", name="alice"), bank.session("sub2", name="bob")
     bob.execute("update account set balance = 70 where id = 2")
@@ -322,8 +331,15 @@ def test_a_coordinator_dies(make_bank: Callable[..., TestTopology]) -> None:
     assert bank.node("pub").rows("account")[0]["balance"] == 90
     bank.assert_converged()
     bank.assert_atomic()
-    (fault,) = [record for record in bank.history if record.kind == "fault"]
-    assert fault.message == "coordinator.decision_logged"
+    bank.crash_at("coordinator.after_commit(pub)", session="bob")
+    bob.execute("update account set balance = 50 where id = 2")
+    with pytest.raises(bank.InDoubt):
+        bob.commit()
+    bank.settle()
+    assert [row["balance"] for row in bank.node("pub").rows("account")] == [90, 50, 60]
+    bank.assert_converged()
+    told = [record.message for record in bank.history if record.kind == "fault"]
+    assert told == ["coordinator.decision_logged", "coordinator.after_commit(pub)"]
     with pytest.raises(psycopg.errors.UndefinedTable):
         alice.execute("select * from nowhere")
     alice.rollback()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
 import select
@@ -9,7 +10,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,12 +20,18 @@ import pytest
 from sim.up import State, load
 from sim.up.keeping import server_of
 from sim.up.parts import running
+from sim.up.watch import Moment, Watch
 from tests.any_client.test_programs import program
 from tests.cli.test_operate import ROOT, twopc
 from tests.up.conftest import wait_until_equal
 from twopc.server.waiting import wait_for
+from twopc.waits import WAITS_SQL
 
 UPDATE = "update account set balance = balance + 1 where id = 1"
+END_OF_WATCHES = (
+    "select pg_terminate_backend(pid, 60000) from pg_stat_activity "
+    "where datname = current_database() and application_name = 'twopc watch'"
+)
 
 
 @pytest.fixture
@@ -41,6 +50,12 @@ def write(state: State, node: str, *statements: str) -> None:
     with psycopg.connect(state.nodes[node].app_dsn, autocommit=True) as connection:
         for statement in statements:
             connection.execute(statement.encode())
+
+
+def write_as_administrator(state: State, node: str, statement: str) -> None:
+    """Past all that replicates."""
+    with psycopg.connect(state.nodes[node].dsn, autocommit=True) as connection:
+        connection.execute(statement.encode())
 
 
 def balance(state: State, node: str) -> int:
@@ -63,9 +78,10 @@ class Screen:
             stdout=theirs,
             stderr=theirs,
             env={**os.environ, "COLUMNS": "120", "LINES": "40", "TERM": "xterm"},
+            # whoever starts us in the background may have had Ctrl-C ignored
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         os.close(theirs)
-        self.text = ""
 
     def until(self, *words: str) -> None:
         """Read on until all of them were shown since the last time."""
@@ -73,27 +89,57 @@ class Screen:
 
         def shown() -> bool:
             nonlocal seen
-            ready, _, _ = select.select([self._mine], [], [], 0.1)
-            if ready:
-                seen += os.read(self._mine, 65536).decode(errors="replace")
+            seen += self._read()
             return all(word in seen for word in words)
 
         try:
             wait_for(shown, what=f"{words} on the screen", timeout_s=60)
-        except TimeoutError:
-            raise AssertionError(f"no {words} in {seen[-3000:]}") from None
+        except (TimeoutError, EOFError) as error:
+            raise AssertionError(f"no {words}, {error!r}, in {seen[-3000:]}") from None
 
-    def close(self) -> int:
+    def _read(self) -> str:
+        """What it has written since; EOFError if it has ended."""
+        ready, _, _ = select.select([self._mine], [], [], 0.1)
+        try:
+            return os.read(self._mine, 65536).decode(errors="replace") if ready else ""
+        except OSError:  # the other end is closed
+            raise EOFError from None
+
+    def close(self) -> None:
         """Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
-        while True:
-            try:
-                if not os.read(self._mine, 65536):
-                    break
-            except OSError:  # the other end is closed
-                break
-        os.close(self._mine)
-        return self._process.wait(60)
+
+        def ended() -> bool:
+            with suppress(EOFError):
+                self._read()  # or it could not write
+            return self._process.poll() is not None
+
+        try:
+            wait_for(ended, what="the screen to end", timeout_s=60)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            os.close(self._mine)
+
+
+def look_while_a_node_goes(state: State) -> None:
+    """What is seen of a node that answers no more in the middle of a look."""
+
+    class Struck(Watch):
+        async def rows(self, name: str, query: str, params: Any = None) -> list[tuple[Any, ...]]:
+            if (name, query) == ("sub1", WAITS_SQL):
+                write_as_administrator(state, name, END_OF_WATCHES)
+            return await super().rows(name, query, params)
+
+    async def look() -> list[Moment]:
+        async with Struck(state) as struck:
+            first = await struck.look()
+        async with Watch(state) as eyes:
+            return [first, await eyes.look()]
+
+    first, second = asyncio.run(look())
+    assert [node.name for node in first.nodes if node.error] == ["sub1"]
+    assert not any(node.error for node in second.nodes)
 
 
 def test_all_of_it(state: State, place: Path) -> None:
@@ -111,6 +157,7 @@ def test_all_of_it(state: State, place: Path) -> None:
     wait_until_equal(state)
     assert balance(state, "sub2") == 101
 
+    look_while_a_node_goes(state)
     screen = Screen(place)
     screen.until("sub1", "sub2", "in doubt: none")
     with psycopg.connect(state.nodes["sub1"].app_dsn) as holder:

@@ -27,7 +27,7 @@ from pathlib import Path
 import psutil
 
 _QUIT_TIMEOUT_S = 6.0  # the postmaster itself kills its children after five
-_KILL_TIMEOUT_S = 10.0
+_KILL_TIMEOUT_S = 30.0  # the kernel takes memory back when it gets to it
 _LOOK_EVERY_S = 0.002
 _IPC_RMID = 0
 
