@@ -6,6 +6,7 @@ at once, so that nothing of it is held when the transaction prepares. Whoever cl
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,15 +22,17 @@ from twopc import names
 #: The first half of our advisory locks' keys.
 _CLASS = 7431
 _OPERATIONS = ("ins", "upd", "del")
-#: The second lock tells whoever passes that he shall fail.
+#: The first half of a key whose second half is a process: that one shall fail.
+_STRUCK = 7432
+#: The second lock tells whoever passes that he shall fail, and nobody who passes with him.
 _GATE = """
     declare
         is_struck boolean;
     begin
         perform pg_catalog.pg_advisory_lock_shared({cls}, {gate});
-        is_struck := not pg_catalog.pg_try_advisory_lock_shared({cls}, {error});
+        is_struck := not pg_catalog.pg_try_advisory_lock_shared({struck}, pg_catalog.pg_backend_pid());
         if not is_struck then
-            perform pg_catalog.pg_advisory_unlock_shared({cls}, {error});
+            perform pg_catalog.pg_advisory_unlock_shared({struck}, pg_catalog.pg_backend_pid());
         end if;
         perform pg_catalog.pg_advisory_unlock_shared({cls}, {gate});
         if is_struck then
@@ -70,11 +73,13 @@ class Gate:
 
     def __init__(self, topology: Topology, number: int, point: str, state: str) -> None:
         self._topology = topology
-        self._key, self._error = 2 * number, 2 * number + 1
+        self._key = number
         self._point = point
         self._state = state or "58000"
         self._keepers: dict[str, AsyncConnection[Any]] = {}
         """By node, who holds the lock."""
+        self._moving = asyncio.Lock()
+        """Held while it shuts or opens, at one node after the other."""
 
     @property
     def nodes(self) -> Sequence[str]:
@@ -105,7 +110,7 @@ class Gate:
             .format(
                 cls=sql.Literal(_CLASS),
                 gate=sql.Literal(self._key),
-                error=sql.Literal(self._error),
+                struck=sql.Literal(_STRUCK + self._key),
                 state=sql.Literal(self._state),
             )
             .as_string(None)
@@ -120,15 +125,16 @@ class Gate:
 
     async def shut(self) -> None:
         """Whoever comes by from now on waits."""
-        for node in self.nodes:
-            if node not in self._keepers:
-                self._keepers[node] = await self._topology.node(node).connect()
-            await self._hold(node, self._key, "lock")
+        async with self._moving:
+            for node in self.nodes:
+                if node not in self._keepers:
+                    self._keepers[node] = await self._topology.node(node).connect()
+                await self._hold(node, "lock")
 
     async def waiting(self) -> list[Waiting]:
         """Who waits there now."""
         found = []
-        for node, keeper in self._keepers.items():
+        for node, keeper in [*self._keepers.items()]:  # it may be about to shut
             if not keeper.closed:
                 cursor = await keeper.execute(_WAITING, (_CLASS, self._key))
                 found += [
@@ -138,23 +144,25 @@ class Gate:
 
     async def let_pass(self, node: str) -> None:
         """Let those through who wait at a node, and nobody else."""
-        await self._hold(node, self._key, "unlock")
-        await self._hold(node, self._key, "lock")
+        await self._hold(node, "unlock")
+        await self._hold(node, "lock")
 
-    async def let_fail(self, node: str) -> None:
-        """Have those fail who wait at a node."""
-        await self._hold(node, self._error, "lock")
+    async def let_fail(self, node: str, pid: int) -> None:
+        """Let those through who wait at a node, and have one of them fail."""
+        struck = (_STRUCK + self._key, pid)
+        await self._hold(node, "lock", struck)
         await self.let_pass(node)
-        await self._hold(node, self._error, "unlock")
+        await self._hold(node, "unlock", struck)
 
-    async def _hold(self, node: str, key: int, what: str) -> None:
+    async def _hold(self, node: str, what: str, key: tuple[int, int] | None = None) -> None:
         await self._keepers[node].execute(
-            f"select pg_catalog.pg_advisory_{what}(%s, %s)".encode(), (_CLASS, key)
+            f"select pg_catalog.pg_advisory_{what}(%s, %s)".encode(), key or (_CLASS, self._key)
         )
 
     async def open(self) -> None:
         """Nobody waits here any more; harmless twice, and after the server has gone."""
-        keepers, self._keepers = self._keepers, {}
-        for keeper in keepers.values():
-            with suppress(psycopg.Error):
-                await keeper.close()
+        async with self._moving:
+            keepers, self._keepers = self._keepers, {}
+            for keeper in keepers.values():
+                with suppress(psycopg.Error):
+                    await keeper.close()

@@ -70,6 +70,8 @@ class Performer(Deeds):
         """By the faults that happen there."""
         self._left: dict[str, int] = {}
         """So many arrivals at a gate are left until its fault happens."""
+        self._standing = 0
+        """The process that stands at the gate where something has happened last."""
         self._starting = asyncio.Lock()
 
     async def add(self, plan: Plan) -> None:
@@ -232,13 +234,18 @@ class Performer(Deeds):
         is_anybody = False
         for name, gate in self._gates.items():
             plan = self._waiting.get(name)
-            for waiting in await gate.waiting() if plan is not None else ():
-                is_anybody = True
-                if plan is not None and name in self._waiting:
-                    await self._at_gate(plan, gate, waiting)
+            standing = await gate.waiting() if plan is not None else []
+            is_anybody = is_anybody or bool(standing)
+            for waiting in standing:
+                if plan is not None and await self._at_gate(plan, waiting):
+                    break  # the others go on with him
+            else:
+                for node in dict.fromkeys(waiting.node for waiting in standing):
+                    await gate.let_pass(node)
         return is_anybody
 
-    async def _at_gate(self, plan: Plan, gate: Gate, waiting: Waiting) -> None:
+    async def _at_gate(self, plan: Plan, waiting: Waiting) -> bool:
+        """Whether it has happened to somebody who stands at a gate; it may not be his turn."""
         session = next(
             (
                 (name, each)
@@ -252,10 +259,11 @@ class Performer(Deeds):
         pids = session[1].pids if session else {}
         self._left[plan.id] -= plan.place.fits(session=name, gid=gid)
         if self._left[plan.id]:
-            await gate.let_pass(waiting.node)
-            return
+            return False
+        self._standing = waiting.pid
         arrival = Arrival(point=plan.place.point, session=name, gid=gid, pids=pids, at=waiting.node)
         await self.happen(plan.id, arrival)
+        return True
 
     def _of_gid(self, gid: str) -> tuple[str, Mapping[str, int]]:
         """The session, and its process at each of its Subscribers, of a global transaction."""
@@ -305,7 +313,7 @@ class Performer(Deeds):
         if word is not None and word.delay_ms:
             await _pass(word.delay_ms / 1000)
         if word is not None and word.lose:
-            await gate.let_fail(arrival.at)
+            await gate.let_fail(arrival.at, self._standing)
         await gate.open()
         if word is None:
             await strikes.until_gone(self._topology, self._doomed)

@@ -75,6 +75,13 @@ class FaultyStage(PostgresStage):
         """Nothing is broken afterwards that others would stumble over."""
         await self._performer.close()
 
+    async def at_gates(self) -> bool:
+        """Let happen what happens to those who stand within triggers and procedures; False: nobody does.
+
+        For whoever does not look who waits for whom, and so does not come by here.
+        """
+        return await self._performer.at_gates()
+
     # -- looking: while a fault happens there is nothing to be seen --------------------------------
 
     async def waits(self) -> Waits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import psycopg
@@ -67,10 +67,11 @@ class AsyncioBench:
         if not self._tasks or self._failure is not None:
             self._quiet.set()
 
-    async def all_over(self, limit_s: float) -> list[str]:
+    async def all_over(self, patience_s: Callable[[], float]) -> list[str]:
         """Wait for every task; a failure of one, which is a fault of ours, ends the others and is raised."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._quiet.wait(), limit_s)
+        while not self._quiet.is_set() and (left_s := patience_s()) > 0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._quiet.wait(), left_s)
         left = [*self._tasks]
         for task in left:
             task.cancel()

@@ -163,12 +163,12 @@ class KernelBench:
         if (not self._running or self._failure is not None) and not self._quiet.triggered:
             self._quiet.succeed()
 
-    async def all_over(self, limit_s: float) -> list[str]:
+    async def all_over(self, patience_s: Callable[[], float]) -> list[str]:
         """Wait until every process is over, and for new ones that they have begun."""
-        limit = self._kernel.delay(limit_s, _REST)
-        if self._running:
+        while self._running and self._failure is None and (left_s := patience_s()) > 0:
+            limit = self._kernel.delay(left_s, _REST)
             await Awaited(wait(simpy.AnyOf(self._kernel.env, [self._quiet, limit])))
-        self._kernel.cancel(limit)
+            self._kernel.cancel(limit)
         left = [*self._running.items()]
         for process, _ in left:
             process.interrupt()

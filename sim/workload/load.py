@@ -61,6 +61,8 @@ class Load:
         self.syncing = Syncing(bench, self.figures, write)
         self._number = 0
         self._began_s = 0.0
+        self._alive_s = 0.0
+        """Until when it is sure that the load goes on, where it is not said how long it lasts."""
         self._is_over = False
         self._clients: dict[str, list[Client]] = {}
         """At a rate: those that are free, by node."""
@@ -71,22 +73,32 @@ class Load:
         """Seconds since the load began."""
         return self._bench.time() - self._began_s
 
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing begins any more, and what has begun is over."""
+        return self._is_over and not self._busy
+
     async def play(self, grace_s: float) -> list[str]:
         """Let it begin, go on and end.
 
         Args:
-            grace_s: how long what has begun may take once nothing more begins.
+            grace_s: how long what has begun may take once nothing more begins. A load of so many transactions
+                has all the time that it needs; it is given up when for so long nothing has come of any.
 
         Returns:
             Whoever did not come to an end, and was ended.
         """
         self._began_s = self._bench.time()
         for happening in self._workload.during:
+            if happening.fault is not None and not happening.at_ms:
+                await self._turn(happening, on=True)  # before anybody can come there
+                if happening.every_ms is None:
+                    continue
             self._bench.spawn(self._befall(happening), "what happens")
         if self._workload.sync_ms:
             self._bench.spawn(self._keep_syncing(self._workload.sync_ms / 1000), "agents")
         await self._begin()
-        left = await self._bench.all_over(self._length_s() + grace_s)
+        left = await self._bench.all_over(lambda: self._patience_s(grace_s))
         self.figures.seconds = max(0.0, self.now() - self._workload.warmup_ms / 1000)
         for client in self._closing:
             await leave(client.close())
@@ -97,6 +109,19 @@ class Load:
     def _length_s(self) -> float:
         """For how long something begins; 0: that is not said by time."""
         return (self._workload.for_ms or 0) / 1000
+
+    def _patience_s(self, grace_s: float) -> float:
+        """How much longer it may take, as things stand."""
+        return max(self._length_s(), self._alive_s) + grace_s - self.now()
+
+    def _is_timed(self) -> bool:
+        """The file says for how long it lasts."""
+        return self._workload.for_ms is not None
+
+    def _lives(self, until_s: float) -> None:
+        """Something has come of a transaction, or somebody rests until then."""
+        if not self._is_timed():
+            self._alive_s = max(self._alive_s, until_s)
 
     async def _begin(self) -> None:
         if self._workload.rate is not None:
@@ -143,6 +168,7 @@ class Load:
     async def _rest(self, seconds: float) -> None:
         """So long, but not beyond the moment from which nothing begins any more."""
         left_s = inf if self._workload.for_ms is None else self._workload.for_ms / 1000 - self.now()
+        self._lives(self.now() + seconds)
         await self._bench.sleep(max(0.0, min(seconds, left_s)))
 
     async def _arrive(self, rate: float) -> None:
@@ -151,6 +177,7 @@ class Load:
         at_s = 0.0
         names, weights = [*self._nodes], [*self._nodes.values()]
         while self._may_begin(at_s := at_s + of.expovariate(rate)):
+            self._lives(at_s)
             if at_s > self.now():
                 await self._bench.sleep(at_s - self.now())
             self._number += 1
@@ -191,7 +218,9 @@ class Load:
                 await self._bench.sleep(of.uniform(*LOST_REST_S))
             if not again:
                 return
-            await self._bench.sleep(drawing.backoff(said.backoff, of))
+            pause_s = drawing.backoff(said.backoff, of)
+            self._lives(self.now() + pause_s)
+            await self._bench.sleep(pause_s)
             if said.after == "sync" and node in self._subscribers:
                 await self.syncing.sync(node)
 
@@ -212,6 +241,7 @@ class Load:
         again: bool,
     ) -> None:
         now_s = self.now()
+        self._lives(now_s)
         self.figures.attempt(
             ended, intended_s=intended_s, began_s=began_s, now_s=now_s, again=again
         )
@@ -248,6 +278,9 @@ class Load:
     async def _befall(self, happening: Happening) -> None:
         """Something that befalls a node, once or again and again until the load is over."""
         at_s = happening.at_ms / 1000
+        if happening.fault is not None and not at_s:
+            assert happening.every_ms is not None, "it was armed before anything began"
+            at_s = happening.every_ms / 1000
         while True:
             await self._until(at_s)
             if self._is_over:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
 from typing import Any
@@ -27,6 +27,11 @@ from sim.workload.thresholds import compared
 from sim.workload.words import Bench
 from twopc.errors import TwopcError
 
+#: What is named when it does not end.
+_GATES = "gates"
+#: How often it is looked whether somebody stands at a gate.
+_LOOK_EVERY_S = 0.01
+
 
 async def play(case: Case, stage: Stage, history: OrderHistory, *, seed: int) -> Learned:
     """Play it on a stage."""
@@ -50,10 +55,15 @@ async def play(case: Case, stage: Stage, history: OrderHistory, *, seed: int) ->
     watch = getattr(stage, "watch", None)  # of a stage whose coordinator can be watched
     if watch is not None:
         watch(Holding(played_on.time, partial(load.figures.time, "in_doubt")))
+    at_gates = getattr(stage, "at_gates", None)  # of a stage on which faults happen
+    if at_gates is not None:
+        bench.spawn(_open_gates(at_gates, load, bench), _GATES)
     left = await _played(load, (timeouts.step_ms + timeouts.settle_ms) / 1000, model)
     if watch is not None:
         watch(None)
     for name in left:
+        if name == _GATES:
+            continue  # it ends when everybody else has
         history.write("stuck", session=name, message=f"{name} did not come to an end")
     if case.faults:
         await stage.recover()  # what heals at the end heals now
@@ -96,6 +106,15 @@ def _virtual(
         return context.run(history.write, kind, **fields)
 
     return bench, write
+
+
+async def _open_gates(
+    at_gates: Callable[[], Awaitable[bool]], load: Load, bench: AsyncioBench
+) -> None:
+    """Let happen what happens to those who stand within triggers and procedures: nobody else looks for them."""
+    while not load.is_quiet:
+        await at_gates()
+        await bench.sleep(_LOOK_EVERY_S)
 
 
 async def _played(load: Load, grace_s: float, model: Any) -> list[str]:

@@ -5,7 +5,7 @@ The same load is played on servers and in virtual time. Nothing here knows eithe
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -105,8 +105,12 @@ class Bench(Protocol):
         """Run it beside everything else."""
         ...
 
-    async def all_over(self, limit_s: float) -> list[str]:
-        """Wait for what was spawned; the names of what is not over by then, and is ended."""
+    async def all_over(self, patience_s: Callable[[], float]) -> list[str]:
+        """Wait for what was spawned; the names of what is not over in time, and is ended.
+
+        Args:
+            patience_s: for how much longer it is waited, as of now; asked again when that has passed.
+        """
         ...
 
     async def client(self, name: str, node: str) -> Client:

@@ -33,7 +33,10 @@ def play(name: str) -> tuple[list[str], list[str], list[str]]:
 def test_the_model_agrees_with_what_is_expected_of_servers(name: str) -> None:
     failures, faults, _ = play(name)
     assert failures == []
-    armed = [fault for order in load(DATA / f"{name}.twopc.yaml").scenario.orders for fault in order.faults]  # fmt: skip
+    scenario = load(DATA / f"{name}.twopc.yaml").scenario
+    armed = [fault for order in scenario.orders for fault in order.faults]
+    if scenario.workload is not None:
+        armed += [each.fault for each in scenario.workload.during if each.fault is not None]
     assert len(faults) >= len(armed), "each fault has happened"
 
 

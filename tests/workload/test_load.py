@@ -301,6 +301,23 @@ def test_who_does_not_come_to_an_end_is_named():
     assert toy.left == ["client 1"]
 
 
+def test_so_many_transactions_have_the_time_that_they_need():
+    """Far longer than what has begun may take; and who rests longer than that is not stuck."""
+    toy = Toy(SLOW)
+    toy.play("{clients: 2, transactions: 1000}")
+    assert (toy.left, len(toy.attempts_of())) == ([], 1000)
+    assert toy.kernel.now == pytest.approx(50.0)
+    toy = Toy(SLOW)
+    toy.play("{clients: 1, transactions: 4, think: constant 60s}")
+    assert (toy.left, len(toy.attempts_of())) == ([], 4)
+
+
+def test_so_many_transactions_of_which_one_does_not_end():
+    toy = Toy({"sub1": 1e6, "sub2": 0.1})
+    toy.play("{clients: 2, transactions: 500}")
+    assert (toy.left, len(toy.attempts_of())) == (["client 1"], 499)
+
+
 def test_the_same_seed_does_the_same():
     played = []
     for seed in (7, 7, 8):
