@@ -6,7 +6,7 @@ It must not know threads, nor pytest.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
@@ -138,13 +138,11 @@ class Bed:
         return client
 
     async def watched_blocked_by(
-        self, client: Client, other: str, is_over: asyncio.Future[Any] | None
+        self, client: Client, other: str, is_over: Callable[[], bool]
     ) -> tuple[bool, str]:
         """Whether a watched session waits for `other`, and for whom it waits."""
         waiting = await self.surroundings.until_blocked(
-            lambda: client,
-            is_over or asyncio.get_running_loop().create_future(),
-            f"the application {client.name!r}",
+            lambda: client, is_over, f"the application {client.name!r}"
         )
         if waiting is None:
             return False, ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Thread
@@ -332,13 +331,10 @@ class TestTopology:
         return f"<{self.publisher} and {', '.join(self.subscribers)}: {self.name}>"
 
 
-def _over(work: Future[Any] | Thread | None) -> asyncio.Future[Any]:
-    """Done when the work is."""
-    loop = asyncio.get_running_loop()
+def _over(work: Future[Any] | Thread | None) -> Callable[[], bool]:
+    """Tells whether the work is over, without a thread that waits for it."""
     if isinstance(work, Future):
-        wrapped = asyncio.wrap_future(work)
-        wrapped.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return wrapped
+        return work.done
     if isinstance(work, Thread):
-        return loop.run_in_executor(None, work.join)
-    return loop.create_future()
+        return lambda: work.ident is not None and not work.is_alive()
+    return lambda: False

@@ -62,7 +62,7 @@ class Surroundings:
         return [each.client for each in self.sessions.values()] + list(self.watched.values())
 
     async def until_blocked(
-        self, client: Callable[[], Client], is_over: asyncio.Future[Any], what: str
+        self, client: Callable[[], Client], is_over: Callable[[], bool], what: str
     ) -> Waiting | None:
         """Until it is over (None) or provably waits: seen twice, for the same.
 
@@ -71,13 +71,14 @@ class Surroundings:
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + self.timeout_s
+        never = loop.create_future()
         before: Waiting | None = None
-        while not is_over.done():
-            await asyncio.wait({is_over}, timeout=LOOK_EVERY_S)
-            if is_over.done():
+        while not is_over():
+            await asyncio.wait({never}, timeout=LOOK_EVERY_S)
+            if is_over():
                 break
             seen = (await self.eyes.look(self.clients())).of(client())
-            if is_over.done():
+            if is_over():
                 break
             if seen is not None and seen == before:
                 return seen
@@ -106,7 +107,7 @@ class LiveStatement:
         """Whether it waits for `other`; waits itself until it is over or provably blocked."""
         surroundings = self.session.surroundings
         waiting = await surroundings.until_blocked(
-            lambda: self.session.client, self.done, f"{self.session.name}: {self.text}"
+            lambda: self.session.client, self.done.done, f"{self.session.name}: {self.text}"
         )
         if waiting is None:
             self.holder = ""

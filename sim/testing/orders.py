@@ -208,6 +208,7 @@ class _Play:
         self._functions = functions
         self._known = known
         self._running: dict[str, Future[Any]] = {}
+        self._wrapped: dict[Future[Any], asyncio.Future[Any]] = {}
         self._results: dict[str, Any] = {}
         self._errors: dict[str, BaseException] = {}
         self._waits: dict[str, str] = {}
@@ -242,7 +243,7 @@ class _Play:
                 while self._running:
                     self._topology.call(self._until, False)
                     self._launch()
-            except NotEndedError:
+            except BaseException:
                 self._topology.call(self._topology.bed.cut_off)  # or the threads would never end
                 raise
         if infeasible is not None:
@@ -276,10 +277,8 @@ class _Play:
         until = loop.time() + surroundings.timeout_s
         before: list[Waiting] | None = None
         while self._running:
-            wrapped = [asyncio.wrap_future(each) for each in self._running.values()]
-            for each in wrapped:
-                each.add_done_callback(lambda done: done.cancelled() or done.exception())
-            await asyncio.wait(wrapped, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+            running = {self._awaited(each) for each in self._running.values()}
+            await asyncio.wait(running, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
             if self._collect():
                 if not quiet:
                     return
@@ -298,10 +297,18 @@ class _Play:
             if loop.time() > until:
                 raise NotEndedError(self._stuck(waits, surroundings.timeout_s))
 
+    def _awaited(self, running: Future[Any]) -> asyncio.Future[Any]:
+        """What the event loop waits for: one for each, however often it is looked at."""
+        if running not in self._wrapped:
+            wrapped = self._wrapped[running] = asyncio.wrap_future(running)
+            wrapped.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return self._wrapped[running]
+
     def _collect(self) -> bool:
         ended = [name for name, each in self._running.items() if each.done()]
         for name in ended:
             future, step = self._running.pop(name), self._steps[name]
+            self._wrapped.pop(future, None)
             error = future.exception()
             if error is None:
                 self._results[step] = future.result()

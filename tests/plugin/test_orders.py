@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -90,6 +92,33 @@ def test_a_function_that_waits_lets_others_go_on(bank: TestTopology) -> None:
     assert waited == {"a0", "b0"}
     assert (len(played), played.infeasible) == (4, 2)
     assert repr(played) == "<4 of 6 orders played, 2 cannot happen>"
+
+
+def test_a_function_that_takes_long_is_awaited_once(
+    bank: TestTopology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked at again and again, and nothing is left of each look."""
+    looks, begun, wrapped = 0, threading.Event(), 0
+    eyes, wrap_future = bank.bed.surroundings.eyes, asyncio.wrap_future
+    look = eyes.look
+
+    async def seen(*clients: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        if looks == 5:
+            begun.set()
+        return await look(*clients)
+
+    def counted(*arguments: Any, **options: Any) -> asyncio.Future[Any]:
+        nonlocal wrapped
+        wrapped += 1
+        return wrap_future(*arguments, **options)
+
+    monkeypatch.setattr(eyes, "look", seen)
+    monkeypatch.setattr(asyncio, "wrap_future", counted)
+    bank.run_orders({"a": [lambda: begun.wait(60)]})
+    assert begun.is_set()
+    assert wrapped == 1
 
 
 def test_constraints_and_limit(bank: TestTopology) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 from collections.abc import Callable
@@ -231,6 +232,25 @@ def test_watching_a_thread(bank: TestTopology) -> None:
     thread.start()
     web = bank.watch("pub", application_name="nobody", work=thread)
     assert not web.blocked_by("alice")
+
+
+def test_watching_a_thread_holds_nobody_up(bank: TestTopology) -> None:
+    """However often it is asked: whatever else the event loop hands to a thread goes on."""
+    alice = bank.session("pub", name="alice")
+    alice.execute(STALE)
+    with psycopg.connect(bank.url("pub", "", application_name="web")) as connection:
+        thread = threading.Thread(target=connection.execute, args=(STALE,))
+        web = bank.watch("pub", application_name="web", work=thread)
+        thread.start()
+        for _ in range(33):  # more than asyncio has threads
+            assert web.blocked_by(alice)
+        other = bank.submit(asyncio.to_thread, thread.is_alive)
+        try:
+            assert other.result(60)
+        finally:
+            alice.rollback()
+            thread.join()
+        assert not web.blocked_by(alice)
 
 
 def test_savepoints_of_a_rollback_fixture_are_refused(bank: TestTopology) -> None:
