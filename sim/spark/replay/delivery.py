@@ -24,7 +24,8 @@ from twopc.lsn import lsn_value
 DELIVERED_WITHIN_S = 60.0
 #: How often it is looked: whoever delivers tells nobody else.
 LOOK_EVERY_S = 0.005
-_READS_THE_LOG = """
+#: Whether somebody reads the log through a slot.
+READS_THE_LOG = """
 select exists (
     select from pg_locks l
     where l.locktype = 'advisory' and l.granted
@@ -35,7 +36,7 @@ select exists (
 async def runs_elsewhere(topology: Topology) -> bool:
     """Somebody reads the Publisher's log at this moment."""
     await topology.publisher_number()  # whose slot's name is known from here on
-    ((found,),) = await topology.execute(topology.publisher, _READS_THE_LOG, (topology.slot,))
+    ((found,),) = await topology.execute(topology.publisher, READS_THE_LOG, (topology.slot,))
     return bool(found)
 
 

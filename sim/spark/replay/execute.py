@@ -20,13 +20,16 @@ from twopc.errors import InDoubtError, TransactionError
 from twopc.names import article_name
 
 #: What is told of a transaction.
-DONE, FOUND, REFUSED, FAILED, IN_DOUBT, LATE = (
-    "done", "found", "rejected", "error", "in_doubt", "late",
+DONE, FOUND, REFUSED, FAILED, IN_DOUBT, LATE, HELD = (
+    "done", "found", "rejected", "error", "in_doubt", "late", "held",
 )  # fmt: skip
-#: How long a Subscriber may take to get what a transaction needs.
-DELIVERED_WITHIN_S = 30.0
+#: How long a Subscriber may take to get what a transaction needs, and somebody else be in its way.
+DELIVERED_WITHIN_S = 60.0
 #: How often it is looked: an agent tells nobody else.
 _LOOK_EVERY_S = 0.005
+#: Refusals that tell nothing of rows: somebody else was in the way.
+_IN_THE_WAY = frozenset({"lock_timeout", "deadlock", "serialization_failure"})
+_IN_THE_WAY_STATES = frozenset({"55P03", "40P01", "40001"})
 _NOTE = "insert into twopc_replay.done (replay, seqno) values (%s, %s) on conflict do nothing"
 
 Row = Mapping[str, Any]
@@ -42,6 +45,8 @@ class Deed:
     """Of `shapes.DECODED`, in their order."""
     due_s: float | None = None
     """When it is to begin, after the replay did; None: at once."""
+    unit: int = 0
+    """Transactions of one unit keep their order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,8 @@ class Ended:
     node: str
     outcome: str
     message: str = ""
+    in_the_way: bool = False
+    """It was refused for nothing but that somebody else was there first: it may be done again at once."""
     counts: tuple[tuple[str, tuple[str | None, ...], int], ...] = ()
     """Article, key and number of rows of commands that did not meet exactly one."""
 
@@ -63,7 +70,8 @@ class Engine:
         replay: by which name the ledger knows this replay.
         articles: of `shapes.ARTICLES` by number and shape.
         fresh: a transaction of a Subscriber begins when it has the Publisher's versions of its rows.
-        patience_s: how long it waits for them, once at each node; then it is `LATE`.
+        patience_s: how long it waits for them, once at each node; then it is `LATE`. For so long, too, a
+            transaction is begun anew that only met somebody else's lock.
     """
 
     def __init__(
@@ -82,12 +90,26 @@ class Engine:
         self._patience_s = patience_s
         self._late: set[str] = set()
         """Where something did not come in time: nobody waits there again."""
+        self.begun_anew = 0
+        """How often somebody was in the way."""
 
     async def carry_out(self, deed: Deed) -> Ended:
-        """Do it, unless the ledger has it."""
+        """Do it, unless the ledger has it.
+
+        Whoever only met another's lock, or was chosen to break a deadlock, is rolled back everywhere, and
+        begins anew in its place: how two of them get past each other depends on nothing that was recorded.
+        """
         node = deed.node
         if self._fresh and node != self._topology.publisher and not await self._delivered(deed):
             return Ended(seqno=deed.seqno, node=node, outcome=LATE, message="not delivered in time")
+        clock = Asyncio()
+        until = clock.time() + self._patience_s
+        while (ended := await self._once(deed)).in_the_way and clock.time() <= until:
+            self.begun_anew += 1
+        return ended
+
+    async def _once(self, deed: Deed) -> Ended:
+        node = deed.node
         counts: list[tuple[str, tuple[str | None, ...], int]] = []
         try:
             async with self._begun(node) as connection:
@@ -107,11 +129,23 @@ class Engine:
             kind = getattr(error, "kind", "error")
             outcome = FAILED if kind == "error" else REFUSED
             said = str(error) if kind == "error" else f"{kind}: {error}"
-            return Ended(seqno=deed.seqno, node=node, outcome=outcome, message=said)
+            return Ended(
+                seqno=deed.seqno,
+                node=node,
+                outcome=outcome,
+                message=said,
+                in_the_way=kind in _IN_THE_WAY,
+            )
         except psycopg.Error as error:
             if gone(error):
                 raise
-            return Ended(seqno=deed.seqno, node=node, outcome=FAILED, message=str(error).strip())
+            return Ended(
+                seqno=deed.seqno,
+                node=node,
+                outcome=FAILED,
+                message=str(error).strip(),
+                in_the_way=error.sqlstate in _IN_THE_WAY_STATES,
+            )
         return Ended(seqno=deed.seqno, node=node, outcome=DONE, counts=tuple(counts))
 
     @asynccontextmanager

@@ -27,13 +27,10 @@ from sim.spark.replay.pace import percentile
 from sim.spark.replay.report import Report, counted
 from sim.spark.replay.rows import NothingError
 from sim.spark.replay.target import Target
-from sim.spark.replay.task import COUNT, RESULTS, STOPPED, Order, carry_out
-from sim.spark.replay.windows import Sync, assigned, edges, windows
+from sim.spark.replay.task import AGAIN, COUNT, RESULTS, STOPPED, Order, carry_out
+from sim.spark.replay.windows import Sync, Turn, assigned, edges, windows
 from twopc.lsn import lsn_text
 
-#: What is tried once more at the end of its window, in order: it may have met one that was under way, or
-#: have needed a row of another table that came later.
-_AGAIN = (execute.REFUSED, execute.FAILED, execute.LATE)
 _CLASS = {
     execute.REFUSED: "outcome",
     execute.LATE: "outcome",
@@ -107,9 +104,12 @@ def onto_postgres(
         seconds=time.perf_counter() - began,
         told=[
             f"replayed {done:,} of {whole:,} transactions in {replay.seconds:.1f} s{lag} · "
-            f"{replay.windows} window{'s' if replay.windows != 1 else ''}, parallel {whole / replay.longest:.1f} of {options.lanes}"
+            f"{replay.windows} window{'s' if replay.windows != 1 else ''}, parallel {whole / replay.longest:.1f} of {options.lanes}",
+            f"  skew: the largest unit{'s' if replay.windows != 1 else ''} had {replay.largest:,} of {whole:,} "
+            f"transactions ({replay.largest / whole:.0%})",
         ],
         pace=pace,
+        figures={"largest_unit_share": replay.largest / whole},
     )
 
 
@@ -142,6 +142,8 @@ class _Replay:
         self.windows = 0
         self.longest = 0
         """Transactions of the longest lanes of all windows: what is done one after the other."""
+        self.largest = 0
+        """Transactions of the largest units of all windows: what no number of tasks would do side by side."""
         self.seconds = 0.0
 
     def _begin(self) -> int:
@@ -202,12 +204,14 @@ class _Replay:
         commands = checked(decoded(recorded, self._archive.articles(self._spark))).persist()
         touches = edges(commands) if sync is Sync.rows else ()
         plan = assigned(sync, window, touches, self._options.lanes)
-        self.longest += max(Counter(lane for _, lane, _ in plan).values())
-        results = self._carried_out(commands, window, plan)
-        again = {each["seqno"] for each in results if each["outcome"] in _AGAIN}
+        self.longest += max(Counter(each.lane for each in plan).values())
+        self.largest += max(Counter(each.unit for each in plan).values())
+        results = self._carried_out(commands, window, plan, holds=sync.delivers)
+        again = {each["seqno"] for each in results if each["outcome"] in AGAIN}
         if again and sync.delivers:
             results = [each for each in results if each["seqno"] not in again]
-            results += self._carried_out(commands, window, [(each, 0, each) for each in again])
+            once_more = [Turn(seqno, 0, seqno, seqno) for seqno in sorted(again)]
+            results += self._carried_out(commands, window, once_more)
         commands.unpersist()
         return results
 
@@ -221,34 +225,40 @@ class _Replay:
         return {seqno: None if speed is None else (s - first) / speed for seqno, s in at.items()}
 
     def _carried_out(
-        self, commands: DataFrame, window: Sequence[Row], plan: Sequence[tuple[int, int, int]]
+        self,
+        commands: DataFrame,
+        window: Sequence[Row],
+        plan: Sequence[Turn],
+        *,
+        holds: bool = False,
     ) -> list[dict[str, Any]]:
         node_of = {
             int(each["seqno"]): self.target.node_of(each["originator_id"]) for each in window
         }
         due = self._due(window)
-        rows = [(seqno, lane, place, node_of[seqno], due[seqno]) for seqno, lane, place in plan]
-        columns = "seqno bigint, lane int, place bigint, node string, due_s double"
+        rows = [(*each, node_of[each.seqno], due[each.seqno]) for each in plan]
+        columns = "seqno bigint, lane int, place bigint, unit bigint, node string, due_s double"
         told = F.broadcast(self._spark.createDataFrame(rows, columns))
         order = Order(
             replay=self._id,
             place=self.target.place,
             articles={(e["article_id"], e["shape"]): e.asDict() for e in self._known},
             fresh=self._options.sync.delivers,
+            holds=holds,
             began_s=self._began_s,
         )
 
         def work(batches: Iterable[Any]) -> Iterator[Any]:
             return carry_out(batches, order)
 
-        count = len({lane for _, lane, _ in plan})
+        count = len({each.lane for each in plan})
         made = (
             commands.join(told, on="seqno", how="inner")
             .repartitionByRange(count, "lane")
             .sortWithinPartitions("lane", "place", "seqno", "command_id")
             .select(
                 "seqno", "command_id", "article_id", "shape", "operation", "key", "values", "changed", "node",
-                "due_s",
+                "due_s", "unit",
             )
             .mapInArrow(work, RESULTS)
         )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pyarrow
 
-from sim.spark.replay.execute import Deed, Ended, Engine, Row
+from sim.spark.replay.execute import FAILED, HELD, LATE, REFUSED, Deed, Ended, Engine, Row
 from sim.spark.replay.place import Place
 from twopc.drivers.runtime import Asyncio
 from twopc.errors import TwopcError
@@ -22,6 +22,9 @@ from twopc.errors import TwopcError
 STOPPED = "stopped"
 #: A command did not meet exactly one row.
 COUNT = "count"
+#: What may be tried once more: it may have met one that was under way, or have needed a row of another
+#: table that came later, or have come after such a one.
+AGAIN = (REFUSED, FAILED, LATE, HELD)
 #: As `RESULTS`.
 _RESULTS = pyarrow.schema(
     [
@@ -50,6 +53,8 @@ class Order:
     place: Place
     articles: Mapping[tuple[int, int], Row]
     fresh: bool
+    holds: bool = False
+    """What comes after one that failed, in the same unit, is left for later: the unit keeps its order."""
     began_s: float
     """When the replay began, by the wall clock: what is due is counted from there."""
 
@@ -60,7 +65,7 @@ def carry_out(
     """Carry out what comes in; `RESULTS`.
 
     Args:
-        batches: decoded commands with `node` and `due_s`, those of a transaction in one piece.
+        batches: decoded commands with `node`, `due_s` and `unit`, those of a transaction in one piece.
     """
     rows = asyncio.run(_carried_out(_deeds(batches), order))
     yield pyarrow.RecordBatch.from_pylist(rows, schema=_RESULTS)
@@ -68,9 +73,9 @@ def carry_out(
 
 def _deeds(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[Deed]:
     rows = (row for batch in batches for row in batch.to_pylist())
-    one = itemgetter("seqno", "node", "due_s")
-    for (seqno, node, due_s), commands in groupby(rows, key=one):
-        yield Deed(seqno=seqno, node=node, commands=list(commands), due_s=due_s)
+    one = itemgetter("seqno", "node", "due_s", "unit")
+    for (seqno, node, due_s, unit), commands in groupby(rows, key=one):
+        yield Deed(seqno=seqno, node=node, commands=list(commands), due_s=due_s, unit=unit)
 
 
 async def _carried_out(deeds: Iterator[Deed], order: Order) -> list[dict[str, Any]]:
@@ -79,14 +84,21 @@ async def _carried_out(deeds: Iterator[Deed], order: Order) -> list[dict[str, An
         return []
     rows: list[dict[str, Any]] = []
     deed = first
+    held: set[int] = set()
     try:
         async with await order.place.attach() as topology:
             engine = Engine(
                 topology, replay=order.replay, articles=order.articles, fresh=order.fresh
             )
             for deed in chain([first], deeds):
+                if deed.unit in held:
+                    rows += _told(Ended(seqno=deed.seqno, node=deed.node, outcome=HELD), None)
+                    continue
                 lag_s = await _due(deed, order.began_s)
-                rows += _told(await engine.carry_out(deed), lag_s)
+                ended = await engine.carry_out(deed)
+                if order.holds and ended.outcome in AGAIN:
+                    held.add(deed.unit)
+                rows += _told(ended, lag_s)
     except (TwopcError, psycopg.Error) as error:
         # as data: Spark would only do it again
         stopped = Ended(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import islice
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -51,20 +52,31 @@ def edges(decoded: DataFrame) -> Iterable[tuple[int, int]]:
     return [(row["seqno"], row["row"]) for row in found.orderBy("seqno").collect()]
 
 
+class Turn(NamedTuple):
+    """Where a transaction is carried out, and when."""
+
+    seqno: int
+    lane: int
+    place: int
+    """In the lane's order."""
+    unit: int
+    """Transactions of one unit keep their order among themselves."""
+
+
 def assigned(
     sync: Sync, window: Sequence[Row], touches: Iterable[tuple[int, int]], count: int
-) -> list[tuple[int, int, int]]:
-    """Transaction, lane, and its place in the lane's order."""
+) -> list[Turn]:
+    """Who carries out what: at most so many lanes."""
     seqnos = [int(each["seqno"]) for each in window]
     if sync is Sync.commit:
-        return [(seqno, 0, seqno) for seqno in seqnos]
+        return [Turn(seqno, 0, seqno, 0) for seqno in seqnos]
     if sync is Sync.off:
         mixed = {seqno: zlib.crc32(str(seqno).encode()) for seqno in seqnos}
-        return [(seqno, mixed[seqno] % count, mixed[seqno]) for seqno in seqnos]
+        return [Turn(seqno, mixed[seqno] % count, mixed[seqno], seqno) for seqno in seqnos]
     if sync is Sync.session:
         of = {int(each["seqno"]): int(each["originator_id"] or 0) for each in window}
     else:
         of = {seqno: seqno for seqno in seqnos} | units(touches)
     spread = lanes(Counter(of.values()), count)
     lane_of = {unit: lane for lane, taken in enumerate(spread) for unit in taken}
-    return [(seqno, lane_of[of[seqno]], seqno) for seqno in seqnos]
+    return [Turn(seqno, lane_of[of[seqno]], seqno, of[seqno]) for seqno in seqnos]

@@ -6,10 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from pyspark.sql import SparkSession
 
 from sim.spark.archive import Archive, load, writer
+from sim.spark.replay import delivery
 from sim.topology import Topology
+from twopc.server.waiting import wait_for
 
 
 async def execute(topology: Topology, node: str, *statements: str) -> None:
@@ -51,3 +54,15 @@ def distributed(topology: Topology) -> dict[str, str]:
 async def rows(topology: Topology, node: str, table: str) -> list[tuple[Any, ...]]:
     """All columns as text, in the order of the key."""
     return await topology.execute(node, f"select * from {table} order by id")
+
+
+async def agents_elsewhere(topology: Topology) -> None:
+    """Let agents run in this process, as if it were another one; returns once the log is being read."""
+    await topology.start_agents()
+    with psycopg.connect(topology.node(topology.publisher).dsn, autocommit=True) as eyes:
+        await asyncio.to_thread(
+            wait_for,
+            lambda: eyes.execute(delivery.READS_THE_LOG, (topology.slot,)).fetchone() == (True,),
+            what="the log to be read",
+            timeout_s=60,
+        )

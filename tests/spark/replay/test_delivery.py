@@ -11,7 +11,7 @@ import pytest
 from sim.spark.replay import delivery
 from sim.spark.replay.place import Place, place_of
 from sim.topology import Topology
-from tests.spark.replay.recorded import distributed
+from tests.spark.replay.recorded import agents_elsewhere, distributed
 from twopc.errors import DeliveryError
 
 SEEN = "select count(*) from t"
@@ -57,7 +57,7 @@ async def test_whoever_reads_the_log(
     nodes = distributed(topology)
     # nobody does: whoever replays; twice, so that nothing is left of the first
     assert await asyncio.to_thread(write_and_wait, nodes) == [1, 2, 3]
-    await topology.start_agents()  # of another process, for whoever replays
+    await agents_elsewhere(topology)  # of another process, for whoever replays
     assert await asyncio.to_thread(write_and_wait, nodes) == [4, 5, 6]
     await topology.stop_agents()
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
+
+import psycopg
 
 from sim.spark.replay.execute import Deed, Ended, Engine, ledger
 from sim.topology import Topology
 from twopc.names import VERSION_COLUMN
+from twopc.server.waiting import wait_for
 from twopc.together import together
 
 MakeTopology = Callable[..., Awaitable[Topology]]
@@ -100,3 +104,41 @@ async def test_transactions_run_where_they_were_made_and_once(make_topology: Mak
     await ledger(topology, nodes, there=False)
     for node in nodes:
         assert await topology.execute(node, "select to_regnamespace('twopc_replay')") == [(None,)]
+
+
+async def test_whoever_was_only_in_the_way_is_no_divergence(make_topology: MakeTopology) -> None:
+    """A lock that is held for longer than a statement waits: the transaction begins anew, in its place."""
+    topology = await make_topology(subscribers=("north",), lock_timeout_ms=50)
+    await topology.execute(
+        "pub",
+        'create table "Line Item" (region text, id int, note numeric(8, 2), primary key (id, region))',
+    )
+    await topology.execute("pub", """insert into "Line Item" values ('w', 7, 1.5)""")
+    await topology.publish("Line Item")
+    await topology.subscribe("north")
+    await ledger(topology, ("pub", "north"), there=True)
+    update = [command("upd", ["7", "w"], None, None, "2.00")]
+    lock = b'select from "Line Item" for update'
+    for seqno, held_at in ((4, "pub"), (8, "north")):
+        engine = Engine(topology, replay="r", articles={(1, 1): ARTICLE}, fresh=False)
+        deed = Deed(seqno=seqno, node="north", commands=update)
+        with psycopg.connect(topology.node(held_at).dsn) as holder:
+            holder.execute(lock)
+            work = asyncio.create_task(engine.carry_out(deed))
+            await asyncio.to_thread(
+                wait_for,
+                lambda engine=engine: engine.begun_anew,
+                what="the transaction to begin anew",
+                timeout_s=60,
+            )
+            holder.rollback()
+        assert (await work).outcome == "done"
+    # for so long, and no longer
+    with psycopg.connect(topology.node("pub").dsn) as holder:
+        holder.execute(lock)
+        impatient = Engine(
+            topology, replay="r", articles={(1, 1): ARTICLE}, fresh=False, patience_s=0
+        )
+        refused = await impatient.carry_out(Deed(seqno=12, node="north", commands=update))
+    assert refused.outcome == "rejected"
+    assert refused.message.startswith("lock_timeout")

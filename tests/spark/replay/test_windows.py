@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import Row
 
-from sim.spark.replay.windows import Sync, assigned
+from sim.spark.replay.windows import Sync, Turn, assigned
 
 #: Transactions 1 … 6 of the Publisher and Subscribers 1 and 2; 1, 3 and 6 share rows.
 WINDOW = [Row(seqno=n, originator_id=of) for n, of in enumerate((None, 1, 2, 1, 2, None), 1)]
 TOUCHES = [(1, 100), (2, 200), (3, 100), (3, 300), (4, 400), (5, 500), (6, 300)]
 
 
-def by_lane(plan: list[tuple[int, int, int]]) -> list[list[int]]:
+def by_lane(plan: list[Turn]) -> list[list[int]]:
     """Each lane's transactions in its order."""
     found: dict[int, list[tuple[int, int]]] = {}
-    for seqno, lane, place in plan:
-        found.setdefault(lane, []).append((place, seqno))
+    for each in plan:
+        found.setdefault(each.lane, []).append((each.place, each.seqno))
     return sorted([seqno for _, seqno in sorted(of_lane)] for of_lane in found.values())
 
 
@@ -29,6 +29,14 @@ def by_lane(plan: list[tuple[int, int, int]]) -> list[list[int]]:
 )
 def test_lanes(sync: Sync, expected: list[list[int]]) -> None:
     assert by_lane(assigned(sync, WINDOW, TOUCHES, 2)) == expected
+
+
+def test_units() -> None:
+    """Whose order is kept among themselves, by their first transaction."""
+    found = {each.seqno: each.unit for each in assigned(Sync.rows, WINDOW, TOUCHES, 2)}
+    assert found == {1: 1, 2: 2, 3: 1, 4: 4, 5: 5, 6: 1}
+    assert {each.unit for each in assigned(Sync.commit, WINDOW, TOUCHES, 2)} == {0}
+    assert len({each.unit for each in assigned(Sync.off, WINDOW, TOUCHES, 2)}) == 6
 
 
 def test_a_node_keeps_its_order() -> None:
