@@ -23,7 +23,7 @@ from sim.model.node.tx import OpenTx
 from sim.model.words import Cause, Label, SqlError, Steps
 from twopc.drivers.points import Points
 from twopc.drivers.virtual import steps
-from twopc.errors import InDoubtError, RejectedError, conflict_facts
+from twopc.errors import conflict_facts
 from twopc.names import PREFIX, branch_gid
 from twopc.protocol.effects import Outcome
 from twopc.waits import link_name
@@ -177,6 +177,7 @@ class AnyClient(PublisherClient):
     """
 
     gid = ""
+    settles = "the resolver finishes what was decided"
 
     def __init__(self, name: str, clients: AnyClients, network: Any) -> None:
         super().__init__(name, clients.here, network)
@@ -191,15 +192,7 @@ class AnyClient(PublisherClient):
         """Commit. RejectedError, InDoubtError"""
         there, tx = self._clients.there, self._session.tx if self._wire is not None else None
         self.gid = (tx.setting("msrepl.gid") if tx is not None else "") or ""
-        try:
-            yield from super().commit()
-        except RejectedError as error:
-            if self._wire is None or self._wire.lost:  # nobody has said how it ended
-                raise InDoubtError(
-                    f"the connection to {self.node} is lost: {error}; the resolver finishes what was decided",
-                    gid=self.gid, node=self.node,
-                ) from error  # fmt: skip
-            raise
+        yield from super().commit()
         branch = branch_gid(self.gid, there.name)
         yield from self._until(lambda: not self.gid or branch not in there.branches)
 

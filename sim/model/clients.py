@@ -147,6 +147,8 @@ class PublisherClient:
     """Plain transactions at the Publisher."""
 
     gid = ""
+    settles = "whether it is committed, its rows tell"
+    """What becomes of a transaction whose connection was lost at its COMMIT."""
 
     def __init__(self, name: str, node: ModelNode, network: Network) -> None:
         self.name = name
@@ -167,6 +169,11 @@ class PublisherClient:
         assert isinstance(self._wire.served, NodeSession)
         return self._wire.served
 
+    @property
+    def _is_lost(self) -> bool:
+        """The connection, or the session at its other end."""
+        return self._wire is None or bool(self._wire.lost) or self._session.dead is not None
+
     def begin(self, level: str = "read committed", role: str = "") -> Steps[None]:
         """Begin a transaction. RejectedError"""
         yield from self._run(f"begin isolation level {level}", None)
@@ -177,14 +184,33 @@ class PublisherClient:
         return (yield from self._run(text, params))
 
     def commit(self) -> Steps[None]:
-        """Commit. RejectedError"""
+        """Commit. RejectedError, InDoubtError"""
         self.is_open = False
-        yield from self._end("commit")
+        if self._wire is None or self._wire.lost:
+            raise RejectedError(
+                f"the connection to {self.node} was lost before COMMIT was sent",
+                gid=self.gid, node=self.node, sqlstate="08006",
+            )  # fmt: skip
+        try:
+            found = yield from self._run("commit", None)
+        except RejectedError as error:
+            if self._is_lost:  # nobody has said how it ended
+                raise InDoubtError(
+                    f"the connection to {self.node} is lost: {error}; {self.settles}",
+                    gid=self.gid, node=self.node,
+                ) from error  # fmt: skip
+            raise
+        if found.tag != "COMMIT":
+            raise RejectedError(
+                "the transaction was rolled back: a statement of it had failed",
+                gid=self.gid, node=self.node,
+            )  # fmt: skip
 
     def rollback(self) -> Steps[None]:
         """Roll back."""
         self.is_open = False
-        yield from self._end("rollback")
+        if self._wire is not None and not self._wire.lost:
+            yield from self._run("rollback", None)
 
     def cancel(self) -> None:
         """Cancel what runs."""
@@ -202,10 +228,6 @@ class PublisherClient:
     def raised_at(self, error: SqlError) -> str:
         """The node that raised an error."""
         return self.node
-
-    def _end(self, text: str) -> Steps[None]:
-        if self._wire is not None and not self._wire.lost:
-            yield from self._run(text, None)
 
     def _run(self, text: str, params: Mapping[str, Any] | None) -> Steps[StatementResult]:
         try:

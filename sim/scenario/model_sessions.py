@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sim.model.bridge import bridge, performed
-from sim.model.clients import SubscriberClient
+from sim.model.clients import PublisherClient, SubscriberClient
 from sim.model.node.session import NodeSession
 from sim.model.sql import parse
 from sim.model.sql.control import control
@@ -29,6 +29,7 @@ from sim.scenario import sqltext
 from sim.scenario.stage import Result, SyncError
 from twopc.errors import (
     DeliveryError,
+    InDoubtError,
     LocalProtocolError,
     TransactionError,
     from_sqlstate,
@@ -244,7 +245,18 @@ class PlainSession(_Session):
         return result_of(result)
 
     async def _run(self, text: str, params: Mapping[str, Any]) -> StatementResult:
-        return await self._do(self._steps(text, params), text)
+        commits = sqltext.may_commit(text, is_open=self.is_open)
+        if self._session is None:
+            self._wire = None
+        try:
+            return await self._do(self._steps(text, params), text)
+        except TransactionError as error:
+            if commits and self._wire is not None and self._session is None:
+                raise InDoubtError(
+                    f"the connection to {self.node} is lost: {error}; {PublisherClient.settles}",
+                    node=self.node,
+                ) from error
+            raise
 
     def _steps(self, text: str, params: Mapping[str, Any]) -> Steps[StatementResult]:
         session = self._session

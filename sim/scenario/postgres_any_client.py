@@ -10,7 +10,7 @@ from psycopg import pq, sql
 
 from sim.scenario.postgres_sessions import PublisherSession, refusal
 from twopc.drivers.lean import report_of
-from twopc.errors import InDoubtError, TransactionError, conflict_facts
+from twopc.errors import TransactionError, conflict_facts
 from twopc.names import branch_gid
 from twopc.waits import link_name
 
@@ -20,23 +20,25 @@ _LINK = sql.SQL(
     "select 1 from pg_stat_activity where application_name = {} and state like 'idle in transaction%'"
 )
 #: For how long its end waits for the Publisher's branch.
-_FINISHED_S = 10.0
+_FINISHED_S = 30.0
 
 
 class AnyClientSession(PublisherSession):
     """An ordinary connection; statements, COMMIT and ROLLBACK as they are.
 
     Its end returns when the resolver has ended at the Publisher, too, what it has there, so that what comes next
-    in an order finds it so; at most after 10 s.
+    in an order finds it so; at most after 30 s.
     """
+
+    _settles = "the resolver finishes what was decided"
 
     async def begin(self, level: str, role: str = "") -> None:
         self.gid = ""
         await super().begin(level, role)
 
     async def commit(self) -> None:
-        connection = await self._connect()
-        if connection.info.transaction_status == pq.TransactionStatus.INTRANS:
+        connection = self._connection
+        if connection and connection.info.transaction_status == pq.TransactionStatus.INTRANS:
             # which it was given at its first change, and what is queued is given at its COMMIT
             try:
                 cursor = await connection.execute(_GID.encode())
@@ -44,16 +46,7 @@ class AnyClientSession(PublisherSession):
             except psycopg.Error as error:
                 raise self._error(error) from error
             self.gid = row[0] or "" if row else ""
-        try:
-            await super().commit()
-        except TransactionError as error:
-            if connection.closed:  # nobody has said how it ended
-                raise InDoubtError(
-                    f"the connection to {self.node} is lost: {error}; the resolver finishes what was decided",
-                    gid=self.gid,
-                    node=self.node,
-                ) from error
-            raise
+        await super().commit()
         if self.gid:
             branch = branch_gid(self.gid, self._topology.publisher)
             await self._gone(_BRANCH.format(sql.Literal(branch)))

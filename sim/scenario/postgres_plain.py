@@ -6,13 +6,16 @@ whether a transaction is open.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import psycopg
 from psycopg import pq
 
-from sim.scenario.postgres_sessions import PublisherSession, result_of
+from sim.scenario.postgres_sessions import PublisherSession, executed, result_of
+from sim.scenario.sqltext import may_commit
 from sim.scenario.stage import Result
+from twopc.errors import TransactionError
 
 
 class PlainSession(PublisherSession):
@@ -47,13 +50,27 @@ class PlainSession(PublisherSession):
                 self._count += 1
         return self._count
 
+    async def execute(self, text: str, params: Mapping[str, Any]) -> Result:
+        commits = may_commit(text, is_open=self.is_open)
+        connection = await self._connect()
+        try:
+            return await executed(connection, text, params)
+        except psycopg.Error as error:
+            raise self._failed(error, commits) from error
+
     async def script(self, text: str) -> Result:
         """See `sim.scenario.stage.StageSession.script`."""
+        commits = may_commit(text, is_open=self.is_open)
         connection = await self._connect()
         try:
             cursor = await connection.execute(text.encode())
             while cursor.nextset():
                 pass
         except psycopg.Error as error:
-            raise self._error(error) from error
+            raise self._failed(error, commits) from error
         return await result_of(cursor)
+
+    def _failed(self, error: psycopg.Error, commits: bool) -> TransactionError:
+        """What a failure means for what was sent, which may have been committed with it."""
+        lost = self._connection is not None and self._connection.closed
+        return self._in_doubt(error) if lost and commits else self._error(error)

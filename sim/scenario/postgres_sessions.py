@@ -18,7 +18,9 @@ from sim.topology import Topology
 from twopc.errors import (
     ConfigurationError,
     DeliveryError,
+    InDoubtError,
     LocalProtocolError,
+    RejectedError,
     TransactionError,
     from_sqlstate,
 )
@@ -107,6 +109,8 @@ class PublisherSession(Session):
     """Plain transactions at the Publisher."""
 
     _connection: psycopg.AsyncConnection[Any] | None = None
+    _settles = "whether it is committed, its rows tell"
+    """What becomes of a transaction whose connection was lost at its COMMIT."""
 
     async def begin(self, level: str, role: str = "") -> None:
         connection = await self._connect()
@@ -147,18 +151,42 @@ class PublisherSession(Session):
             raise self._error(error) from error
 
     async def commit(self) -> None:
-        await self._end("commit")
+        connection, self._open = self._connection, False
+        if connection is None or connection.closed:
+            raise RejectedError(
+                f"the connection to {self.node} was lost before COMMIT was sent",
+                gid=self.gid,
+                node=self.node,
+                sqlstate="08006",
+            )
+        try:
+            cursor = await connection.execute(b"commit")
+        except psycopg.Error as error:
+            if connection.closed:
+                raise self._in_doubt(error) from error
+            raise self._error(error) from error
+        if cursor.statusmessage != "COMMIT":
+            raise RejectedError(
+                "the transaction was rolled back: a statement of it had failed",
+                gid=self.gid,
+                node=self.node,
+            )
 
     async def rollback(self) -> None:
-        await self._end("rollback")
-
-    async def _end(self, how: str) -> None:
         self._open = False
         if self._connection is not None and not self._connection.closed:
             try:
-                await self._connection.execute(how.encode())
+                await self._connection.execute(b"rollback")
             except psycopg.Error as error:
                 raise self._error(error) from error
+
+    def _in_doubt(self, error: psycopg.Error) -> InDoubtError:
+        """The connection was lost while it was to commit: nobody has said how it ended."""
+        return InDoubtError(
+            f"the connection to {self.node} is lost: {str(error).strip()}; {self._settles}",
+            gid=self.gid,
+            node=self.node,
+        )
 
     async def close(self) -> None:
         if self._connection is not None:

@@ -143,6 +143,14 @@ def transaction_control(text: str) -> str:
     return ""
 
 
+def may_commit(text: str, *, is_open: bool) -> bool:
+    """Whether something is committed by `text`, sent while a transaction is open or while none is."""
+    heads = [tuple(token.word for token in statement[:2]) for statement in statements(text)]
+    if any(head[0] in ("commit", "end") or head == ("prepare", "transaction") for head in heads):
+        return True
+    return not is_open and bool(heads) and heads[0][0] not in ("begin", "start")
+
+
 def returns_to_savepoint(text: str) -> bool:
     """Whether `text` is a ROLLBACK TO a savepoint, which a failed transaction still takes."""
     found = statements(text)

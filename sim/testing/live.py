@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection, sql
+from psycopg import AsyncConnection, AsyncCursor, sql
 from psycopg.rows import dict_row
 
 from sim.testing.recording import Recorder, failed, returned
@@ -386,7 +386,7 @@ class LiveSession:
             if transaction is not None:
                 await (transaction.commit() if how == "commit" else transaction.rollback())
             elif self._connection is not None:
-                cursor = await self._connection.execute(how.encode())
+                cursor = await self._at_publisher(how)
                 if how == "commit" and cursor.statusmessage != "COMMIT":
                     raise RejectedError(
                         "the transaction was rolled back: a statement of it had failed",
@@ -399,6 +399,26 @@ class LiveSession:
             raise self._translated(error) from error
         if how == "commit":
             self._outcome = "committed"
+
+    async def _at_publisher(self, how: str) -> AsyncCursor[Any]:
+        """COMMIT or ROLLBACK of a plain transaction.
+
+        Raises:
+            InDoubtError: the connection was lost at COMMIT: nobody has said how it ended.
+        """
+        connection = self._connection
+        assert connection is not None
+        was_lost = connection.closed
+        try:
+            return await connection.execute(how.encode())
+        except psycopg.OperationalError as error:
+            if how != "commit" or was_lost or not connection.closed:
+                raise
+            raise InDoubtError(
+                f"the connection to {self.node} is lost: {str(error).strip()}; whether it is committed, its "
+                "rows tell",
+                node=self.node,
+            ) from error
 
     async def _cancel(self) -> None:
         client = self.client

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
+from sim.faults.wires import Fate, Wire
 from sim.testing.blocking import TestTopology
 from twopc.errors import (
     ConfigurationError,
@@ -326,6 +327,29 @@ def test_what_it_tells(bank: TestTopology) -> None:
     assert "bob" in told
     assert "refused (version mismatch)" in told
     assert "alice committed and bob was rolled back" in told
+
+
+def test_the_publishers_client_is_lost_at_its_commit(
+    bank: TestTopology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has told it how that ended."""
+    node = bank.bed.topology.node("pub")
+    wire = Wire(node.app_dsn)
+    bank.call(wire.open)
+    through = wire.through(node.app_dsn)
+    monkeypatch.setattr(type(node), "app_dsn", property(lambda _: through))
+
+    async def lose(_: str) -> Fate:
+        return "lose"
+
+    clerk = bank.session("pub", name="clerk")
+    clerk.execute(STALE)
+    wire.watch(b"commit", lose)
+    with pytest.raises(bank.InDoubt, match="the connection to pub is lost"):
+        clerk.commit()
+    assert bank.node("pub").rows("account")[0]["balance"] == 80
+    assert [one.message for one in bank.history if one.kind == "outcome"] == ["in doubt"]
+    bank.call(wire.close)
 
 
 def test_a_coordinator_dies(make_bank: Callable[..., TestTopology]) -> None:

@@ -24,7 +24,7 @@ from tests.model.replication.world import (
     History,
     directed,
 )
-from twopc.errors import TransactionError, from_sqlstate
+from twopc.errors import RejectedError, TransactionError, from_sqlstate
 from twopc.names import GlobalId
 from twopc.server import Server
 from twopc.waits import WAITS_SQL, Party, session
@@ -186,7 +186,9 @@ class PostgresRun:
             return
         try:
             if context is None:
-                await one.execute(how.encode())
+                cursor = await one.execute(how.encode())
+                if cursor.statusmessage != how.upper():
+                    raise RejectedError("a statement of it had failed", node=PUBLISHER)
             elif how == "commit":
                 await one.commit()
             else:

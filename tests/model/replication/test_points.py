@@ -83,6 +83,53 @@ def test_something_is_lost_at_any_moment(what: str, variant: str) -> None:
                 assert paid == (one == "committed"), (step, one)
 
 
+@pytest.mark.parametrize("what", ["pub", "the wire", "the session"])
+def test_a_plain_session_is_lost_at_any_moment(what: str) -> None:
+    """Who was told an outcome was told the truth; at COMMIT nobody knows it."""
+    moments = {"before": set[bool](), "at COMMIT": set[bool]()}
+
+    def work(system: System, told: list[Any]) -> Steps[None]:
+        office = system.session("office", "pub")
+        try:
+            yield from office.begin()
+            yield from office.execute("update account set balance = balance - 5 where id = 1")
+            told.append("at COMMIT")
+            yield from office.commit()
+            told.append("committed")
+        except TransactionError as error:
+            told.append(error)
+
+    def paid(system: System) -> bool:
+        return rows(system, "pub")[0][3] == "15.00"
+
+    clean = make(ACCOUNT, distributes=False)
+    run(clean, work(clean, []))
+    length = clean.kernel.now
+    for step in range(1, 24):
+        system, told = make(ACCOUNT, distributes=False), []
+        system.kernel.spawn(work(system, told), "application")
+        system.kernel.run(length * step / 24)
+        if told[-1:] == ["committed"]:
+            continue
+        if what == "the wire":
+            system.cut("client:office", "pub")
+        elif what == "the session":
+            for one in [*system.publisher.sessions.values()]:
+                if one.application_name == "office":
+                    one.terminate()
+        else:
+            strike(system, what)
+        system.kernel.run(system.kernel.now + 8.0)
+        if told[-1] == "committed":
+            assert paid(system)
+            continue
+        moment = "at COMMIT" if told[0] == "at COMMIT" else "before"
+        assert isinstance(told[-1], InDoubtError if moment == "at COMMIT" else RejectedError), step
+        moments[moment].add(paid(system))
+    assert moments["before"] == {False}
+    assert moments["at COMMIT"]
+
+
 def move(system: System, told: list[Any], amount: int = 5) -> Steps[None]:
     """Take from an account at one Subscriber and note it at the other, in one transaction."""
     alice = system.session("alice", "sub1", ("sub2",))

@@ -1,0 +1,186 @@
+"""A client whose connection is lost at its COMMIT is never told that it is rolled back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from sim.faults.wires import Fate, Wire
+from sim.scenario.postgres_any_client import AnyClientSession
+from sim.scenario.postgres_plain import PlainSession
+from sim.scenario.postgres_sessions import PublisherSession
+from sim.scenario.waits import Observer
+from sim.topology import Topology
+from tests.fix_topology import MakeTopology
+from twopc.errors import InDoubtError, RejectedError
+
+TAKE = "update account set balance = balance - 5 where id = 1"
+
+
+class Ends:
+    """A Publisher and a Subscriber, and wires to both."""
+
+    def __init__(self, topology: Topology, wires: dict[str, Wire]) -> None:
+        self.topology = topology
+        self.wires = wires
+
+    def open(self, kind: type[PublisherSession], node: str, **options: Any) -> PublisherSession:
+        """A scenario's session of a kind, through the wire to its node."""
+        wire = self.wires[node]
+
+        class Through(kind):  # type: ignore[misc, valid-type] # whichever it is
+            @property
+            def dsn(self) -> str:
+                return wire.through(super().dsn)
+
+        made: PublisherSession = Through(self.topology, node, Observer({}), **options)
+        return made
+
+    async def balance(self) -> int:
+        """At the Publisher."""
+        ((balance,),) = await self.topology.execute("pub", "select balance from account")
+        return int(balance)
+
+    async def until(self, condition: Callable[[], Awaitable[Any]], what: str) -> None:
+        """Wait until it holds; the event loop goes on."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + 60
+        while not await condition():
+            assert loop.time() < end, f"waited for {what}"
+
+
+async def lose(_: str) -> Fate:
+    """Whoever waits for this answer never gets it."""
+    return "lose"
+
+
+@pytest.fixture
+async def ends(make_topology: MakeTopology) -> AsyncIterator[Ends]:
+    """An account; any client may write at ``sub1``."""
+    topology = await make_topology(subscribers=("sub1",))
+    await topology.execute("pub", "create table account (id int primary key, balance int)")
+    await topology.execute("pub", "insert into account values (1, 100)")
+    await topology.publish("account")
+    await topology.subscribe("sub1")
+    await topology.allow_any_client("sub1")
+    wires = {name: Wire(topology.node(name).app_dsn) for name in ("pub", "sub1")}
+    for wire in wires.values():
+        await wire.open()
+    yield Ends(topology, wires)
+    for wire in wires.values():
+        await wire.close()
+
+
+async def test_at_the_publisher(ends: Ends) -> None:
+    """Committed or not, it is in doubt; what was lost before COMMIT, or had failed, is rolled back."""
+    office, wire = ends.open(PublisherSession, "pub"), ends.wires["pub"]
+    await office.begin("read committed")
+    await office.execute(TAKE, {})
+    wire.watch(b"commit", lose)
+    with pytest.raises(InDoubtError, match="the connection to pub is lost"):
+        await office.commit()
+    assert await ends.balance() == 95
+
+    await office.begin("read committed")
+    await office.execute(TAKE, {})
+    wire.tear(requests=True, answers=False)
+    with pytest.raises(InDoubtError):
+        await office.commit()
+    assert await ends.balance() == 95
+
+    await office.begin("read committed")
+    wire.tear(requests=True, answers=False)
+    with pytest.raises(RejectedError):
+        await office.execute(TAKE, {})
+    with pytest.raises(RejectedError, match="before COMMIT was sent"):
+        await office.commit()
+
+    await office.begin("read committed")
+    with pytest.raises(RejectedError):
+        await office.execute("select 1/0", {})
+    with pytest.raises(RejectedError, match="a statement of it had failed"):
+        await office.commit()
+    await office.close()
+    assert await ends.balance() == 95
+
+
+async def test_plain_everywhere(ends: Ends) -> None:
+    """Also in a script, and in a statement that is a transaction by itself; not in a transaction's midst."""
+    clerk = ends.open(PlainSession, "pub", as_administrator=False)
+    wire = ends.wires["pub"]
+    wire.watch(b"balance - 5", lose)
+    with pytest.raises(InDoubtError):
+        await clerk.execute(TAKE, {})
+    await clerk.script("begin")
+    await clerk.execute(TAKE, {})
+    wire.watch(b"commit", lose)
+    with pytest.raises(InDoubtError):
+        await clerk.script("commit")
+    assert await ends.balance() == 90
+    await clerk.script("begin")
+    wire.watch(b"balance - 5", lose)
+    with pytest.raises(RejectedError):
+        await clerk.execute(TAKE, {})
+    wire.watch(b"begin", lose)
+    with pytest.raises(RejectedError):
+        await clerk.script(f"begin; {TAKE}")
+    await clerk.close()
+    assert await ends.balance() == 90
+
+
+async def test_any_client(ends: Ends) -> None:
+    """The resolver finishes what was decided, whoever was told of it."""
+    alice, wire = ends.open(AnyClientSession, "sub1"), ends.wires["sub1"]
+    await alice.begin("read committed")
+    await alice.execute(TAKE, {})
+    wire.watch(b"commit", lose)
+    with pytest.raises(InDoubtError, match="the resolver finishes what was decided") as caught:
+        await alice.commit()
+    assert caught.value.gid.startswith(f"twopc:{ends.topology.name}.sub1:")
+
+    async def paid() -> bool:
+        return await ends.balance() == 95
+
+    await ends.until(paid, "the Publisher's branch to be committed")
+    await alice.begin("read committed")
+    wire.tear(requests=True, answers=False)
+    with pytest.raises(RejectedError):  # asked for its transaction's name
+        await alice.commit()
+    await alice.close()
+
+
+async def test_a_look_that_fails_after_the_commit_changes_nothing(ends: Ends) -> None:
+    """The Subscriber's commit has decided: that nobody sees any more what the Publisher does is no matter."""
+    topology = ends.topology
+    await topology.stop_resolvers()
+    alice = ends.open(AnyClientSession, "sub1")
+    await alice.begin("read committed")
+    await alice.execute(TAKE, {})
+    commit = asyncio.create_task(alice.commit())
+    looking = (await topology.admin("pub")).info.backend_pid
+
+    async with await psycopg.AsyncConnection.connect(
+        topology.node("pub").dsn, autocommit=True
+    ) as other:
+
+        async def looks() -> bool:
+            cursor = await other.execute(
+                "select from pg_stat_activity where pid = %s and query like %s",
+                (looking, "%pg_prepared_xacts where gid%"),
+            )
+            return cursor.rowcount > 0
+
+        await ends.until(looks, "the session to look for its branch")
+        await other.execute("select pg_terminate_backend(%s, 60000)", (looking,))
+    await commit
+    await topology.start_resolvers()
+
+    async def paid() -> bool:
+        return await ends.balance() == 95
+
+    await ends.until(paid, "the Publisher's branch to be committed")
+    await alice.close()
