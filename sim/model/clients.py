@@ -186,12 +186,14 @@ class PublisherClient:
     def commit(self) -> Steps[None]:
         """Commit. RejectedError, InDoubtError"""
         self.is_open = False
-        if self._wire is None or self._wire.lost:
+        if self._wire is None:
             raise RejectedError(
                 f"the connection to {self.node} was lost before COMMIT was sent",
                 gid=self.gid, node=self.node, sqlstate="08006",
             )  # fmt: skip
         try:
+            if self._wire.lost:  # which it learns only now
+                raise from_sqlstate("08006", self._wire.lost, node=self.node)
             found = yield from self._run("commit", None)
         except RejectedError as error:
             if self._is_lost:  # nobody has said how it ended
@@ -246,4 +248,5 @@ class PublisherClient:
                 node=self.raised_at(error), gid=self.gid,
             ) from error  # fmt: skip
         except LostError as error:
+            self._wire = None
             raise from_sqlstate("08006", str(error), node=self.node) from error

@@ -197,6 +197,8 @@ class PlainSession(_Session):
     """
 
     _wire: Wire | None = None
+    _in_block = False
+    """A transaction was open when it heard from its node last."""
 
     def __init__(self, place: Place, name: str, node: str, *, role: str) -> None:
         super().__init__(place, name, node)
@@ -245,21 +247,25 @@ class PlainSession(_Session):
         return result_of(result)
 
     async def _run(self, text: str, params: Mapping[str, Any]) -> StatementResult:
-        commits = sqltext.may_commit(text, is_open=self.is_open)
-        if self._session is None:
-            self._wire = None
+        commits = sqltext.may_commit(text, is_open=self._in_block)
         try:
-            return await self._do(self._steps(text, params), text)
+            found = await self._do(self._steps(text, params), text)
         except TransactionError as error:
-            if commits and self._wire is not None and self._session is None:
-                raise InDoubtError(
-                    f"the connection to {self.node} is lost: {error}; {PublisherClient.settles}",
-                    node=self.node,
-                ) from error
+            if self._wire is not None and self._session is None:
+                self._wire, self._in_block = None, False  # now it knows
+                if commits:
+                    raise InDoubtError(
+                        f"the connection to {self.node} is lost: {error}; {PublisherClient.settles}",
+                        node=self.node,
+                    ) from error
             raise
+        self._in_block = self.is_open
+        return found
 
     def _steps(self, text: str, params: Mapping[str, Any]) -> Steps[StatementResult]:
         session = self._session
+        if session is None and self._wire is not None:
+            raise LostError(self._wire.lost or "the session was ended")  # unnoticed until now
         if session is None:
             node, network = self._model.nodes[self.node], self._model.network
             self._wire = yield from network.connect(

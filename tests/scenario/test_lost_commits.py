@@ -10,11 +10,13 @@ import psycopg
 import pytest
 
 from sim.faults.wires import Fate, Wire
+from sim.scenario.check import parse
 from sim.scenario.postgres_any_client import AnyClientSession
 from sim.scenario.postgres_plain import PlainSession
 from sim.scenario.postgres_sessions import PublisherSession
 from sim.scenario.waits import Observer
 from sim.topology import Topology
+from tests.agreement.test_catalogue import on_model
 from tests.fix_topology import MakeTopology
 from twopc.errors import InDoubtError, RejectedError
 
@@ -184,3 +186,48 @@ async def test_a_look_that_fails_after_the_commit_changes_nothing(ends: Ends) ->
 
     await ends.until(paid, "the Publisher's branch to be committed")
     await alice.close()
+
+
+CUT = """\
+twopc: 1
+name: test
+about: Written in a test.
+topology: {publisher: pub, subscribers: [sub1], timeouts: {step: 60s}}
+tables:
+  t:
+    columns: {id: int primary key, n: int}
+    rows: [{id: 1, n: 10}, {id: 2, n: 20}]
+sessions:
+  office:
+    node: pub
+    steps:
+      - o_begin: begin
+      - o_write: {sql: "update t set n = 22 where id = 2"}
+      - o_end: commit
+  clerk:
+    node: pub
+    plain: true
+    steps:
+      - c_begin: begin
+      - c_write: {sql: "update t set n = 11 where id = 1"}
+      - c_end: commit
+orders:
+  - name: away
+    steps: [o_begin, o_write, c_begin, c_write, {cut: pub}, o_end, c_end, {restore: pub}]
+    expect:
+      steps: {o_end: in_doubt, c_end: in_doubt}
+      sessions: {office: in doubt, clerk: in doubt}
+      tables: {t: {everywhere: [{id: 1, n: 10}, {id: 2, n: 20}]}}
+"""
+
+
+async def test_a_node_that_ends_its_sessions(play: Callable[..., Awaitable[Any]]) -> None:
+    """Neither kind of session knows before it asks."""
+    found = await play(CUT, head="")
+    assert found.failures == []
+
+
+def test_a_node_that_ends_its_sessions_in_the_model() -> None:
+    """The same."""
+    verdict, _ = on_model(parse(CUT, "test.twopc.yaml"))
+    assert [failure.message for order in verdict.orders for failure in order.failures] == []
