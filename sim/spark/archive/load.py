@@ -76,9 +76,9 @@ def opened(path: str | Path, wanted: Wanted) -> Archive:
         return Archive.create(folder, publisher, first=first)
     archive = Archive.open(folder)
     known = archive.manifest.publisher
-    for name in ("name", "distribution", "number", "slot"):
+    for name in ("name", "distribution", "number", "slot", "identity"):
         has, is_ = getattr(known, name), getattr(publisher, name)
-        if has != is_:
+        if has != is_ and (has or name != "identity"):
             raise ArchiveError(
                 f"{archive.name} is of {known.name} ({name} {has}); this is {publisher.name} ({name} "
                 f"{is_}): another database, or one that was restored"
@@ -92,7 +92,15 @@ def opened(path: str | Path, wanted: Wanted) -> Archive:
 
 def based(archive: Archive, spark: SparkSession, wanted: Wanted, note: Note) -> Archive:
     """With what is known of articles now, and bases of those that have none in their newest shape."""
-    known = archive.manifest.knows(wanted.facts())
+    found = wanted.facts()
+    known = archive.manifest.knows(found)
+    if (
+        not known.publisher.identity
+    ):  # of before there was one; that it is the same was just looked at
+        known = dataclasses.replace(
+            known,
+            publisher=dataclasses.replace(known.publisher, identity=found.publisher.identity),
+        )
     if wanted.publisher_dsn and not known.publisher.system:
         system = system_of(wanted.publisher_dsn, "the Publisher")
         known = dataclasses.replace(

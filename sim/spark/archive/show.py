@@ -28,6 +28,10 @@ def lines(archive: Archive, *, segments: bool = False) -> Iterator[str]:
         f"archive of {manifest.publisher.name} ({manifest.publisher.database}), revision "
         f"{manifest.revision}, created {manifest.created[:10]}"
     )
+    if manifest.publisher.identity:
+        yield f"  identity {manifest.publisher.identity}"
+    else:
+        yield "  no identity: it is of an earlier version; `twopc accumulate` gives it one"
     if manifest.segments:
         yield (
             f"  {lsn_text(manifest.first)} → {lsn_text(manifest.position)} without a gap: "
@@ -80,6 +84,7 @@ def document(archive: Archive) -> dict[str, Any]:
         "command": "archive show",
         "archive": str(archive.folder),
         "publisher": manifest.publisher.name,
+        "identity": manifest.publisher.identity,
         "range": {"after": manifest.first, "upto": manifest.position},
         "counts": {"transactions": manifest.transactions, "commands": manifest.commands},
         "segments": len(manifest.segments),

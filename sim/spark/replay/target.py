@@ -21,6 +21,7 @@ from sim.spark.source.facts import connected, system_of
 from sim.topology import Topology
 from twopc.lsn import lsn_text
 
+_IDENTITY = "select identity::text from msrepl.mspublisher_databases where publisher = %s"
 _LOG_ENDS = "select (pg_current_wal_flush_lsn() - '0/0')::bigint"
 
 
@@ -49,6 +50,7 @@ class Target:
         self.publisher = ""
         """Which of its nodes is the Publisher."""
         self._sites: list[str] = []
+        self._identity = ""
 
     def check(self, *, force: bool) -> None:
         """See to it that it has the nodes, and is not where the archive comes from.
@@ -61,6 +63,7 @@ class Target:
         async def look(topology: Topology) -> None:
             self.publisher = topology.publisher
             self._sites = [topology.publisher, *topology.subscribers]
+            self._identity = await _identity(topology)
 
         self._attached(look)
         for name in self._originators.values():
@@ -69,7 +72,21 @@ class Target:
                     f"transactions of {name} are to be replayed, and there is no such node: name it by "
                     f"--node {name}=DSN, or another in its place by --map {name}=NODE"
                 )
+        if not force and self._is_recorded():
+            raise PipelineError(
+                f"{self.publisher} is the Publisher that was recorded: replay onto another topology, or say "
+                "--force"
+            )
+
+    def _is_recorded(self) -> bool:
+        """It is the Publisher that the archive is of.
+
+        Raises:
+            PipelineError: that cannot be told: the archive has no identity.
+        """
         recorded = self._archive.manifest.publisher
+        if recorded.identity:
+            return recorded.identity == self._identity
         dsn = self._nodes[self.publisher]
         with connected(dsn, self.publisher) as connection:
             database = connection.info.dbname
@@ -77,11 +94,13 @@ class Target:
         assert row is not None
         same = (recorded.system, recorded.database) == (system_of(dsn, self.publisher), database)
         # servers that were made as copies of one have its identifier, but not its log
-        if same and row[0] >= self._archive.manifest.position and not force:
+        if same and row[0] >= self._archive.manifest.position:
             raise PipelineError(
-                f"{self.publisher} is the Publisher that was recorded, or on a copy of its server: replay onto "
-                "another topology, or say --force"
+                f"{self._archive.name} has no identity, for it is of an earlier version, and {self.publisher} "
+                "may be the Publisher that was recorded, or on a copy of its server: give the archive an "
+                "identity by `twopc accumulate`, or say --force if it is another"
             )
+        return False
 
     def begins(self, at: int) -> None:
         """Nothing, if the Publisher's rows are what the archive tells for a point.
@@ -146,3 +165,9 @@ class Target:
             )
             found = found.unionByName(differ)
         return found
+
+
+async def _identity(topology: Topology) -> str:
+    """Of the Publisher's database, as its distribution database has it; empty if it is not entered there."""
+    rows = await topology.execute(topology.distribution, _IDENTITY, (topology.publisher,))
+    return str(rows[0][0]) if rows else ""

@@ -23,7 +23,8 @@ Row = Mapping[str, Any]
 _PUBLISHERS = """
 select d.id, d.publisher, d.publisher_db, d.slot, d.read_to::text as read_to, d.removed_to::text as removed_to,
     (select system_identifier from pg_control_system())::text || '/'
-    || (select oid from pg_database where datname = current_database()) as distribution
+    || (select oid from pg_database where datname = current_database()) as distribution,
+    d.identity::text as identity
 from msrepl.mspublisher_databases d order by d.id
 """
 _SHAPES = """
@@ -53,6 +54,9 @@ class Publisher:
     slot: str
     distribution: str
     """System identifier and database number of the distribution database."""
+    identity: str = ""
+    """Made when the Publisher was entered there; servers that are copies of one differ in it. Empty: an archive
+    of before there was one."""
     system: str = ""
     """The Publisher's own system identifier; empty: nobody has asked it."""
 
@@ -146,6 +150,7 @@ def facts(dsn: str, publisher: str = "") -> Facts:
                 number=found["id"],
                 slot=found["slot"],
                 distribution=found["distribution"],
+                identity=found["identity"],
             ),
             read_to=lsn_value(found["read_to"]),
             removed_to=lsn_value(found["removed_to"]),

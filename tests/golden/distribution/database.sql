@@ -9,6 +9,7 @@
 -- read_at      when something was stored last
 -- horizon      the highest id of a transaction whose changes are stored, or may be; 0: not known
 -- removed_to   commit LSN of the last transaction that clean-up has removed
+-- identity     made when it was entered here, and never again: what was taken from it is known by that
 -- registry_version  counts the changes to its articles and originators
 create table if not exists msrepl.mspublisher_databases (
     id integer generated always as identity primary key,
@@ -21,7 +22,8 @@ create table if not exists msrepl.mspublisher_databases (
     last_error text,
     registry_version bigint not null default 0,
     removed_to pg_lsn not null default '0/0',
-    horizon xid8 not null default '0'
+    horizon xid8 not null default '0',
+    identity uuid not null default gen_random_uuid()
 );
 do $msrepl$
 begin
@@ -33,6 +35,10 @@ begin
     if not exists (select from pg_attribute
                    where attrelid = 'msrepl.mspublisher_databases'::regclass and attname = 'horizon') then
         alter table msrepl.mspublisher_databases add column horizon xid8 not null default '0';
+    end if;
+    if not exists (select from pg_attribute
+                   where attrelid = 'msrepl.mspublisher_databases'::regclass and attname = 'identity') then
+        alter table msrepl.mspublisher_databases add column identity uuid not null default gen_random_uuid();
     end if;
 end
 $msrepl$;
