@@ -2,10 +2,15 @@
 
 Each module that uses it has ``pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]``, so that
 there is one JVM, however many workers pytest has.
+
+Frames of tests are tiny: what Spark would spend on making them quick costs more than they do. So expressions are
+interpreted, plans stay as they were made, and Java compiles once and simply. Commands that tests begin as processes
+of their own, and the cluster, have Spark's own settings; `tests/spark/fold` compares both.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,10 +21,31 @@ from sim.spark.session import SparkOptions, session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: For this process's Java and that of all processes that it begins.
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+#: What no test is about, and makes most of what a tiny query costs.
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
 SPARK_OPTIONS = SparkOptions(
     master="local[2]",
-    conf={"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"},
+    conf={"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", **INTERPRETED},
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plain_java() -> Iterator[None]:
+    """Every Java of the tests starts quickly."""
+    given = os.environ.get("JDK_JAVA_OPTIONS")
+    os.environ["JDK_JAVA_OPTIONS"] = f"{given} {_JAVA}" if given else _JAVA
+    yield
+    if given is None:
+        del os.environ["JDK_JAVA_OPTIONS"]
+    else:
+        os.environ["JDK_JAVA_OPTIONS"] = given
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ class Frames:
     """The tables of one audit."""
 
     changes: DataFrame
-    """See `changes`: the archive's commands, each with who made it."""
+    """See `changes`: all commands that could be read, each with who made it."""
     state: DataFrame
     """`STATE`: the fold at the archive's end."""
     articles: DataFrame
@@ -61,7 +61,7 @@ class Names:
 
 
 def changes(decoded: DataFrame, transactions: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Commands that could be read, with who made each, and in which global transaction.
+    """Commands, with who made each, and in which global transaction.
 
     Args:
         decoded: `DECODED`.
@@ -69,22 +69,21 @@ def changes(decoded: DataFrame, transactions: DataFrame, subscriptions: DataFram
         subscriptions: `SUBSCRIPTIONS`: an originator is a Subscriber.
 
     Returns:
-        `seqno command_id article_id operation key new_key old_version new_version origin gid`; origin: the
-        Subscriber's node, null for the Publisher.
+        `seqno command_id article_id operation key new_key old_version new_version origin gid problem`; origin:
+        the Subscriber's node, null for the Publisher; problem: as in `DECODED`, the command could not be read.
     """
     origins = subscriptions.where("originator_id is not null").select(
         F.col("originator_id").alias("of_origin"), F.col("subscriber").alias("origin")
     )
     told = transactions.select("seqno", F.col("originator_id").alias("of_transaction"), "gid")
     return (
-        decoded.where("problem = ''")
-        .join(told, on="seqno", how="left")
+        decoded.join(told, on="seqno", how="left")
         # what the Publisher itself wrote within a Subscriber's transaction has an originator of its own
         .withColumn("of_origin", F.coalesce("originator_id", "of_transaction"))
         .join(F.broadcast(origins.distinct()), on="of_origin", how="left")
         .select(
             "seqno", "command_id", "article_id", "operation", "key",
-            F.coalesce("new_key", "key").alias("new_key"), "old_version", "new_version", "origin", "gid",
+            F.coalesce("new_key", "key").alias("new_key"), "old_version", "new_version", "origin", "gid", "problem",
         )
     )  # fmt: skip
 

@@ -140,6 +140,8 @@ class Gathered:
         self._subscribed = {
             (row["subscriber"], row["article_id"]) for row in known.subscriptions if row["status"] == 2
         }  # fmt: skip
+        self._told: DataFrame | None = None
+        self._state: DataFrame | None = None
         self._rows = self._read_rows()
         self._witnessed, self._watched = self._read_witnesses(known)
         self._note_prepared()
@@ -150,29 +152,32 @@ class Gathered:
         now = facts(self._sites.distribution_dsn)
         position = archive.manifest.position
         tail = self._tail("commands", position, now.read_to)
-        commands = archive.commands(spark).unionByName(tail)
-        transactions = archive.transactions(spark).unionByName(
-            self._tail("transactions", position, now.read_to)
-        )
+        of_tail = self._tail("transactions", position, now.read_to)
         articles = _together(spark, archive.manifest.articles, now.articles, shapes.ARTICLES)
         subscriptions = spark.createDataFrame([dict(row) for row in now.subscriptions], shapes.SUBSCRIPTIONS)  # fmt: skip
         based = sorted({each.article_id for each in archive.manifest.base} & set(self._articles))
-        state = (
-            state_of(archive, spark, until=self._until)
-            if based
-            else spark.createDataFrame([], shapes.STATE)
-        )
-        behind = decoded(tail, articles).where("key is not null")
-        later = behind.select("article_id", "key").unionByName(
-            behind.where("new_key is not null").select("article_id", F.col("new_key").alias("key"))
-        )
-        self.decoded = decoded(commands, articles)
+        if self._told is None or self._state is None:
+            commands = decoded(archive.commands(spark), articles)
+            told = changes(commands, archive.transactions(spark), subscriptions)
+            self._told = kept(told, self._work / "told")
+            self._state = (
+                state_of(archive, spark, until=self._until)
+                if based
+                else spark.createDataFrame([], shapes.STATE)
+            )
+        told, behind = self._told, self._told.where(F.lit(False))
+        if now.read_to > position:
+            path = self._work / f"behind-{len(list(self._work.glob('behind-*')))}"
+            behind = kept(changes(decoded(tail, articles), of_tail, subscriptions), path)
+            told = told.unionByName(behind)
+        self.unreadable = told.where("problem <> ''")
+        both = behind.select("article_id", F.explode(F.array("key", "new_key")).alias("key"))
         return Frames(
-            changes=changes(self.decoded, transactions, subscriptions),
-            state=state,
+            changes=told.where("problem = ''").drop("problem"),
+            state=self._state,
             articles=articles,
             subscriptions=subscriptions,
-            later=later.distinct(),
+            later=both.where("key is not null").distinct(),
             known=self._versions(),
             rows_at=self._rows,
             witnessed=spark.createDataFrame(self._witnessed, shapes.WITNESSED),
@@ -278,6 +283,12 @@ class Gathered:
                         f"{row[0]} transactions have been prepared at {name} for more than 10 s: how they end is not "
                         "known yet (twopc indoubt lists them)"
                     )
+
+
+def kept(frame: DataFrame, path: Path) -> DataFrame:
+    """Worked out once, and read from there by whoever asks for it."""
+    frame.write.parquet(spark_path(path))
+    return frame.sparkSession.read.schema(frame.schema).parquet(spark_path(path, read=True))
 
 
 def _together(

@@ -18,10 +18,9 @@ from sim import validation
 from sim.operate import attach
 from sim.spark import shapes
 from sim.spark.archive import Archive
-from sim.spark.archive.files import spark_path
 from sim.spark.audit import atomic, delivery, rows, versions
 from sim.spark.audit.frames import Frames, Names, findings, lsn, newest_articles
-from sim.spark.audit.gather import Gathered, Sites, sites
+from sim.spark.audit.gather import Gathered, Sites, kept, sites
 from sim.spark.session import translated
 from twopc.errors import TwopcError
 from twopc.validation import Verdict
@@ -85,11 +84,13 @@ def audit(
         gathered = Gathered(spark, archive, found, known, work, until)
         names = Names(publisher=found.publisher, repro=wanted.repro)
         told = _checked(spark, gathered, found, names, wanted, work)
-        kept = _kept(told, out / "findings")
-        counts = {row["class"]: row["count"] for row in kept.groupBy("class").count().collect()}
+        left = kept(told, out / "findings")
+        counts = {row["class"]: row["count"] for row in left.groupBy("class").count().collect()}
         first: list[Mapping[str, Any]] = []
         for kind in wanted.only:
-            here = kept.where(F.col("class") == kind).orderBy("article", "key", "node")
+            if kind not in counts:
+                continue
+            here = left.where(F.col("class") == kind).orderBy("article", "key", "node")
             first += [row.asDict() for row in here.limit(wanted.limit - len(first)).collect()]
     examined = _examined(gathered, found, wanted)
     return Report(
@@ -131,13 +132,13 @@ def _checked(
     frames = gathered.frames()
     told = [spark.createDataFrame([], shapes.FINDINGS)]
     if {"rows", "atomic"} & set(wanted.only):
-        differ = _kept(rows.differences(frames, names), work / "differences")
+        differ = kept(rows.differences(frames, names), work / "differences")
         again = differ.select("node", "article").distinct().collect()
         if again:
             confirmed = asyncio.run(_look_again(found, again, drive=wanted.drive))
             frames = gathered.frames()  # the log has been read past everything that was seen
             differ = _confirmed(spark, frames, differ, confirmed)
-            differ = _kept(differ, work / "confirmed")
+            differ = kept(differ, work / "confirmed")
         told += [atomic.check(frames, names, differ)] if "atomic" in wanted.only else []
         told += [rows.check(frames, names, differ)] if "rows" in wanted.only else []
     if "versions" in wanted.only:
@@ -150,12 +151,6 @@ def _checked(
     for each in told[1:]:
         every = every.unionByName(each)
     return every.select(*shapes.FINDINGS.names)
-
-
-def _kept(frame: DataFrame, path: Path) -> DataFrame:
-    """Worked out once."""
-    frame.write.parquet(spark_path(path))
-    return frame.sparkSession.read.schema(frame.schema).parquet(spark_path(path, read=True))
 
 
 async def _look_again(
@@ -225,7 +220,7 @@ def _confirmed(
 
 def _unreadable(gathered: Gathered, found: Sites, frames: Frames, names: Names) -> DataFrame:
     """Commands that do not fit their article's shape; what else cannot be read is noted as unexamined."""
-    wrong = gathered.decoded.where("problem <> ''")
+    wrong = gathered.unreadable
     others = wrong.where("problem <> 'shape'").groupBy("problem", "article_id").agg(
         F.count("*").alias("times"), F.min(lsn(F.col("seqno"))).alias("first")
     )  # fmt: skip

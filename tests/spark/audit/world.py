@@ -90,7 +90,7 @@ class World:
             for at, (node, operation, key, version) in enumerate(self.witnessed, 1)
         ]
         return Frames(
-            changes=told,
+            changes=told.where("problem = ''").drop("problem"),
             state=spark.createDataFrame(state, shapes.STATE),
             articles=spark.createDataFrame([ACCOUNT], shapes.ARTICLES),
             subscriptions=subscriptions,

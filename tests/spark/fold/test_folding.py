@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import UTC, datetime
 
 import pytest
@@ -13,6 +14,7 @@ from sim.spark import shapes
 from sim.spark.errors import ArchiveError
 from sim.spark.fold import folded, seqno_at
 from sim.spark.session import translated
+from tests.fix_spark import INTERPRETED
 from tests.spark.fold.drawn import ARTICLES, Drawn, article, record
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -35,8 +37,21 @@ def kept(spark: SparkSession) -> int:
     return int(state.cacheManager().numCachedEntries())
 
 
+@contextmanager
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Within the block expressions and plans are made as Spark's own defaults have it."""
+    for name in INTERPRETED:
+        spark.conf.unset(name)
+    yield
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
+
+
 def test_time_travel(spark: SparkSession) -> None:
-    """With updates of keys, NULLs, a column that came later, and a snapshot taken amid transactions."""
+    """With updates of keys, NULLs, a column that came later, and a snapshot taken amid transactions.
+
+    Expressions are interpreted the first time, as in all tests, and compiled the second, as anywhere else.
+    """
     drawn = Drawn(seed=11)
     frames = (
         spark.createDataFrame(drawn.base, BASE).cache(),
@@ -44,9 +59,9 @@ def test_time_travel(spark: SparkSession) -> None:
         spark.createDataFrame(drawn.transactions, shapes.TRANSACTIONS).cache(),
         spark.createDataFrame(ARTICLES, shapes.ARTICLES).cache(),
     )
-    for upto in (56, 796):
+    for upto, how in ((56, nullcontext()), (796, compiled(spark))):
         before = kept(spark)
-        with ExitStack() as until:
+        with ExitStack() as until, how:
             rows = folded(*frames, upto=upto, until=until).collect()
             assert kept(spark) == before + 1
         assert kept(spark) == before
