@@ -300,6 +300,23 @@ async def unsubscribe(connection: Connection, schema: str, table: str) -> bool:
         return not created
 
 
+async def refuse_prepared(connection: Connection) -> None:
+    """A branch that is still prepared needs what a subscription consists of. SubscriptionError"""
+    cursor = await connection.execute(
+        """
+        select gid from pg_prepared_xacts
+        where database = current_database() and starts_with(gid, %s) order by prepared
+        """,
+        (f"{names.PREFIX}:",),
+    )
+    prepared = await cursor.fetchone()
+    if prepared is not None:
+        raise SubscriptionError(
+            f"database {connection.info.dbname!r} still has prepared branches "
+            f"({prepared[0]}): run `twopc recover` first"
+        )
+
+
 async def uninstall(connection: Connection) -> list[tuple[str, str]]:
     """Take the whole subscription away; rows stay, and tables that were there before are as they were.
 
@@ -310,19 +327,7 @@ async def uninstall(connection: Connection) -> list[tuple[str, str]]:
         SubscriptionError: a branch is still prepared here.
     """
     async with connection.transaction():
-        cursor = await connection.execute(
-            """
-            select gid from pg_prepared_xacts
-            where database = current_database() and starts_with(gid, %s) order by prepared
-            """,
-            (f"{names.PREFIX}:",),
-        )
-        prepared = await cursor.fetchone()
-        if prepared is not None:
-            raise SubscriptionError(
-                f"database {connection.info.dbname!r} still has prepared branches "
-                f"({prepared[0]}): run `twopc recover` first"
-            )
+        await refuse_prepared(connection)
         cursor = await connection.execute(
             "select dest_schema, article from msrepl.msreplication_objects order by 1, 2"
         )

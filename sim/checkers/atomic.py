@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sim.checkers.records import NONE, Settings, of_kind
+from sim.checkers.records import NONE, Settings, left_by, of_kind
 from sim.report.history import Record
 from twopc.names import BranchId, further_branch, node_of
 
@@ -27,16 +27,19 @@ def atomic(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
             sites = committed.setdefault(str(branch.global_id), {})
             sites[branch.branch] = marker
     nodes = {record.node for record in of_kind(records, "markers")}
-    wrote = _wrote(records)
+    wrote, left = _wrote(records), left_by(records)
     broken = []
     for gid, sites in committed.items():
         missing = {
-            each for each in _missing(sites, wrote.get(gid, set())) if node_of(each) in nodes
+            each
+            for each in _missing(sites, wrote.get(gid, set()))
+            if node_of(each) in nodes and not left.intersection(each.split("/"))
         }
         if missing:
             broken.append(f"{gid} took effect at {_words(sites)} and not at {_words(missing)}")
     told = {record.gid for record in records if (record.data or {}).get("committed")}
-    refused_for_nothing, nowhere = committed.keys() - told, wrote.keys() - committed.keys()
+    refused_for_nothing = committed.keys() - told
+    nowhere = {gid for gid in wrote.keys() - committed.keys() if not wrote[gid] & left}
     for record in records:
         who = f"{record.session} ({record.step})"
         if record.kind in ("rejected", "rolled_back") and record.gid in refused_for_nothing:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sim.checkers.records import NONE, Settings, by_key, of_kind, states, versions
+from sim.checkers.records import NONE, Settings, by_key, left_by, of_kind, states, versions
 from sim.report.history import ENDS, Record
+
+#: Tags of records after which a Subscriber has a copy of everything.
+_COPIED = frozenset({"REINITIALISE", "SUBSCRIBE"})
 
 
 def echoed(records: Sequence[Record], settings: Settings = NONE) -> list[str]:
@@ -53,9 +56,12 @@ def _missed(records: Sequence[Record]) -> Iterator[str]:
     for record in records:
         if record.kind in ("deliver", "suppress") and record.gid:
             got.setdefault(record.gid, set()).add(record.node)
-    copied = {record.node: record.seq for record in records if record.tag == "REINITIALISE"}
+    copied = {record.node: record.seq for record in records if record.tag in _COPIED}
+    left = left_by(records)
     for commit, changed in _changes(records, publisher):
         for node in subscribers:
+            if node in left:
+                continue  # it did not get what came afterwards, nor perhaps the last before
             mine = {
                 (table, key)
                 for table, key in changed

@@ -23,11 +23,19 @@ def of_kind(records: Sequence[Record], kind: str) -> Iterator[Record]:
 
 
 def states(records: Sequence[Record]) -> Iterator[tuple[str, str, str, Record]]:
-    """Every look at a table: its moment, table and node, and the record. Rows of a part are none."""
+    """Every look at a table: its moment, table and node, and the record.
+
+    Rows of a part are none, and what stands where nobody subscribes any more is nobody's copy.
+    """
     for record in of_kind(records, "state"):
         data = record.data or {}
-        if not data.get("part"):
+        if not data.get("part") and data.get("subscribed") is not False:
             yield str(data["moment"]), str(data["table"]), record.node, record
+
+
+def left_by(records: Sequence[Record]) -> set[str]:
+    """The Subscribers that have left in the course of an order; with them went the markers of their branches."""
+    return {record.node for record in of_kind(records, "ok") if record.tag == "UNSUBSCRIBE"}
 
 
 def by_key(record: Record) -> dict[str, Mapping[str, Any]]:

@@ -52,8 +52,7 @@ class FaultyStage(PostgresStage):
             also=said.also if said is not None else (),
         )
         self._performer.sessions[session] = opened
-        self._sessions[session] = opened
-        return opened
+        return self._seated(session, opened)
 
     async def arm(self, fault: Fault) -> None:
         await self._performer.living()

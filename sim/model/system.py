@@ -17,8 +17,10 @@ from sim.model.clients import PublisherClient, SubscriberClient
 from sim.model.clocks import Clock
 from sim.model.coordinator import Place
 from sim.model.distribution import distributing
-from sim.model.distribution.distributing import AgentSeat, Distribution
+from sim.model.distribution.distributing import Distribution
+from sim.model.distribution.seats import AgentSeat
 from sim.model.distribution.told import Delivery
+from sim.model.members import Members
 from sim.model.network import Network
 from sim.model.node import ModelNode
 from sim.model.node.tx import OpenTx
@@ -164,23 +166,14 @@ class System:
                         text, article.table, publisher.plans
                     )
         watch_publisher(publisher, self.articles, self.behaviour)
+        self.members = Members(
+            spec, self.nodes, published=self.articles, births=self.births, subscription=self._subscription, subscriptions=self.subscriptions,
+        )  # fmt: skip
         for one in spec.subscribers:
             node = self.nodes[one.name]
-            articles.copy_tables(
-                self.articles, node, self.births[one.name], articles.link_role(one.name)
-            )
-            subscription = self._subscription(one)
-            for table in spec.tables:
-                for at, text in enumerate(table.procedures):
-                    with blaming("tables", table.name, "procedures", at):
-                        node.define(text)
-            session = node.connect("postgres", "definition")
-            for at, text in enumerate(one.sql):
-                with blaming("subscribers", one.name, "sql", at):
-                    node.define(text, session)
-            session.close()
-            if subscription is not None:
-                subscription.fit()  # our triggers look again whether they come first
+            if one.joins_later:
+                continue
+            self.members.begin(one.name)
             self._bring_routines(node)
         self._distribute()
         for at, text in enumerate(spec.setup):
@@ -236,6 +229,7 @@ class System:
                     spec, self.wiring, self.network, self.nodes, role_of=articles.link_role,
                     points=self.points, routines=self.routines,
                 )  # fmt: skip
+        self.members.distribution = self.distribution
 
     # -- ports.Model ---------------------------------------------------------------------------------
 
@@ -274,8 +268,8 @@ class System:
         return [] if self.distribution is None else self.distribution.take_deliveries()
 
     def reinitialise(self, subscriber: str) -> Steps[None]:
-        """Copy everything to a Subscriber anew. LockTimeoutError, SubscriptionError"""
-        yield from self._distribution().reinitialise(subscriber)
+        """Copy everything to a Subscriber anew; others: `members`. LockTimeoutError, SubscriptionError"""
+        yield from self.members.again(subscriber)
 
     def agent(self, subscriber: str) -> AgentSeat:
         """A Subscriber's agent: `pause`, `resume`, `crash`, `start`."""

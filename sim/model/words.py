@@ -220,6 +220,8 @@ class SubscriberSpec:
     """What is said of one Subscriber."""
 
     name: str
+    joins_later: bool = False
+    """It subscribes in the midst of it, by `System.subscribe`."""
     sync: str = "automatic"
     update: str = "sync tran"
     any_client: bool = False

@@ -34,7 +34,7 @@ from sim.report.words import (
 ITEMS_MAX = 60
 _NODE = "node "
 #: Steps that drive the agents rather than a session.
-_ACTIONS = ("sync", "reinitialise")
+_ACTIONS = ("sync", "reinitialise", "subscribe", "unsubscribe")
 #: Of longer explanations the beginning is shown.
 _WHY_MAX = 160
 #: Command tags of statements that change rows.

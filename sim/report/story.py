@@ -28,7 +28,13 @@ from sim.report.words import happening, notices, rows_text
 
 __all__ = ["because_of", "story"]
 
-_ACTIONS = ("begin", "commit", "rollback", "sync", "reinitialise")
+_ACTIONS = ("begin", "commit", "rollback", "sync", "reinitialise", "subscribe", "unsubscribe")
+#: What has become of a subscription, by the tag of its record.
+_SUBSCRIPTIONS = {
+    "REINITIALISE": "has {} copied anew",
+    "SUBSCRIBE": "has {} subscribe: it gets a copy, and everything that comes after it",
+    "UNSUBSCRIBE": "has {} leave: its rows stay as they are",
+}
 _DELIVERIES = ("deliver", "suppress", "skip")
 _OUTCOMES = {"committed": "committed", "rolled back": "was rolled back", "in doubt": "is in doubt"}
 #: Characters of a server's message.
@@ -253,8 +259,8 @@ class _Telling:
         if record.tag == "ROLLBACK":
             back = "" if sql in ("", "rollback") else f": {one_line(sql)}"
             yield f"{record.session} rolls back{back}"
-        elif record.tag == "REINITIALISE":
-            yield f"{record.session} has {record.node} copied anew"
+        elif record.tag in _SUBSCRIPTIONS:
+            yield f"{record.session} {_SUBSCRIPTIONS[record.tag].format(record.node)}"
         elif record.tag == "COMMIT":
             yield f"{record.session} commits{self._effect(record)}"
         else:

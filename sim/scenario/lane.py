@@ -9,14 +9,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from sim.report.history import ROWS_MAX, plain
 from sim.scenario import sqltext
 from sim.scenario.model import Step
-from sim.scenario.stage import Result, StageSession, SyncError, Wait
-from twopc.errors import ConflictError, DeadlockError, InDoubtError, TransactionError
+from sim.scenario.stage import NOT_SUBSCRIBED, Result, StageSession, SyncError, Wait
+from sim.scenario.steps import OF_AGENTS, OF_SUBSCRIPTIONS
+from twopc.errors import (
+    ConflictError,
+    DeadlockError,
+    InDoubtError,
+    RejectedError,
+    TransactionError,
+)
 
 #: What an order's `{rollback: session}` and `{sync: node}` play.
 ROLLBACK = Step.model_construct(action="rollback")
@@ -70,6 +78,7 @@ class Lane:
         *,
         plain: bool = False,
         also: tuple[str, ...] = (),
+        subscribes: Callable[[], bool] = lambda: True,
     ) -> None:
         self.name = name
         self.plain = plain
@@ -98,6 +107,8 @@ class Lane:
         """The last step of its open transaction that can hold locks."""
         self.noticed = 0
         """How many notices had come when its running step, or its last one, began."""
+        self.subscribes = subscribes
+        """Whether the Subscribers where its transactions work do subscribe now."""
         self._level = level
         self._role = ""
         """In which its open transaction works now; empty: the application's own."""
@@ -149,7 +160,7 @@ class Lane:
         if play.instead or step.pause or step.resume:
             return "ok", {"message": play.instead, "tag": (step.action or "agent").upper()}
         try:
-            if self.plain and step.action not in ("sync", "reinitialise"):
+            if self.plain and step.action not in OF_AGENTS:
                 return await self._play_plainly(step)
             if step.action == "begin":
                 return await self._begin(step.role or "")
@@ -160,9 +171,9 @@ class Lane:
             if step.action == "sync":
                 await self.session.sync(play.subscribers)
                 return "ok", {"tag": "SYNC"}
-            if step.action == "reinitialise":
-                await self.session.reinitialise()
-                return "ok", {"tag": "REINITIALISE"}
+            if step.action in OF_SUBSCRIPTIONS:
+                await getattr(self.session, step.action)()
+                return "ok", {"tag": step.action.upper()}
             return await self._execute(step)
         except _NotSavedError as error:
             return "error", {"gid": self.session.gid, "message": str(error)}
@@ -204,6 +215,12 @@ class Lane:
         return ("rolled_back" if refused else "ok"), fields
 
     async def _begin(self, role: str = "") -> tuple[str, dict[str, Any]]:
+        if not self.subscribes():
+            raise RejectedError(
+                f"{' or '.join(self.nodes)} does not subscribe now: nothing can be changed there together with "
+                "the Publisher",
+                node=self.node, sqlstate=NOT_SUBSCRIBED,
+            )  # fmt: skip
         await self.session.begin(self._level, role)
         self.open, self.refused, self._role = True, "", role
         return "ok", {"gid": self.session.gid, "tag": "BEGIN"}

@@ -26,11 +26,13 @@ from sim.model.words import (
     UnsupportedError,
 )
 from sim.scenario import sqltext
-from sim.scenario.stage import Result, SyncError
+from sim.scenario.stage import NOT_SUBSCRIBED, Result, SyncError
 from twopc.errors import (
+    ConfigurationError,
     DeliveryError,
     InDoubtError,
     LocalProtocolError,
+    RejectedError,
     TransactionError,
     from_sqlstate,
 )
@@ -65,6 +67,8 @@ class _Session:
         self._open = False
         self.synced: tuple[str, ...] = ()
         """The Subscribers whose agents work for it now."""
+        self.changing = 0
+        """The process that changes its node's subscription for it now."""
 
     @property
     def gid(self) -> str:
@@ -74,7 +78,7 @@ class _Session:
     @property
     def pids(self) -> Mapping[str, int]:
         """Its process at each node that it works at."""
-        return {self.node: self.pid}
+        return {self.node: self.changing or self.pid}
 
     @property
     def is_open(self) -> bool:
@@ -122,7 +126,26 @@ class _Session:
             self.synced = ()
 
     async def reinitialise(self) -> None:
-        await self._do(self._model.reinitialise(self.node))
+        await self._change(self._model.members.again)
+
+    async def subscribe(self) -> None:
+        await self._change(self._model.members.join)
+
+    async def unsubscribe(self) -> None:
+        await self._change(self._model.members.leave)
+
+    async def _change(self, work: Callable[[str, Callable[[int], None]], Steps[None]]) -> None:
+        """Have something become of a subscription; it may wait for those who use its tables."""
+
+        def seen(pid: int) -> None:
+            self.changing = pid
+
+        try:
+            await self._do(work(self.node, seen))
+        except ConfigurationError as error:
+            raise RejectedError(str(error), node=self.node, sqlstate=NOT_SUBSCRIBED) from error
+        finally:
+            self.changing = 0
 
     async def script(self, text: str) -> Result:
         raise LocalProtocolError(_ONLY_PLAIN)
@@ -153,7 +176,9 @@ class CoordinatedSession(_Session):
     @property
     def pids(self) -> Mapping[str, int]:
         client = self._client
-        return client.pids if isinstance(client, SubscriberClient) else super().pids
+        if self.changing or not isinstance(client, SubscriberClient):
+            return super().pids
+        return client.pids
 
     async def begin(self, level: str, role: str = "") -> None:
         await self._do(self._client.begin(level, role))

@@ -111,6 +111,7 @@ def _subscriber(scenario: Scenario, name: str) -> SubscriberSpec:
     said = scenario.subscriber(name)
     return SubscriberSpec(
         name=name,
+        joins_later=said.joins == "later",
         sync=said.sync,
         update=said.update,
         any_client=scenario.lets_any_client(name),

@@ -29,7 +29,7 @@ from sim.scenario.model_sessions import (
     PlainSession,
 )
 from sim.scenario.model_setup import SETTINGS, spec_of
-from sim.scenario.stage import AGENTS, Delivery, SetUpError, StageSession, Waits
+from sim.scenario.stage import AGENTS, AwayError, Delivery, SetUpError, StageSession, Waits
 from sim.scenario.waits import Client
 from sim.scenario.waits import told as told_waits
 from sim.scenario.words import Capabilities, Case, NotPlayableError
@@ -221,8 +221,14 @@ class ModelStage:
         sessions = [one for node in nodes for one in node.wait_rows()]
         return told_waits(sessions, clients, {node.name: node.clock() for node in nodes})
 
+    def subscribes(self, node: str) -> bool:
+        """As the model knows it."""
+        return node == self._model.spec.publisher or node in self._model.members.now
+
     async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
         """A table's rows by key."""
+        if not self.subscribes(node) and not self._model.members.has_tables(node):
+            raise AwayError(node)
         return [*self._model.nodes[node].rows(table, columns)]
 
     async def part(

@@ -72,9 +72,10 @@ async def final_states(scenario: Scenario, stage: Stage, history: OrderHistory) 
     markers = await together(*(stage.markers(node) for node in nodes))
     for node, gids, marks in zip(nodes, prepared, markers, strict=True):
         history.write("prepared", node=node, data={"gids": list(gids)})
-        history.write("markers", node=node, data={"markers": marks})
+        if stage.subscribes(node):
+            history.write("markers", node=node, data={"markers": marks})
     await _states(scenario, stage, history, nodes, "final")
-    for subscriber in scenario.topology.subscribers:
+    for subscriber in filter(stage.subscribes, scenario.topology.subscribers):
         for name, table in scenario.tables.items():
             rows = await stage.part(subscriber, name, _columns(scenario, subscriber, name))
             if rows is not None:
@@ -91,7 +92,7 @@ async def final_states(scenario: Scenario, stage: Stage, history: OrderHistory) 
 
 async def answers(case: Case, stage: Stage, history: OrderHistory) -> None:
     """The scenario's own queries, asked once everything has settled."""
-    nodes = case.scenario.topology.nodes
+    nodes = [node for node in case.scenario.topology.nodes if stage.subscribes(node)]
     asked: dict[tuple[str, str], None] = {}
     for expect in _expectations(case):
         for query in expect.sql:
@@ -125,6 +126,8 @@ async def _states(
     for node, tables in zip(nodes, found, strict=True):
         for name, rows in tables.items():
             more = {"versions": False} if scenario.only_reads(node) else {}
+            if not stage.subscribes(node):
+                more["subscribed"] = False
             _write(history, node, name, scenario.tables[name], rows, moment=moment, **more)
 
 

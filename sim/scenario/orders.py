@@ -7,6 +7,7 @@ import itertools
 from sim.scenario.generated import Generate
 from sim.scenario.model import Order, OrderItem, Scenario
 from sim.scenario.reach import check_agent, check_sync
+from sim.scenario.steps import OF_AGENTS
 from sim.scenario.text import Document, suggestion
 
 Path = tuple[str | int, ...]
@@ -270,11 +271,11 @@ class _Walk:
             if session in self._open - self._unknown:
                 self._error(at, f"'{name}' begins a transaction, but '{session}' has one open")
             self._open.add(session)
-        elif step.action in ("sync", "reinitialise"):
+        elif step.action in OF_AGENTS:
             if session in self._open - self._unknown:
                 self._error(
                     at,
-                    f"'{name}' is a {step.action} while '{session}' has a transaction open, whose rows it "
+                    f"'{name}' ({step.action}) comes while '{session}' has a transaction open, whose rows it "
                     "would wait for: end it first",
                 )
         elif step.action is not None:

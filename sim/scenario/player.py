@@ -7,6 +7,7 @@ may go through a case by hand.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 from sim.checkers import LAST_SYNC
@@ -67,6 +68,7 @@ class Player(Watching):
                 self._ends,
                 plain=session.plain,
                 also=session.also,
+                subscribes=partial(self._subscribe, session.nodes),
             )
             await self._around(name, "setup")
         if self._scenario.distributes:
@@ -88,6 +90,10 @@ class Player(Watching):
     async def _arm(self, name: str) -> None:
         """Have one of the file's faults happen at its point."""
         await self._stage.arm(next(fault for fault in self._scenario.faults if fault.id == name))
+
+    def _subscribe(self, nodes: Sequence[str]) -> bool:
+        """Whether all of these take part now."""
+        return all(map(self._stage.subscribes, nodes))
 
     def _sessions(self) -> list[str]:
         """Those that the case's items name, in the file's order."""
@@ -219,8 +225,12 @@ class Player(Watching):
         """A sync of those whose agents work."""
         if EVERYWHERE in whom:
             whom = self._scenario.topology.subscribers
-        working = tuple(each for each in whom if each not in self._paused)
-        resting = "" if working else f"the agent of {' and '.join(whom)} rests"
+        there = tuple(each for each in whom if self._stage.subscribes(each))
+        working = tuple(each for each in there if each not in self._paused)
+        if not there:
+            resting = f"{' and '.join(whom)} does not subscribe now"
+        else:
+            resting = "" if working else f"the agent of {' and '.join(there)} rests"
         return Play(name=name, step=step, subscribers=working or tuple(whom), instead=resting)
 
     async def _outage(self, node: str, *, on: bool) -> None:
@@ -310,7 +320,7 @@ class Player(Watching):
         Where a fault strikes a delivery, it is tried again once that is mended: each fault happens once.
         """
         lane = self._lanes[AGENTS]
-        for subscriber in self._scenario.topology.subscribers:
+        for subscriber in filter(self._stage.subscribes, self._scenario.topology.subscribers):
             while lane.running is None:  # else one cannot be ended: nothing works any more
                 before = self._struck
                 self._start(lane, Play(name=LAST_SYNC, step=SYNC, subscribers=(subscriber,)))

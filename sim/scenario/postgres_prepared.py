@@ -15,6 +15,7 @@ import psycopg
 from sim.faults.able import IN_PROCESS
 from sim.scenario import sqltext
 from sim.scenario.model import Scenario, Step
+from sim.scenario.steps import OF_SUBSCRIPTIONS
 from sim.scenario.waits import Observer
 from sim.scenario.words import Case
 from sim.topology import Topology
@@ -156,6 +157,7 @@ def may_be_rewound(scenario: Scenario) -> bool:
     sessions = scenario.sessions.values()
     return not (
         scenario.setup
+        or any(each.joins == "later" for each in scenario.subscribers.values())
         or scenario.teardown
         or any(session.setup or session.teardown for session in sessions)
     )
@@ -180,7 +182,7 @@ def leaves_no_trace(case: Case) -> bool:
 def _is_harmless(step: Step, known: frozenset[str]) -> bool:
     if step.script is not None or step.call is not None or step.role is not None:
         return False
-    if step.action == "reinitialise":
+    if step.action in OF_SUBSCRIPTIONS:
         return False
     return all(
         sqltext.verbs(text) <= _HARMLESS or sqltext.tables(text, known) is not None

@@ -5,14 +5,14 @@ See `sim.scenario.stage.StageSession` for what each method does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from sim.scenario import sqltext
-from sim.scenario.stage import Result, SyncError
+from sim.scenario.stage import NOT_SUBSCRIBED, Result, SetUpError, SyncError
 from sim.scenario.waits import Observer
 from sim.topology import Topology
 from twopc.errors import (
@@ -41,6 +41,8 @@ class Session:
         self.gid = ""
         self._count = 0
         self._open = False
+        self.join: Callable[[str], Awaitable[None]] = topology.subscribe
+        """Makes a Subscriber one, as its scenario says."""
         self.synced: tuple[str, ...] = ()
         """The Subscribers whose agents work for it now."""
 
@@ -102,7 +104,41 @@ class Session:
         return refusal(error, node=self.node, gid=self.gid)
 
     async def reinitialise(self) -> None:
-        await self._topology.reinitialise(self.node)
+        await self._change(self._topology.reinitialise(self.node))
+
+    async def subscribe(self) -> None:
+        await self._change(self.join(self.node))
+
+    async def unsubscribe(self) -> None:
+        await self._change(self._topology.unsubscribe(self.node))
+
+    async def _change(self, work: Awaitable[None]) -> None:
+        """Have something become of a subscription; it may wait for those who use its tables.
+
+        Raises:
+            RejectedError: it could not be, and nothing has changed.
+        """
+        self.pid = (await self._topology.admin(self.node)).info.backend_pid
+        try:
+            await work
+        except TransactionError:
+            raise
+        except psycopg.Error as error:
+            self._observer.is_disturbed = True
+            raise self._error(error) from error
+        except (SetUpError, ConfigurationError) as error:
+            self._observer.is_disturbed = True
+            state = _state_of(error)
+            raise RejectedError(str(error), node=self.node, sqlstate=state) from error
+        finally:
+            self.pid = 0
+
+
+def _state_of(error: BaseException | None) -> str:
+    """What a server has said, if that is behind it."""
+    while error is not None and not isinstance(error, psycopg.Error):
+        error = error.__cause__
+    return (error.sqlstate or "08006") if error is not None else NOT_SUBSCRIBED
 
 
 class PublisherSession(Session):

@@ -122,7 +122,9 @@ async def set_up(topology: Topology, scenario: Scenario) -> None:
                 xact_abort=procedure.xact_abort == "on",
             )
     for name in scenario.topology.subscribers:
-        await _subscribe(topology, scenario, name)
+        if scenario.subscriber(name).joins == "later":
+            continue
+        await subscribe(topology, scenario, name)
         if scenario.lets_any_client(name):
             await topology.allow_any_client(name)
     for at, text in enumerate(scenario.setup):
@@ -142,7 +144,7 @@ async def take_down(topology: Topology, scenario: Scenario) -> None:
             await topology.execute(topology.publisher, text)
 
 
-async def _subscribe(topology: Topology, scenario: Scenario, name: str) -> None:
+async def subscribe(topology: Topology, scenario: Scenario, name: str) -> None:
     """One Subscriber, with what the scenario says of it."""
     said = scenario.subscriber(name)
     if said.sync != "automatic":

@@ -14,17 +14,16 @@ from contextlib import (
     asynccontextmanager,
     suppress,
 )
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import psycopg
-from psycopg import sql
 
 from sim.faults.able import IN_PROCESS, ON_POSTGRES, WHY_NOT
-from sim.scenario import sqltext
 from sim.scenario.faults import Fault
 from sim.scenario.model import Scenario
 from sim.scenario.outages import cut, restore
 from sim.scenario.postgres_any_client import AnyClientSession
+from sim.scenario.postgres_looking import Looking
 from sim.scenario.postgres_plain import PlainSession
 from sim.scenario.postgres_prepared import Prepared, Preparing
 from sim.scenario.postgres_sessions import (
@@ -33,15 +32,14 @@ from sim.scenario.postgres_sessions import (
     Session,
     SubscriberSession,
 )
-from sim.scenario.postgres_setup import clear, refuse_existing, set_up, take_down
+from sim.scenario.postgres_setup import clear, refuse_existing, set_up, subscribe, take_down
 from sim.scenario.stage import AGENTS, Delivery, SetUpError, StageSession, Waits
 from sim.scenario.waits import Client, Observer
 from sim.scenario.words import Capabilities, Case, NotPlayableError
 from sim.topology import Topology
 from sim.topology.nodes import AnyServer, fresh_name
-from sim.topology.protections import SUPPORTED, switch_off
-from twopc.errors import ConfigurationError, ServerError, from_sqlstate
-from twopc.names import PREFIX, SCHEMA
+from sim.topology.protections import SUPPORTED, switch_off, switch_off_at
+from twopc.errors import ConfigurationError, ServerError
 from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
 from twopc.server import ExternalServer, Server, choose
@@ -52,6 +50,7 @@ MARKERS_KEPT_S = 24 * 3600.0
 
 
 _count = itertools.count(1)
+AnySession = TypeVar("AnySession", bound=Session)
 
 
 class PostgresTheatre:
@@ -258,13 +257,13 @@ class PostgresTheatre:
             raise SetUpError(at, f"no server starts with these settings: {error}") from error
 
 
-class PostgresStage:
+class PostgresStage(Looking):
     """See `sim.scenario.stage.Stage`."""
 
     def __init__(self, prepared: Prepared) -> None:
-        self._topology = prepared.topology
-        self._scenario = prepared.scenario
+        super().__init__(prepared.topology, prepared.scenario)
         self._observer = prepared.observer
+        self._off = prepared.off
         self._sessions: dict[str, Session] = {}
 
     @property
@@ -293,8 +292,17 @@ class PostgresStage:
             opened = AnyClientSession(*place)
         else:
             opened = SubscriberSession(*place, said.also if said is not None else ())
-        self._sessions[session] = opened
-        return opened
+        return self._seated(session, opened)
+
+    def _seated(self, name: str, session: AnySession) -> AnySession:
+        """A session that is looked after."""
+        session.join = self._join
+        self._sessions[name] = session
+        return session
+
+    async def _join(self, subscriber: str) -> None:
+        await subscribe(self._topology, self._scenario, subscriber)
+        await switch_off_at(self._topology, subscriber, self._off)
 
     def agents(self) -> StageSession:
         """A session that syncs for an order."""
@@ -332,101 +340,6 @@ class PostgresStage:
                 Client(name=name, node=node, pid=pid) for node, pid in await session.syncing()
             ]
         return await self._observer.look(clients)
-
-    async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """A table's rows by key."""
-        return await self._rows(node, table, columns, sql.SQL("true"))
-
-    async def _rows(
-        self, node: str, table: str, columns: Sequence[str], condition: sql.Composable
-    ) -> list[dict[str, Any]]:
-        key = self._scenario.tables[table].key_columns
-        query = sql.SQL("select {} from {} where {} order by {}").format(
-            sql.SQL(", ").join(
-                sql.SQL("{}::text").format(sql.Identifier(each)) for each in columns
-            ),
-            sql.Identifier("public", table),
-            condition,
-            # by the column, not by the text of that name that is asked for: 2 comes before 10
-            sql.SQL(", ").join(sql.Identifier("public", table, each) for each in key),
-        )
-        rows = await self._topology.execute(node, query.as_string(None))
-        return [dict(zip(columns, row, strict=True)) for row in rows]
-
-    async def part(
-        self, subscriber: str, table: str, columns: Sequence[str]
-    ) -> list[dict[str, Any]] | None:
-        """The Publisher's rows that fulfil the filters of table and Subscriber."""
-        filters = [
-            self._scenario.tables[table].filter,
-            self._scenario.subscriber(subscriber).filter.get(table),
-        ]
-        conditions = [sql.SQL("(\n{}\n)").format(sql.SQL(text)) for text in filters if text]
-        if not conditions:
-            return None
-        return await self._rows(
-            self._topology.publisher, table, columns, sql.SQL(" and ").join(conditions)
-        )
-
-    async def prepared(self, node: str) -> tuple[str, ...]:
-        """Our gids in the node's database."""
-        rows = await self._topology.execute(
-            node,
-            "select gid from pg_prepared_xacts "
-            "where database = current_database() and starts_with(gid, %s) order by gid",
-            (f"{PREFIX}:",),
-        )
-        return tuple(str(gid) for (gid,) in rows)
-
-    async def markers(self, node: str) -> list[dict[str, Any]]:
-        """The rows of the node's marker table; `sent`: a Subscriber's branch has one at the Publisher."""
-        if self._scenario.only_reads(node):
-            return []
-        query = sql.SQL(
-            "select gid, participants, fence, calls > 0 or pending is not null from {} order by gid"
-        ).format(sql.Identifier(SCHEMA, "branch_marker"))
-        rows = await self._topology.execute(node, query.as_string(None))
-        return [
-            {"gid": gid, "participants": list(participants), "fence": fence, "sent": sent}
-            for gid, participants, fence, sent in rows
-        ]
-
-    async def query(self, node: str, text: str) -> list[dict[str, Any]]:
-        """The rows of a query, in a transaction that may not write."""
-        connection = await self._topology.admin(node)
-        try:
-            async with connection.transaction():
-                await connection.execute("set transaction read only")
-                cursor = await connection.execute(text.encode())
-                names = [column.name for column in cursor.description or ()]
-                rows = await cursor.fetchall() if cursor.description else []
-        except psycopg.Error as error:
-            said = error.diag.message_primary or str(error)
-            raise from_sqlstate(error.sqlstate or "08006", said, node=node) from error
-        return [
-            {
-                name: None if value is None else str(value)
-                for name, value in zip(names, row, strict=True)
-            }
-            for row in rows
-        ]
-
-    async def read(self, node: str, text: str) -> None:
-        """Have a node read a statement as the application, and forget it; ``:name`` stands for a parameter.
-
-        Raises TransactionError if it does not take it.
-        """
-        names = sqltext.parameters(text)
-        query = sqltext.numbered(text, names)
-        options = "-c default_transaction_read_only=on"
-        async with await psycopg.AsyncConnection.connect(
-            self._topology.nodes[node].app_dsn, autocommit=True, options=options
-        ) as connection:
-            try:
-                await connection.execute(f"prepare reading as {query}".encode())
-            except psycopg.Error as error:
-                said = error.diag.message_primary or str(error)
-                raise from_sqlstate(error.sqlstate or "08006", said, node=node) from error
 
     async def outage(self, node: str, *, on: bool) -> None:
         """See `sim.scenario.outages`."""

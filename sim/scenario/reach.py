@@ -59,6 +59,8 @@ def _subscriber(document: Document, at: Path, subscriber: Subscriber, scenario: 
         document.error(
             document.mark(at, key=True), "nothing is distributed here: 'distribution' is none"
         )
+    if subscriber.joins == "later":
+        _joins_later(document, (*at, "joins"), at[1], subscriber, scenario)
     if not 1 <= subscriber.streams <= STREAMS_MAX:
         document.error(document.mark((*at, "streams")), f"an agent has 1 to {STREAMS_MAX} streams")
     if not 1 <= subscriber.batch <= BATCH_MAX:
@@ -79,6 +81,28 @@ def _subscriber(document: Document, at: Path, subscriber: Subscriber, scenario: 
                 document.mark((*at, "filter", table), key=True), f"no table '{table}'{near}"
             )
         _condition(document, (*at, "filter", table), condition)
+
+
+def _joins_later(
+    document: Document, at: Path, name: str | int, subscriber: Subscriber, scenario: Scenario
+) -> None:
+    """What somebody who joins in the midst of it cannot have."""
+    others = [
+        each for each in scenario.topology.subscribers if scenario.subscriber(each).joins != "later"
+    ]
+    why = ""
+    if subscriber.sync != "automatic":
+        why = f"'sync: {subscriber.sync}' is for rows that are there already"
+    elif scenario.lets_any_client(str(name)):
+        why = "any client may work there only from the beginning"
+    elif scenario.procedures:
+        why = "where routines are published everybody subscribes before the first step"
+    elif scenario.workload is not None:
+        why = "a load has no step by which it could"
+    elif not others:
+        why = "somebody subscribes before the first step: the log is read from then on"
+    if why:
+        document.error(document.mark(at), f"'{name}' cannot join later: {why}")
 
 
 def check_agent(document: Document, scenario: Scenario, at: Path, subscriber: str) -> None:

@@ -14,6 +14,8 @@ from sim.scenario.faults import Fault
 from sim.scenario.words import Capabilities, Case
 from twopc.errors import ScenarioError
 
+#: There is no subscription, or there is one already (object_not_in_prerequisite_state).
+NOT_SUBSCRIBED = "55000"
 #: The session in which an order's own syncs are played.
 AGENTS = "agents"
 
@@ -159,7 +161,15 @@ class StageSession(Protocol):
         ...
 
     async def reinitialise(self) -> None:
-        """Copy everything to this session's Subscriber anew."""
+        """Copy everything to this session's Subscriber anew. Raises RejectedError."""
+        ...
+
+    async def subscribe(self) -> None:
+        """Have this session's Subscriber join: a copy, and all that comes after it. Raises RejectedError."""
+        ...
+
+    async def unsubscribe(self) -> None:
+        """Have this session's Subscriber leave; its rows stay. Raises RejectedError."""
         ...
 
     async def cancel(self) -> None:
@@ -187,6 +197,10 @@ class Stage(Protocol):
         """A session of nobody's, to sync for an order."""
         ...
 
+    def subscribes(self, node: str) -> bool:
+        """Whether a node takes part now: it is the Publisher, or subscribes."""
+        ...
+
     async def deliveries(self) -> Sequence[Delivery]:
         """What agents have done since this was asked last, in their order."""
         ...
@@ -198,7 +212,7 @@ class Stage(Protocol):
     async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
         """A table's rows by key, every value as text.
 
-        Raises AwayError while a fault has taken the node away.
+        Raises AwayError while a fault has taken the node away, or if it has no such table.
         """
         ...
 

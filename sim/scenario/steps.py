@@ -31,7 +31,11 @@ from sim.scenario.text import Map, listed, suggestion
 
 #: What a step may be besides one of the words, in the order in which they are told.
 _DOES = ("sql", "lines", "check", "call", "script", "explain", "pause", "resume")
-_WORDS = ("begin", "commit", "rollback", "sync", "reinitialise")
+_WORDS = ("begin", "commit", "rollback", "sync", "reinitialise", "subscribe", "unsubscribe")
+#: What becomes of the subscription of the session's Subscriber, while others go on.
+OF_SUBSCRIPTIONS = ("reinitialise", "subscribe", "unsubscribe")
+#: What agents, or who makes copies, do for a session: none of it belongs to a transaction.
+OF_AGENTS = ("sync", *OF_SUBSCRIPTIONS)
 _ARGUMENT = "argument_"
 
 
@@ -62,7 +66,10 @@ class Step(Part):
     blank = {}
     hidden = frozenset({"action"})
     refused = {"fault": "it stands in an order: {fault: id}"}
-    action: Literal["begin", "commit", "rollback", "sync", "reinitialise"] | None = None
+    action: (
+        Literal["begin", "commit", "rollback", "sync", "reinitialise", "subscribe", "unsubscribe"]
+        | None
+    ) = None
     sql: str | None = None
     """One statement; `:name` is a value of `params` or one that was saved."""
     lines: Annotated[tuple[str, ...], Written(schema={"minItems": 1}, around=True)] | None = None

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from sim.scenario import preparing, sqltext
 from sim.scenario.model import Scenario
 from sim.scenario.reach import check_agent, refuse_without
-from sim.scenario.steps import Session, Step
+from sim.scenario.steps import OF_AGENTS, OF_SUBSCRIPTIONS, Session, Step
 from sim.scenario.text import Document, suggestion
 from twopc import forbidden
 
@@ -193,15 +193,15 @@ def _step(
         _one_statement(document, place, text, is_plain=session.plain)
     _script(document, at, session, step)
     _at(document, at, session, step)
-    if step.action in ("sync", "reinitialise"):
+    if step.action in OF_AGENTS:
         refuse_without(document, scenario, at)
         if session.plain:
             document.error(
                 document.mark(at),
                 f"a plain session has no {step.action}: it is none of the topology's",
             )
-    if step.action == "reinitialise" and session.node == scenario.topology.publisher:
-        document.error(document.mark(at), "the Publisher is never initialised")
+    if step.action in OF_SUBSCRIPTIONS:
+        _of_subscription(document, scenario, at, session, step.action)
     for word in ("pause", "resume"):
         if getattr(step, word) is not None:
             check_agent(document, scenario, (*at, word), getattr(step, word))
@@ -211,6 +211,25 @@ def _step(
             allowed = step.script is not None and word in ("save", "rows", "as")
             if getattr(step, field) and not allowed:
                 document.error(document.mark((*at, word), key=True), f"'{word}' goes with SQL")
+
+
+def _of_subscription(
+    document: Document, scenario: Scenario, at: Path, session: Session, action: str
+) -> None:
+    if session.node == scenario.topology.publisher:
+        why = "the Publisher is never initialised"
+        document.error(
+            document.mark(at), why if action == "reinitialise" else f"the Publisher cannot {action}"
+        )
+    elif action == "subscribe" and scenario.subscriber(session.node).joins != "later":
+        document.error(
+            document.mark(at),
+            f"'{session.node}' subscribes before the first step: give it 'joins: later' under 'subscribers'",
+        )
+    elif action == "unsubscribe" and scenario.lets_any_client(session.node):
+        document.error(
+            document.mark(at), f"'{session.node}' cannot leave while any client may work there"
+        )
 
 
 def _procedure(document: Document, at: Path, step: Step) -> bool:

@@ -118,6 +118,8 @@ class Subscriber(Part):
     refused = {"publishes": REPUBLISHING}
     sync: Literal["automatic", "replication support only", "none"] = "automatic"
     """Who brings the first rows; where nobody does, the tables are there already."""
+    joins: Literal["at first", "later"] = "at first"
+    """It subscribes before the first step, or when a session there has the step `subscribe`."""
     update: Literal["sync tran", "read only"] = "sync tran"
     """Its own changes go to the Publisher in two-phase commit; or the application only reads there."""
     streams: Whole = 1

@@ -16,6 +16,7 @@ from sim.scenario.meaning import sqlstate_of
 from sim.scenario.model import Session
 from sim.scenario.observe import state_after, write_deliveries
 from sim.scenario.stage import AGENTS, Stage, Wait, Waits
+from sim.scenario.steps import OF_AGENTS
 from sim.scenario.words import Case
 
 #: How long to wait for a step's end before looking whether it is blocked.
@@ -131,7 +132,7 @@ class Watching:
         lane.running, lane.wait, lane.cycle = None, None, ()
         if ended.fields.get("data", {}).get("committed"):
             await state_after(self._scenario, self._stage, self._history, lane.nodes)
-        if ended.play.step.action in ("sync", "reinitialise"):
+        if ended.play.step.action in OF_AGENTS:
             there = ended.play.subscribers or (lane.node,)
             await state_after(self._scenario, self._stage, self._history, there)
         self._start_queued()

@@ -172,6 +172,29 @@ async def lock_out(here: Connection, articles: Sequence[Article], timeout_ms: in
         ) from error
 
 
+async def close_tables(here: Connection, timeout_ms: int) -> None:
+    """Let nobody use a Subscriber's copies until the transaction ends; wait for those who do.
+
+    Raises:
+        LockTimeoutError: somebody does for too long.
+    """
+    cursor = await here.execute(
+        "select dest_schema, article from msrepl.msreplication_objects "
+        "where to_regclass(format('%I.%I', dest_schema, article)) is not null order by 1, 2"
+    )
+    found = [sql.Identifier(*name) for name in await cursor.fetchall()]
+    await here.execute("select set_config('lock_timeout', %s, true)", (f"{timeout_ms}ms",))
+    try:
+        for table in found:
+            await here.execute(sql.SQL("lock table {} in access exclusive mode").format(table))
+    except psycopg.errors.LockNotAvailable as error:
+        raise LockTimeoutError(
+            f"the tables at {here.info.dbname!r} are in use and cannot be taken out of the subscription: end "
+            "that transaction (`twopc indoubt` shows what is prepared) and try again",
+            sqlstate=error.sqlstate or "",
+        ) from error
+
+
 async def until_finished(publisher: Connection, link_role: str, timeout_ms: int) -> None:
     """Wait until no branch of a Subscriber's link is prepared at the Publisher.
 

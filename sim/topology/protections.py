@@ -86,11 +86,21 @@ async def switch_off(topology: Topology, off: Set[str]) -> None:
     if "xact_abort" in off:
         await _end_calls_alone(publisher)
     for subscriber in topology.subscribers:
-        there = await topology.admin(subscriber)
-        if "savepoint_mirror" in off:
-            await _keep_what_was_sent(there, articles)
-        if "not_for_replication" in off:
-            await _fire_for_agents(there, articles)
+        found = await topology.execute(
+            subscriber, "select to_regnamespace(%s) is not null", (names.SCHEMA,)
+        )
+        if found[0][0]:
+            await switch_off_at(topology, subscriber, off)
+
+
+async def switch_off_at(topology: Topology, subscriber: str, off: Set[str]) -> None:
+    """Take away the protections that one Subscriber has: of who has subscribed since `switch_off`."""
+    articles = await publication.articles(await topology.admin(topology.publisher))
+    there = await topology.admin(subscriber)
+    if "savepoint_mirror" in off:
+        await _keep_what_was_sent(there, articles)
+    if "not_for_replication" in off:
+        await _fire_for_agents(there, articles)
 
 
 async def _compare_no_versions(publisher: Connection, article: Article) -> None:

@@ -337,18 +337,40 @@ class Replication(Scripting):
                 raise SubscriptionError(subscription.inactive_message(found))
 
     async def unsubscribe(self, subscriber: str) -> None:
-        """Take a subscription away at both ends; the rows stay."""
+        """Take a subscription away at both ends; the rows stay. Transactions that use them are waited for.
+
+        Raises:
+            LockTimeoutError: one does not end; nothing is changed anywhere.
+            SubscriptionError: a branch is prepared there; likewise.
+        """
         here, node = await self.admin(subscriber), self.node(subscriber)
         await self.dismiss_agent(subscriber)
-        if self.distribute:
-            await procedures.drop_all(here)
-            await routines_here.drop_all(here)
-        for schema, table in await subscription.uninstall(here):
-            for role in (node.app_role, node.agent_role) if self.distribute else (node.app_role,):
-                await revoke_tables(here, schema, table, role)
+        try:
+            async with here.transaction():
+                await subscription.refuse_prepared(here)
+                await initial.close_tables(here, self.lock_timeout_ms)
+                await self._until_finished(subscriber)
+                if self.distribute:
+                    await procedures.drop_all(here)
+                    await routines_here.drop_all(here)
+                for schema, table in await subscription.uninstall(here):
+                    for role in (
+                        (node.app_role, node.agent_role) if self.distribute else (node.app_role,)
+                    ):
+                        await revoke_tables(here, schema, table, role)
+        except BaseException:
+            self.attend(subscriber)  # it subscribes as before
+            raise
         await self.forget_subscriber(subscriber)
         if subscriber in self.subscribed:
             self.subscribed.remove(subscriber)
+
+    async def _until_finished(self, subscriber: str) -> None:
+        """Wait until nothing of a Subscriber's is prepared at the Publisher. LockTimeoutError"""
+        publisher = await self.admin(self.publisher)
+        for each in await subscriptions.subscriptions(publisher):
+            if each.subscriber == subscriber:
+                await initial.until_finished(publisher, each.link_role, self.lock_timeout_ms)
 
     async def reinitialise(self, subscriber: str) -> None:
         """Copy everything to a Subscriber anew, while others go on; its own transactions are waited for.

@@ -36,7 +36,7 @@ SHOWN = {
     "lost-update", "one-stale-row-of-many", "parent-deleted", "publisher-wrote-first", "savepoint",
     "update-vs-delete", "winner-rolls-back", "write-skew", "agent-does-not-fire-triggers", "late-subscriber",
     "local-row-blocks-apply", "moves-out-of-partition", "no-echo", "primary-key-change", "reject-sync-retry",
-    "snapshot-while-writing", "stale-read-decision", "two-unique-keys", "forbidden-in-prepare", "out-of-slots",
+    "joins-while-writing", "snapshot-while-writing", "stale-read-decision", "two-unique-keys", "forbidden-in-prepare", "out-of-slots",
     "publisher-unreachable", "subscriber-cannot-prepare", "dies-undecided", "dies-decided", "dies-halfway",
     "publisher-crash-in-doubt", "lost-acknowledgement", "wrong-name-recovery", "operator-guesses",
     "idle-branch-killed", "two-recoverers", "orphan-blocks-vacuum", "marker-lost", "applied-but-unmarked",

@@ -121,6 +121,9 @@ class ToyStage:
     def agents(self):
         return ToySession(self, "")
 
+    def subscribes(self, node):
+        return True
+
     async def deliveries(self):
         return []
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from sim.topology import Topology
 from tests.fix_topology import Pair
-from twopc.errors import SubscriptionError
+from twopc.errors import LockTimeoutError, SubscriptionError
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 
@@ -241,3 +242,34 @@ async def test_a_publisher_cannot_subscribe(make_topology: MakeTopology) -> None
     link = subscription.LinkAddress(options={"dbname": "x"}, role="x", password="x")
     with pytest.raises(SubscriptionError, match="publishes tables itself"):
         await subscription.install(await topology.admin("pub"), topology.sites("sub1"), link)
+
+
+async def test_who_uses_the_tables_is_waited_for(make_topology: MakeTopology) -> None:
+    """Bounded; and as long as somebody does, nothing is taken away anywhere."""
+    topology = await published(make_topology)
+    await topology.subscribe("sub1")
+    topology.lock_timeout_ms = 200
+    async with topology.transaction("sub1") as transaction:
+        await transaction.execute("update part set n = 9")
+        with pytest.raises(LockTimeoutError, match=r"in use.*try again"):
+            await topology.unsubscribe("sub1")
+    await topology.assert_converged()
+    assert await topology.execute("pub", "select distinct n from part") == [(9,)]
+    topology.lock_timeout_ms = 30_000
+    async with topology.transaction("sub1") as transaction:
+        await transaction.execute("update part set n = 10")
+        leaving = asyncio.create_task(topology.unsubscribe("sub1"))
+        async with asyncio.timeout(60):
+            while not await _is_blocked(topology):
+                pass
+    await leaving
+    assert await topology.execute("pub", "select distinct n from part") == [(10,)]
+    assert topology.subscribed == []
+
+
+async def _is_blocked(topology: Topology) -> bool:
+    pid = (await topology.admin("sub1")).info.backend_pid
+    found = await topology.execute(
+        "pub", "select exists (select from pg_locks where pid = %s and not granted)", (pid,)
+    )
+    return bool(found[0][0])

@@ -69,6 +69,15 @@ LOG_READER_POINTS = (
     "log_reader.after_advance",  # the slot has moved, or was told to
 )
 
+#: Those of whoever makes a Subscriber's copy, in the order of one.
+SNAPSHOT_POINTS = (
+    "snapshot.begin",  # it is known that the Subscriber is about to get a copy, and nothing is copied
+    "snapshot.taken",  # what the copy sees of the Publisher is fixed
+    "snapshot.copied",  # the rows are sent, and not committed
+    "snapshot.started",  # it is entered from where on the Subscriber gets what comes
+    "snapshot.committed",  # the copy is there
+)
+
 #: Those of whoever appends to an archive, in the order of a segment.
 ARCHIVE_POINTS = (
     "archive.before_write",  # nothing is written yet
@@ -164,4 +173,13 @@ def _template(name: str) -> str:
     return f"{shape['name']}(node)" if shape is not None and shape["node"] else name
 
 
-KNOWN = frozenset((*POINTS, *LOG_READER_POINTS, *AGENT_POINTS, *ARCHIVE_POINTS, *NODE_POINTS))
+KNOWN = frozenset(
+    (
+        *POINTS,
+        *LOG_READER_POINTS,
+        *AGENT_POINTS,
+        *SNAPSHOT_POINTS,
+        *ARCHIVE_POINTS,
+        *NODE_POINTS,
+    )
+)

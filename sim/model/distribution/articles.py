@@ -138,6 +138,8 @@ class Registry:
         """By link role."""
         self.names: dict[int, str] = {}
         """Of the Subscribers, by their number as an originator."""
+        self._originators = 0
+        """So many there have been."""
         self.version = 0
         """Changes with everything that the log reader goes by."""
         self._base: dict[str, int] = {}
@@ -189,13 +191,20 @@ class Registry:
         if spec.update == "read only":
             self.read_only.add(spec.name)
         else:
-            number = len(self.names) + 1
-            self.originators[role] = number
+            self._originators += 1
+            number = self.originators[role] = self._originators
             self.names[number] = spec.name
         self.subscriptions[spec.name] = {
             article.article_id: Subscribed(article=article, after=after, active=active)
             for article in self.choose(spec.filters)
         }
+        self.version += 1
+
+    def forget(self, subscriber: str, *, role: str) -> None:
+        """A Subscriber gets nothing any more, and nothing comes from it."""
+        self.subscriptions.pop(subscriber, None)
+        self.read_only.discard(subscriber)
+        self.names.pop(self.originators.pop(role, 0), None)
         self.version += 1
 
     def originator(self, subscriber: str) -> int | None:

@@ -13,20 +13,26 @@ from typing import Any
 from sim.model.distribution.articles import Registry
 from sim.model.distribution.processes import Connection, Process, at_once
 from sim.model.distribution.store import Store
+from sim.model.network import Network
 from sim.model.node import ModelNode
-from sim.model.node.modes import SHARE_ROW
+from sim.model.node.modes import ACCESS_EXCLUSIVE, SHARE_ROW
 from sim.model.node.rows import visible
 from sim.model.node.session import NodeSession
 from sim.model.node.tx import OpenTx
-from sim.model.words import SqlError, Steps, Values
+from sim.model.words import SqlError, StatementResult, Steps, Values
 from subscriber.distribution_agent.planner import Snapshot
 from twopc.distributed import DistributedArticle
+from twopc.drivers.points import Points
 from twopc.errors import LockTimeoutError, SubscriptionError
+from twopc.names import PREFIX
 
 _ROLE = "postgres"
 _LOOK_S = 0.02
 _HOLD = "update msrepl.msreplication_subscriptions set position = position + 1 where publisher = :publisher"
+_LEAVE = "delete from msrepl.msreplication_subscriptions where publisher = :publisher"
+MARKERS = "msrepl.branch_marker"
 _LOCK = "select msrepl.lock_copies(:tables)"
+_CLOSE = "select msrepl.close_copies(:tables)"
 _FILL = "select msrepl.fill_copy(:table, :columns, :rows)"
 
 
@@ -44,16 +50,25 @@ class Moment:
 Copied = Callable[[Store, Moment, int], int]
 
 
+#: Is told the process at the Subscriber that changes something there, which may have to wait for others.
+Seen = Callable[[int], None]
+
+
+def nobody(pid: int) -> None:
+    """Nobody looks who waits."""
+
+
 def take_copies(node: ModelNode) -> None:
     """Let a node be filled."""
     node.add_function("msrepl.fill_copy", _fill)
-    node.add_function("msrepl.lock_copies", _lock)
+    node.add_function("msrepl.lock_copies", partial(_lock, SHARE_ROW))
+    node.add_function("msrepl.close_copies", partial(_lock, ACCESS_EXCLUSIVE))
 
 
-def _lock(tx: OpenTx, tables: Sequence[str]) -> Steps[int]:
-    """Let nobody change these until the transaction ends."""
+def _lock(mode: int, tx: OpenTx, tables: Sequence[str]) -> Steps[int]:
+    """Let nobody change these, or use them at all, until the transaction ends."""
     for name in tables:
-        yield from tx.lock_table(tx.node.table(name), SHARE_ROW)
+        yield from tx.lock_table(tx.node.table(name), mode)
     return len(tables)
 
 
@@ -78,7 +93,21 @@ def _fill(tx: OpenTx, table: str, columns: Sequence[str], rows: Sequence[Values]
 
 
 class Snapshots(Process):
-    """The snapshot agent of one Publisher."""
+    """The snapshot agent of one Publisher.
+
+    Args:
+        seen: is told its process at the Subscriber.
+    """
+
+    def __init__(self, network: Network, actor: str, points: Points, seen: Seen) -> None:
+        super().__init__(network, actor, points)
+        self._seen = seen
+
+    def _connect(self, node: ModelNode) -> Steps[Connection]:
+        """To the Subscriber."""
+        here = yield from self.connect(node, _ROLE, "msrepl snapshot")
+        self._seen(here.session.pid)
+        return here
 
     def bring_again(
         self, publisher: ModelNode, node: ModelNode, store: Store, registry: Registry, *,
@@ -96,7 +125,8 @@ class Snapshots(Process):
         if not subscribed:
             raise SubscriptionError(f"{subscriber!r} does not subscribe: subscribe it first")
         articles = [each.article for each in subscribed.values()]
-        here = yield from self.connect(node, _ROLE, "msrepl snapshot")
+        yield from self.reach("snapshot.begin")
+        here = yield from self._connect(node)
         there = yield from self.connect(publisher, _ROLE, "msrepl snapshot")
         try:
             # first the position, as the agent does, or they wait for each other
@@ -109,7 +139,9 @@ class Snapshots(Process):
             for each in subscribed.values():
                 each.after, each.copy, each.copied_to = after, moment.snapshot, moment.seqno
                 each.active = False
+            yield from self.reach("snapshot.started")
             yield from here.run("commit")
+            yield from self.reach("snapshot.committed")
             for each in subscribed.values():
                 each.active = True
         finally:
@@ -119,16 +151,21 @@ class Snapshots(Process):
     def _lock_out(
         self, here: Connection, articles: Sequence[DistributedArticle], timeout_s: float
     ) -> Steps[None]:
-        said = {"tables": [each.article.name for each in articles]}
+        tables = [each.article.name for each in articles]
+        why = "are being written and cannot be replaced"
+        yield from self._lock_tables(here, tables, timeout_s, _LOCK, why)
+
+    def _lock_tables(
+        self, here: Connection, tables: Sequence[str], timeout_s: float, how: str, why: str
+    ) -> Steps[None]:
         yield from here.run(f"set local lock_timeout = '{round(timeout_s * 1000)}ms'")
         try:
-            yield from here.ask(partial(_execute, _LOCK, said), "lock the copies")
+            yield from here.ask(partial(_execute, how, {"tables": tables}), "lock the copies")
         except SqlError as error:
             if error.sqlstate != "55P03":
                 raise
             raise LockTimeoutError(
-                f"the tables at {here.wire.there!r} are being written and cannot be replaced: end that"
-                " transaction and try again",
+                f"the tables at {here.wire.there!r} {why}: end that transaction and try again",
                 sqlstate=error.sqlstate,
             ) from error
 
@@ -161,6 +198,7 @@ class Snapshots(Process):
     ) -> Steps[Moment]:  # fmt: skip
         yield from there.run("begin isolation level repeatable read")
         moment: Moment = yield from there.ask(lambda one: _moment(one, publisher), "snapshot")
+        yield from self.reach("snapshot.taken")
         yield from here.run("set local session_replication_role = replica")
         for each in articles:
             columns = [column.name for column in each.article.value_columns]
@@ -171,7 +209,40 @@ class Snapshots(Process):
             said = {"table": table.name, "columns": columns, "rows": rows}
             yield from here.ask(partial(_execute, _FILL, said), "fill a copy")
         yield from there.run("commit")
+        yield from self.reach("snapshot.copied")
         return moment
+
+    def close_down(
+        self, publisher: ModelNode, node: ModelNode, tables: Sequence[str], *, role: str,
+        lock_timeout_s: float, remove: Callable[[], None],
+    ) -> Steps[None]:  # fmt: skip
+        """Take a subscription away, once nobody uses its tables.
+
+        Raises:
+            LockTimeoutError: somebody does for too long.
+            SubscriptionError: a branch is prepared there.
+        """
+        here = yield from self._connect(node)
+        there = yield from self.connect(publisher, _ROLE, "msrepl snapshot")
+        try:
+            found = yield from here.ask(lambda _: at_once(_ours(node)), "look for branches")
+            if found:
+                raise SubscriptionError(
+                    f"database {node.name!r} still has prepared branches ({found[0]}): run `twopc recover`"
+                    " first"
+                )
+            yield from here.run("begin")
+            why = "are in use and cannot be taken out of the subscription"
+            yield from self._lock_tables(here, tables, lock_timeout_s, _CLOSE, why)
+            yield from self._until_finished(publisher, there, role, lock_timeout_s)
+            yield from here.ask(lambda one: _end_position(one, publisher.name), "forget position")
+            yield from here.ask(lambda one: _forget(one, None), "forget markers")
+            yield from here.run("commit")
+            remove()
+            yield from there.ask(lambda one: _forget(one, role), "forget markers")
+        finally:
+            here.close()
+            there.close()
 
 
 def copied(store: Store, moment: Moment, delivered: int) -> int:
@@ -197,6 +268,25 @@ def _hold(session: NodeSession, publisher: str) -> Steps[None]:
     elsewhere afterwards, and plans anew."""
     yield from session.execute("begin")
     yield from session.execute(_HOLD, {"publisher": publisher})
+
+
+def _end_position(session: NodeSession, publisher: str) -> Steps[None]:
+    yield from session.execute(_LEAVE, {"publisher": publisher})
+
+
+def _ours(node: ModelNode) -> list[str]:
+    return [gid for gid in node.prepared() if gid.startswith(f"{PREFIX}:")]
+
+
+def _forget(session: NodeSession, role: str | None) -> Steps[None]:
+    """Delete the markers of a link's branches, or all: recovery must not look for their like."""
+    gids = [one.gid for one in session.node.markers() if role is None or one.originator == role]
+
+    def delete(tx: OpenTx, params: Any) -> Steps[StatementResult]:
+        count = yield from tx.delete_all(MARKERS, [(gid,) for gid in gids])
+        return StatementResult(tag=f"DELETE {count}", rowcount=count)
+
+    yield from session.execute(delete)
 
 
 def _execute(text: str, params: Mapping[str, Any], session: NodeSession) -> Steps[Any]:

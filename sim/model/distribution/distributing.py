@@ -14,11 +14,12 @@ from sim.model.distribution.agent import DistributionAgent, Record
 from sim.model.distribution.apply import Receiver, apply_call
 from sim.model.distribution.articles import Registry
 from sim.model.distribution.changes import see_marker
-from sim.model.distribution.copies import Snapshots, copied, take_copies
+from sim.model.distribution.copies import Seen, Snapshots, copied, nobody, take_copies
 from sim.model.distribution.loads import Habits, in_one_commit, is_own, settings_of
 from sim.model.distribution.log_reader import LogReader, Slot
 from sim.model.distribution.log_reader import in_one_commit as stored_in_one_commit
-from sim.model.distribution.processes import KilledError, outcome, until_killed
+from sim.model.distribution.processes import KilledError, outcome
+from sim.model.distribution.seats import AgentSeat, Seat
 from sim.model.distribution.store import Store
 from sim.model.distribution.told import Delivery, deliveries
 from sim.model.network import Network
@@ -48,73 +49,6 @@ PARTS: Mapping[str, Any] = {
 _LOOK_S = 0.002
 #: Further attempts of a driven agent that has met what may be a change that the log reader has not read yet.
 _ATTEMPTS = 5
-
-
-class Seat:
-    """Where a process of distribution sits: the one that lives now, and those that come after it.
-
-    Args:
-        make: a new process.
-        run: what one that runs by itself does; None: it is only driven.
-    """
-
-    def __init__(self, make: Callable[[], Any], run: Callable[[Any], Steps[None]] | None) -> None:
-        self._make = make
-        self._run = run
-        self.process: Any = None
-        self._paused = False
-
-    def living(self) -> Any:
-        """The process that lives; one is made if there is none."""
-        if self.process is None or not self.process.alive:
-            self.process = self._make()
-            if self._paused:
-                self.process.pause()
-        return self.process
-
-    def start(self) -> None:
-        """Have it run by itself, if it is to; harmless if it does."""
-        if self.process is not None and self.process.alive and self.process.failed is None:
-            return
-        process = self.living()
-        process.failed = None
-        if self._run is not None:
-            process.spawn(until_killed(self._run(process)), "run")
-
-    def crash(self) -> None:
-        """kill -9. Harmless twice; somebody starts it again, or who needs it makes another."""
-        if self.process is not None:
-            self.process.crash()
-
-    def pause(self) -> None:
-        """It stops where it is, and its connections stay."""
-        self._paused = True
-        if self.process is not None:
-            self.process.pause()
-
-    def resume(self) -> None:
-        """It goes on."""
-        self._paused = False
-        if self.process is not None:
-            self.process.resume()
-
-
-class AgentSeat(Seat):
-    """A Subscriber's agent."""
-
-    def __init__(
-        self, make: Callable[[], Any], run: Callable[[Any], Steps[None]] | None, record: Record
-    ) -> None:
-        super().__init__(make, run)
-        self.record = record
-        """What the distribution database knows of it."""
-
-    @property
-    def sessions(self) -> list[tuple[str, int]]:
-        """Node and process of its sessions at the Subscriber."""
-        if self.process is None:
-            return []
-        return [(self.process.node.name, one.pid) for one in self.process.sessions]
 
 
 class Distribution:
@@ -161,27 +95,85 @@ class Distribution:
         self._told: dict[str, int] = {}
         self._driving: simpy.Event | None = None
         for one in spec.subscribers:
-            self._subscribe(one)
+            if not one.joins_later:
+                self._subscribe(one, active=True)
+                self.check_procedures(one.name)
         if poll_s:
             self.start()
 
     def _part(self, name: str) -> Any:
         return self._parts.get(name, PARTS[name])
 
-    def _subscribe(self, spec: SubscriberSpec) -> None:
+    def _subscribe(self, spec: SubscriberSpec, *, active: bool) -> None:
         node, poll_s = self.nodes[spec.name], self.spec.agent_poll_s
-        receiver = self.receivers[spec.name] = Receiver(
-            node, self.registry.articles, self.habits.apply, self.registry.routines
+        receiver = self.receivers.get(spec.name)
+        if receiver is None:
+            receiver = self.receivers[spec.name] = Receiver(
+                node, self.registry.articles, self.habits.apply, self.registry.routines
+            )
+            take_copies(node)
+        if receiver.position(self.spec.publisher) is None:
+            receiver.begin(self.spec.publisher)
+        self.registry.announce(
+            spec, role=self._role_of(spec.name), after=self._begin, active=active
         )
-        receiver.begin(self.spec.publisher)
-        take_copies(node)
-        self.registry.announce(spec, role=self._role_of(spec.name), after=self._begin, active=True)
-        for each in self.registry.subscriptions[spec.name].values():
-            receiver.check_procedures(each.article)
         record = Record()
         self.store.reports[spec.name] = 0
         run = (lambda one: one.run(poll_s)) if poll_s else None
         self.seats[spec.name] = AgentSeat(lambda: self._make_agent(spec, record), run, record)
+
+    def check_procedures(self, subscriber: str) -> None:
+        """42883: a procedure of the user's that an article names is not there."""
+        for each in self.registry.subscriptions[subscriber].values():
+            self.receivers[subscriber].check_procedures(each.article)
+
+    def announce(self, spec: SubscriberSpec) -> None:
+        """Somebody is about to subscribe: nothing that he may need is forgotten from now on."""
+        self._subscribe(spec, active=False)
+        self._told[spec.name] = self.store.last
+
+    def _dismiss(self, subscriber: str) -> None:
+        """End what a Subscriber's agent is at; who syncs makes it begin anew."""
+        seat = self.seats.get(subscriber)
+        if seat is not None and seat.process is not None and not self.spec.agent_poll_s:
+            seat.process.close()  # it has nothing planned; one that runs will notice
+
+    def forget(self, subscriber: str) -> None:
+        """Nobody of that name subscribes."""
+        seat = self.seats.pop(subscriber, None)
+        if seat is not None:
+            seat.crash()
+        self.registry.forget(subscriber, role=self._role_of(subscriber))
+        self.store.reports.pop(subscriber, None)
+        self._told.pop(subscriber, None)
+
+    def reinitialise(self, subscriber: str, seen: Seen = nobody) -> Steps[None]:
+        """Copy everything to a Subscriber anew, while others go on. LockTimeoutError, SubscriptionError"""
+        self._dismiss(subscriber)
+        yield from self._snapshots(subscriber, seen).bring_again(
+            self.publisher, self.nodes[subscriber], self.store, self.registry,
+            subscriber=subscriber, role=self._role_of(subscriber),
+            lock_timeout_s=self.spec.lock_timeout_s, copied=self._part("copied"),
+        )  # fmt: skip
+
+    def close_down(self, subscriber: str, seen: Seen, remove: Callable[[], None]) -> Steps[None]:
+        """Let a Subscriber have nothing any more. LockTimeoutError, SubscriptionError
+
+        Args:
+            remove: takes away there what is a subscription's.
+        """
+        self._dismiss(subscriber)
+        tables = [
+            each.article.article.name for each in self.registry.subscriptions[subscriber].values()
+        ]
+        yield from self._snapshots(subscriber, seen).close_down(
+            self.publisher, self.nodes[subscriber], tables, role=self._role_of(subscriber),
+            lock_timeout_s=self.spec.lock_timeout_s, remove=remove,
+        )  # fmt: skip
+        self.forget(subscriber)
+
+    def _snapshots(self, subscriber: str, seen: Seen) -> Snapshots:
+        return Snapshots(self.network, f"snapshot:{subscriber}", self.points, seen)
 
     def _make_reader(self) -> LogReader:
         made: type[LogReader] = self._part("log_reader")
@@ -309,19 +301,6 @@ class Distribution:
     def position(self, subscriber: str) -> int:
         """Up to where everything is at a Subscriber."""
         return self.receivers[subscriber].position(self.spec.publisher) or 0
-
-    def reinitialise(self, subscriber: str) -> Steps[None]:
-        """Copy everything to a Subscriber anew, while others go on. LockTimeoutError, SubscriptionError"""
-        snapshots = Snapshots(self.network, f"snapshot:{subscriber}", self.points)
-        if not self.spec.agent_poll_s:
-            seat = self.seats.get(subscriber)
-            if seat is not None and seat.process is not None:
-                seat.process.close()  # it has nothing planned; one that runs will notice
-        yield from snapshots.bring_again(
-            self.publisher, self.nodes[subscriber], self.store, self.registry,
-            subscriber=subscriber, role=self._role_of(subscriber),
-            lock_timeout_s=self.spec.lock_timeout_s, copied=self._part("copied"),
-        )  # fmt: skip
 
     # -- running by themselves -----------------------------------------------------------------------
 

@@ -217,17 +217,15 @@ def tie(articles: Mapping[str, Article]) -> None:
                 key.deferrable = True
 
 
-def copy_tables(
-    articles: Mapping[str, Article], node: ModelNode, births: versions.Births, role: str
+def make_copies(
+    articles: Mapping[str, Article], node: ModelNode, births: versions.Births
 ) -> None:
-    """Make a Subscriber's copies, with the rows that belong to it."""
+    """Make a Subscriber's copies, without rows."""
     for article in articles.values():
         _copy(article, node, births)
     for article in articles.values():
         for key in article.references:
             _copy_key(article, articles[key.parent.name], key, node)
-    for article in articles.values():
-        fill(article, node, role)
 
 
 def insert(node: ModelNode, name: str, row: Mapping[str, Any]) -> None:
@@ -331,10 +329,10 @@ def _copy_key(article: Article, target: Article, key: ForeignKey, node: ModelNod
 __all__ = [
     "Article",
     "Condition",
-    "copy_tables",
     "fill",
     "insert",
     "link_role",
+    "make_copies",
     "publish",
     "tie",
 ]

@@ -27,7 +27,14 @@ def tables(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
     }
     if not final:
         return  # the order did not get so far, which has been said
-    for table, nodes in expected.tables().items():
+    for table, everywhere in expected.tables().items():
+        nodes = {
+            node: each
+            for node, each in everywhere.items()
+            if _is_meant(final.get((node, table)), *each)
+        }
+        yield from _without_table(table, nodes, final)
+        nodes = {node: each for node, each in nodes.items() if (node, table) in final}
         wrong: dict[tuple[Path, str, str, str], list[str]] = {}
         for node, (path, rows) in nodes.items():
             found = _wrong(table, node, rows, final)
@@ -43,6 +50,24 @@ def tables(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
                 actual=actual,
                 expected_text=wanted,
                 actual_text=got,
+            )
+
+
+def _is_meant(record: Record | None, path: Path, rows: NodeRows) -> bool:
+    """Whether a node is spoken of: who does not subscribe in the end is not everywhere."""
+    subscribes = record is not None and (record.data or {}).get("subscribed") is not False
+    return subscribes or path[-1] != EVERYWHERE
+
+
+def _without_table(
+    table: str, nodes: Mapping[str, tuple[Path, NodeRows]], final: _Final
+) -> Iterator[Failure]:
+    for node, (path, _) in nodes.items():
+        if (node, table) not in final:
+            yield Failure(
+                path=path,
+                message=f"{table} is not at {node}: it has not subscribed",
+                check=f"tables.{table}",
             )
 
 

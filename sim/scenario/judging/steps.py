@@ -23,6 +23,7 @@ from sim.scenario.judging.expected import Expected
 from sim.scenario.judging.runs import WELL, Runs, StepRun
 from sim.scenario.judging.verdicts import Failure
 from sim.scenario.model import OrderItem, sync_name
+from sim.scenario.steps import OF_AGENTS
 from sim.scenario.words import Case, Path
 
 
@@ -74,7 +75,7 @@ def twin_steps(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:
             continue
         if expected.step(item.step) is not None:
             yield from judging.step(item.step, ended, place)
-        elif case.scenario.steps[item.step][1].action in ("sync", "reinitialise"):
+        elif case.scenario.steps[item.step][1].action in OF_AGENTS:
             said = expected.step(item.step, of_order=True)
             usual = said[1].final if said is not None else StepExpect(outcome="ok")
             if not matches(usual, ended):

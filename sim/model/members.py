@@ -1,0 +1,133 @@
+"""Who subscribes in a model: what a Subscriber consists of, and how one joins or leaves while others work.
+
+The meaning of `sim.topology.replication`: `subscribe`, `unsubscribe` and `reinitialise`. Tables that a Subscriber
+has got stay when it leaves, with their rows; what is ours on them goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sim.model.building import blaming
+from sim.model.distribution.copies import Seen, nobody
+from sim.model.distribution.distributing import Distribution
+from sim.model.node import ModelNode
+from sim.model.replication import articles
+from sim.model.replication.articles import Article
+from sim.model.replication.shipping import MARKER
+from sim.model.replication.subscription import Subscription
+from sim.model.replication.versions import Births
+from sim.model.sql.plpgsql import SqlTrigger
+from sim.model.words import ModelSpec, Steps, SubscriberSpec
+from twopc.errors import ConfigurationError, SubscriptionError
+
+
+class Members:
+    """Of one model.
+
+    Args:
+        subscription: puts triggers and functions in place, if the Subscriber is to change anything.
+    """
+
+    def __init__(
+        self, spec: ModelSpec, nodes: Mapping[str, ModelNode], *, published: Mapping[str, Article], births: Mapping[str, Births],
+        subscription: Callable[[SubscriberSpec], Subscription | None],
+        subscriptions: dict[str, Subscription],
+    ) -> None:  # fmt: skip
+        self._spec = spec
+        self._nodes = nodes
+        self._published = published
+        self._births = births
+        self._subscription = subscription
+        self._subscriptions = subscriptions
+        self._specs = {one.name: one for one in spec.subscribers}
+        self.distribution: Distribution | None = None
+        self.now: set[str] = {one.name for one in spec.subscribers if not one.joins_later}
+        """Those who subscribe."""
+        self._copied: set[str] = set()
+        """Those who have tables, whoever subscribes."""
+
+    def has_tables(self, name: str) -> bool:
+        """Somebody has subscribed there before, or does."""
+        return name in self._copied
+
+    # -- what a Subscriber consists of: outside of time ------------------------------------------------
+
+    def begin(self, name: str) -> None:
+        """Somebody who subscribes before anything happens."""
+        node, role = self._nodes[name], articles.link_role(name)
+        self._make_tables(name)
+        for article in self._published.values():
+            articles.fill(article, node, role)
+        self._make_objects(name)
+
+    def _make_tables(self, name: str) -> None:
+        if name not in self._copied:
+            articles.make_copies(self._published, self._nodes[name], self._births[name])
+            for table in self._spec.tables:
+                for at, text in enumerate(table.procedures):
+                    with blaming("tables", table.name, "procedures", at):
+                        self._nodes[name].define(text)
+            self._copied.add(name)
+
+    def _make_objects(self, name: str) -> None:
+        one, node = self._specs[name], self._nodes[name]
+        subscription = self._subscription(one)
+        session = node.connect("postgres", "definition")
+        for at, text in enumerate(one.sql):
+            with blaming("subscribers", one.name, "sql", at):
+                node.define(text, session)
+        session.close()
+        if subscription is not None:
+            subscription.fit()  # our triggers look again whether they come first
+
+    def _remove_objects(self, name: str) -> None:
+        node = self._nodes[name]
+        for table in (*self._published, MARKER):
+            there = node.table(table)
+            there.triggers[:] = [one for one in there.triggers if isinstance(one, SqlTrigger)]
+            there.settle()
+        node.plans.forget()
+        self._subscriptions.pop(name, None)
+
+    # -- in the midst of it ----------------------------------------------------------------------------
+
+    def join(self, name: str, seen: Seen = nobody) -> Steps[None]:
+        """A Subscriber gets a copy, and from then on what it has not seen. SubscriptionError, SqlError, LostError"""
+        node, distribution = self._nodes[name], self._distributed()
+        if name in self.now:
+            raise SubscriptionError(f"{name!r} subscribes already (21058): unsubscribe it first")
+        self._make_tables(name)
+        for table in self._published:
+            if any(True for _ in node.table(table).rows()):
+                raise SubscriptionError(
+                    f"table {table} at {name!r} is not empty: the initial copy would mix with its rows;"
+                    " empty it first"
+                )
+        distribution.announce(self._specs[name])
+        try:
+            distribution.check_procedures(name)
+            yield from distribution.reinitialise(name, seen)
+        except BaseException:
+            distribution.forget(name)
+            raise
+        self._make_objects(name)
+        self.now.add(name)
+
+    def leave(self, name: str, seen: Seen = nobody) -> Steps[None]:
+        """A Subscriber's subscription goes, and its rows stay. LockTimeoutError, SubscriptionError"""
+        if name not in self.now:
+            raise SubscriptionError(f"{name!r} does not subscribe: subscribe it first")
+        yield from self._distributed().close_down(name, seen, lambda: self._remove_objects(name))
+        self.now.discard(name)
+
+    def again(self, name: str, seen: Seen = nobody) -> Steps[None]:
+        """Everything is copied anew, while others go on. LockTimeoutError, SubscriptionError"""
+        yield from self._distributed().reinitialise(name, seen)
+
+    def _distributed(self) -> Distribution:
+        if self.distribution is None:
+            raise ConfigurationError(
+                f"{self._spec.publisher!r} distributes nothing: the topology was made without"
+            )
+        return self.distribution

@@ -1,0 +1,132 @@
+"""What is looked at on real servers: rows, prepared branches, markers, and who subscribes.
+
+It changes nothing. See `sim.scenario.stage.Stage` for what each method does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from sim.scenario import sqltext
+from sim.scenario.model import Scenario
+from sim.scenario.stage import AwayError
+from sim.topology import Topology
+from twopc.errors import from_sqlstate
+from twopc.names import PREFIX, SCHEMA
+
+
+class Looking:
+    """The part of a stage that looks."""
+
+    def __init__(self, topology: Topology, scenario: Scenario) -> None:
+        self._topology = topology
+        self._scenario = scenario
+
+    def subscribes(self, node: str) -> bool:
+        """As this topology knows it."""
+        return node == self._topology.publisher or node in self._topology.subscribed
+
+    async def rows(self, node: str, table: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """A table's rows by key."""
+        if not self.subscribes(node):
+            found = await self._topology.execute(
+                node, "select to_regclass(format('public.%%I', %s::text)) is null", (table,)
+            )
+            if found[0][0]:
+                raise AwayError(node)
+        return await self._rows(node, table, columns, sql.SQL("true"))
+
+    async def _rows(
+        self, node: str, table: str, columns: Sequence[str], condition: sql.Composable
+    ) -> list[dict[str, Any]]:
+        key = self._scenario.tables[table].key_columns
+        query = sql.SQL("select {} from {} where {} order by {}").format(
+            sql.SQL(", ").join(
+                sql.SQL("{}::text").format(sql.Identifier(each)) for each in columns
+            ),
+            sql.Identifier("public", table),
+            condition,
+            # by the column, not by the text of that name that is asked for: 2 comes before 10
+            sql.SQL(", ").join(sql.Identifier("public", table, each) for each in key),
+        )
+        rows = await self._topology.execute(node, query.as_string(None))
+        return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    async def part(
+        self, subscriber: str, table: str, columns: Sequence[str]
+    ) -> list[dict[str, Any]] | None:
+        """The Publisher's rows that fulfil the filters of table and Subscriber."""
+        filters = [
+            self._scenario.tables[table].filter,
+            self._scenario.subscriber(subscriber).filter.get(table),
+        ]
+        conditions = [sql.SQL("(\n{}\n)").format(sql.SQL(text)) for text in filters if text]
+        if not conditions:
+            return None
+        return await self._rows(
+            self._topology.publisher, table, columns, sql.SQL(" and ").join(conditions)
+        )
+
+    async def prepared(self, node: str) -> tuple[str, ...]:
+        """Our gids in the node's database."""
+        rows = await self._topology.execute(
+            node,
+            "select gid from pg_prepared_xacts "
+            "where database = current_database() and starts_with(gid, %s) order by gid",
+            (f"{PREFIX}:",),
+        )
+        return tuple(str(gid) for (gid,) in rows)
+
+    async def markers(self, node: str) -> list[dict[str, Any]]:
+        """The rows of the node's marker table; `sent`: a Subscriber's branch has one at the Publisher."""
+        if self._scenario.only_reads(node) or not self.subscribes(node):
+            return []
+        query = sql.SQL(
+            "select gid, participants, fence, calls > 0 or pending is not null from {} order by gid"
+        ).format(sql.Identifier(SCHEMA, "branch_marker"))
+        rows = await self._topology.execute(node, query.as_string(None))
+        return [
+            {"gid": gid, "participants": list(participants), "fence": fence, "sent": sent}
+            for gid, participants, fence, sent in rows
+        ]
+
+    async def query(self, node: str, text: str) -> list[dict[str, Any]]:
+        """The rows of a query, in a transaction that may not write."""
+        connection = await self._topology.admin(node)
+        try:
+            async with connection.transaction():
+                await connection.execute("set transaction read only")
+                cursor = await connection.execute(text.encode())
+                names = [column.name for column in cursor.description or ()]
+                rows = await cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            said = error.diag.message_primary or str(error)
+            raise from_sqlstate(error.sqlstate or "08006", said, node=node) from error
+        return [
+            {
+                name: None if value is None else str(value)
+                for name, value in zip(names, row, strict=True)
+            }
+            for row in rows
+        ]
+
+    async def read(self, node: str, text: str) -> None:
+        """Have a node read a statement as the application, and forget it; ``:name`` stands for a parameter.
+
+        Raises TransactionError if it does not take it.
+        """
+        names = sqltext.parameters(text)
+        query = sqltext.numbered(text, names)
+        options = "-c default_transaction_read_only=on"
+        async with await psycopg.AsyncConnection.connect(
+            self._topology.nodes[node].app_dsn, autocommit=True, options=options
+        ) as connection:
+            try:
+                await connection.execute(f"prepare reading as {query}".encode())
+            except psycopg.Error as error:
+                said = error.diag.message_primary or str(error)
+                raise from_sqlstate(error.sqlstate or "08006", said, node=node) from error
