@@ -15,6 +15,7 @@ from psycopg import errors
 from publisher.filters import RowFilters
 from publisher.log_reader import history
 from publisher.log_reader.control import Control
+from publisher.log_reader.intake import Intake, Progress
 from publisher.log_reader.live import Live
 from publisher.log_reader.planner import Planner
 from publisher.log_reader.reading import Read, Reading
@@ -68,12 +69,10 @@ class LogReader:
         self._name = f"msrepl logreader {publisher}"
         self._control: Control | None = None
         self._store: Store | None = None
-        self._planner: Planner | None = None
-        self._filters: RowFilters | None = None
+        self._intake: Intake | None = None
         self._live: Live | None = None
-        self._position = 0
+        self._progress = Progress()
         self._forgot_at = 0.0
-        self._transactions = self._commands = 0
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -129,19 +128,18 @@ class LogReader:
         For whoever has put the tables back to what they were: that is no change for a Subscriber. Between
         passes only.
         """
-        store, planner = self._store, self._planner
-        if store is None or planner is None or planner.open or not self._settled():
+        intake = self._intake
+        if self._store is None or intake is None or not intake.is_settled:
             await self.close()  # the next pass finds the mark
         else:
-            store.read_to = planner.read_to = max(planner.read_to, upto)
+            intake.pass_over(upto)
 
     async def _learn(self) -> None:
         """Begin anew behind what is stored, with the articles as they are now."""
         assert self._control is not None
         assert self._store is not None
         known = await self._store.registry()
-        self._filters = RowFilters(self._control.connection, known.builder)
-        self._planner = Planner(
+        planner = Planner(
             publisher=self._store.publisher,
             builder=known.builder,
             originators=known.originators,
@@ -152,6 +150,20 @@ class LogReader:
             # of what was committed before the first store nothing is known
             horizon=known.horizon or self._control.next_xid - 1,
         )
+        self._intake = Intake(
+            planner,
+            RowFilters(self._control.connection, known.builder),
+            self._store,
+            self._progress,
+            publisher=self.publisher,
+            reading=self.reading,
+            points=self.points,
+        )
+
+    def _taking(self) -> Intake:
+        """What takes messages in; there is one as soon as it is open."""
+        assert self._intake is not None
+        return self._intake
 
     # -- passes -----------------------------------------------------------------------------------
 
@@ -168,18 +180,10 @@ class LogReader:
             return await self._pass()
         finally:
             if self._live is not None:
-                self._live.leave(settled=self._settled())
-
-    def _settled(self) -> bool:
-        """Nothing is kept that is not stored."""
-        assert self._planner is not None
-        assert self._store is not None
-        planner = self._planner
-        kept = planner.open or planner.transactions or planner.passed_over
-        return not (kept or self._store.streaming)
+                self._live.leave(settled=self._taking().is_settled)
 
     async def _pass(self) -> Read:
-        self._transactions = self._commands = 0
+        self._progress.transactions = self._progress.commands = 0
         caught_up = False
         for attempt in range(_ATTEMPTS):
             learned_before = self._store is not None
@@ -211,9 +215,9 @@ class LogReader:
                     await history.record(self._distribution_dsn, self.publisher, "failed", error)
                 raise
         return Read(
-            transactions=self._transactions,
-            commands=self._commands,
-            position=lsn_text(self._position),
+            transactions=self._progress.transactions,
+            commands=self._progress.commands,
+            position=lsn_text(self._progress.position),
             caught_up=caught_up,
         )
 
@@ -267,7 +271,7 @@ class LogReader:
         """A position before which lies everything committed by now, and how far we are from it."""
         assert self._control is not None
         flushed, confirmed = await self._control.look()
-        return flushed, flushed - max(confirmed, self._position)
+        return flushed, flushed - max(confirmed, self._progress.position)
 
     async def _catch_up(self) -> None:
         """Peek, store and advance until everything committed before this call is stored."""
@@ -282,12 +286,12 @@ class LogReader:
                     target, self.reading.peek_messages, timeout_s=self.reading.release_s
                 )
                 while block := await peek.block():
-                    await self._take_in(block)
-                await self._store_all()
+                    await self._taking().take(block)
+                await self._taking().store()
                 if peek.exhausted:
-                    self._position = max(self._position, target)
+                    self._progress.position = max(self._progress.position, target)
                 await self._reach("log_reader.before_advance")
-                await self._control.advance(self._position)
+                await self._control.advance(self._progress.position)
                 await self._reach("log_reader.after_advance")
                 await self._forget_calls()
                 if peek.exhausted:
@@ -304,18 +308,18 @@ class LogReader:
             False: it sends a lot and will go on to; peeking is the better way.
         """
         live = await self._be_live()
-        if until is not None and self._position >= until:
+        if until is not None and self._progress.position >= until:
             return True
         await live.ask()
         looked = live.count
         while stopped is None or not stopped.done():
             await self._step(live)
-            if until is not None and self._position >= until:
+            if until is not None and self._progress.position >= until:
                 return True
             assert self._store is not None
             if live.count - looked >= _LOOK_AFTER and not self._store.streaming:
                 looked = live.count
-                await self._store_all()
+                await self._taking().store()
                 _, behind = await self._look()
                 if behind > self.reading.catch_up_bytes:
                     return False
@@ -327,78 +331,23 @@ class LogReader:
         """Take in what has arrived; store it when nothing more has, or it is enough."""
         block = await live.take()
         if block:
-            await self._take_in(block)
-        assert self._planner is not None
-        if live.drained and not self._planner.open:
-            await self._store_all()
+            await self._taking().take(block)
+        intake = self._taking()
+        if live.drained and not intake.planner.open:
+            await self._taking().store()
             # where the server says it is, lies behind everything that it has sent before
-            self._position = max(self._position, live.position)
-        if await live.confirm(self._position):
+            self._progress.position = max(self._progress.position, live.position)
+        if await live.confirm(self._progress.position):
             await self._reach("log_reader.after_advance")
             await self._forget_calls()
 
     async def _forget_calls(self) -> None:
         """Where calls are stored: their marks have been read."""
-        assert self._planner is not None
         assert self._control is not None
         now = asyncio.get_running_loop().time()
-        if self._planner.has_calls and now - self._forgot_at >= _FORGET_EVERY_S:
+        if self._taking().planner.has_calls and now - self._forgot_at >= _FORGET_EVERY_S:
             self._forgot_at = now
             await self._control.forget_calls()
-
-    async def _take_in(self, block: list[bytes]) -> None:
-        """Make rows of a block of messages, and store what is too much to keep."""
-        assert self._planner is not None
-        assert self._filters is not None
-        assert self._store is not None
-        planner, reading = self._planner, self.reading
-        # while there is always more, nothing else would give way to other tasks
-        await asyncio.sleep(0)
-        await self._reach("log_reader.received")
-        try:
-            if planner.has_filters:
-                messages = list(planner.decoded(block))
-                changes = planner.filtered(messages)
-                belonging = await self._filters.belongings(changes)
-                keys = [id(change) for change in changes]
-                planner.feed(messages, dict(zip(keys, belonging, strict=True)))
-            else:
-                planner.feed(planner.decoded(block))
-        except ArticleError:
-            if (
-                planner.transactions
-            ):  # what was committed before goes to the Subscribers all the same
-                await self._store_all()
-            raise
-        full = planner.size >= reading.store_bytes
-        if planner.transactions and (
-            full or self._store.streaming or planner.transactions >= reading.read_batch_size
-        ):
-            await self._store_all()
-            full = planner.size >= reading.store_bytes
-        if full:
-            await self._store.write(planner.take_part())
-
-    async def _store_all(self) -> None:
-        """Store every complete transaction."""
-        assert self._planner is not None
-        assert self._store is not None
-        if self._planner.transactions:
-            batch = self._planner.take()
-            if batch.unknown:
-                _log.warning(
-                    "transactions are marked by somebody who is not registered",
-                    publisher=self.publisher,
-                    roles=sorted(batch.unknown),
-                )
-            await self._store.commit(batch)
-            self._transactions += batch.transactions
-            self._commands += batch.commands
-            await self._reach("log_reader.after_commit")
-        elif self._planner.passed_over:
-            await self._store.check(self._planner.horizon if self._planner.has_calls else 0)
-            self._planner.passed_over = False
-        self._position = max(self._position, self._planner.end_lsn)
 
     async def _be_live(self) -> Live:
         if self._live is None:

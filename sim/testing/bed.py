@@ -16,9 +16,10 @@ from psycopg import conninfo, sql
 from sim.checkers.atomic import atomic
 from sim.report.history import Record
 from sim.testing import loading
-from sim.testing.live import LiveSession, Surroundings
+from sim.testing.live import LiveSession
 from sim.testing.recording import Recorder
 from sim.testing.results import Rows
+from sim.testing.surroundings import Surroundings
 from sim.testing.watching import LOOK_EVERY_S, Client, Eyes
 from sim.topology import Topology
 from twopc.errors import ConfigurationError

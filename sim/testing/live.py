@@ -7,87 +7,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, sql
 from psycopg.rows import dict_row
 
-from sim.testing.recording import Recorder, failed, returned
+from sim.testing.recording import failed, returned
 from sim.testing.results import Result, Rows
-from sim.testing.watching import LOOK_EVERY_S, Client, Eyes, Waiting
-from sim.topology import Topology
+from sim.testing.surroundings import NotEndedError, Surroundings
+from sim.testing.watching import Client, Waiting
 from twopc.drivers.transaction import Transaction
 from twopc.errors import (
     InDoubtError,
     LocalProtocolError,
     RejectedError,
-    TransactionError,
     conflict_facts,
     from_sqlstate,
 )
 
 if TYPE_CHECKING:
-    from sim.faults.testing import RemoteTransaction, TestFaults
+    from sim.faults.testing import RemoteTransaction
 
-T = TypeVar("T")
 Work = Callable[[], Awaitable[Any]]
 
 LEVELS = ("read committed", "repeatable read", "serializable")
 #: Refusals that are the same at the Publisher as at a Subscriber.
 _TRANSLATED = frozenset(("40001", "40P01", "55P03"))
-
-
-class NotEndedError(AssertionError):
-    """A statement has neither ended nor been blocked within the test's time limit."""
-
-
-class Surroundings:
-    """What all sessions of one test share."""
-
-    def __init__(
-        self, topology: Topology, eyes: Eyes, recorder: Recorder, *, timeout_s: float
-    ) -> None:
-        self.topology = topology
-        self.eyes = eyes
-        self.recorder = recorder
-        self.timeout_s = timeout_s
-        self.sessions: dict[str, LiveSession] = {}
-        self.watched: dict[str, Client] = {}
-        self.faults: TestFaults | None = None
-        """Where the coordinator is a process of its own."""
-
-    def clients(self) -> list[Client]:
-        """Everybody who is known by a name."""
-        return [each.client for each in self.sessions.values()] + list(self.watched.values())
-
-    async def until_blocked(
-        self, client: Callable[[], Client], is_over: Callable[[], bool], what: str
-    ) -> Waiting | None:
-        """Until it is over (None) or provably waits: seen twice, for the same.
-
-        Raises:
-            NotEndedError: neither within the time limit.
-        """
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self.timeout_s
-        never = loop.create_future()
-        before: Waiting | None = None
-        while not is_over():
-            await asyncio.wait({never}, timeout=LOOK_EVERY_S)
-            if is_over():
-                break
-            seen = (await self.eyes.look(self.clients())).of(client())
-            if is_over():
-                break
-            if seen is not None and seen == before:
-                return seen
-            before = seen
-            if loop.time() > until:
-                raise NotEndedError(
-                    f"{what} has neither ended nor waits for a lock after {self.timeout_s:g} s"
-                )
-        return None
 
 
 class LiveStatement:
@@ -449,6 +395,3 @@ def _seen(done: asyncio.Future[Any]) -> None:
     """A test need not ask how every statement ended."""
     if not done.cancelled():
         done.exception()
-
-
-__all__ = ["LiveSession", "LiveStatement", "NotEndedError", "Surroundings", "TransactionError"]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sim.scenario.ordering.enumerate import Space
-from sim.testing.live import NotEndedError
+from sim.testing.surroundings import NotEndedError
 from sim.testing.watching import LOOK_EVERY_S, Waiting
 from sim.topology.checkpoint import Checkpoint, RewindError, checkpoint, rewind
 from twopc.errors import ConfigurationError

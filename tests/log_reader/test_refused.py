@@ -160,14 +160,14 @@ async def test_after_an_error_in_decoding_it_begins_anew(both: Rig, peek: bool) 
     """With new sessions: an old one might go on with what it had half done."""
     async with both.reader(reading=Reading(catch_up_bytes=0 if peek else 1 << 40)) as reader:
         await both.pub.execute("insert into item (id) values (1)")
-        assert reader._planner is not None
+        assert reader._intake is not None
         pids = {await pid(reader)}
 
         class Refusing(Decoder):
             def decode(self, data: bytes) -> Decoded:
                 raise RemoteProtocolError("pgoutput: made up")
 
-        reader._planner._reader = CommandReader(Refusing(), CommandBuilder([]))
+        reader._intake.planner._reader = CommandReader(Refusing(), CommandBuilder([]))
         with pytest.raises(RemoteProtocolError, match="made up"):
             await reader.run_once()
         assert (await history(both))[-1] == ("failed", "pgoutput: made up")
