@@ -83,8 +83,12 @@ def publish(
         name=made[0],
         kind="f" if "function" in words[:4] else "p",
         arguments=tuple(
-            Argument(name="" if name.startswith("$") else name, mode="i", type=type_text(type_))
-            for name, type_ in function.parameters
+            Argument(
+                name="" if each.name.startswith("$") else each.name,
+                mode=each.mode,
+                type=type_text(each.type),
+            )
+            for each in function.signature.parameters
         ),
         type=ProcType(spec.type),
         reads=spec.reads,
@@ -137,10 +141,9 @@ class Bracketed:
         self._snapshot = parts.get("call_snapshot", own_snapshot)
         self._aborts = parts.get("call_aborts", as_said)
 
-    def __call__(self, tx: OpenTx, *given: Any) -> Steps[Any]:
+    def __call__(self, tx: OpenTx, /, *values: Any, **named: Any) -> Steps[Any]:
         """Its value. Whatever the body raises, unless that is to be told only."""
-        if len(given) != len(self._body.parameters):
-            return (yield from self._body(tx, *given))  # it says what is wrong
+        given = tuple(self._body.signature.arranged(tx, values, named))
         opened = None
         if self._gate(self._facts(tx)) is None:
             opened = yield from self._open(tx, given)
@@ -148,7 +151,7 @@ class Bracketed:
         tx.running_calls += 1
         try:
             if self._aborts(self.article) or nested:
-                value, failure = (yield from self._body(tx, *given)), None
+                value, failure = (yield from self._body.applied(tx, *given)), None
             else:
                 value, failure = yield from self._guarded(tx, given)
         finally:
@@ -162,13 +165,13 @@ class Bracketed:
         tx.savepoint("")
         sub = tx.sub
         try:
-            value = yield from self._body(tx, *given)
+            value = yield from self._body.applied(tx, *given)
         except SqlError as error:
             if error.sqlstate[:2] in _PASSED_ON:
                 raise
             while tx.sub is not sub.parent:
                 tx.drop()
-            return None, error.sqlstate
+            return self._body.signature.nothing(), error.sqlstate
         tx.release("")
         return value, None
 
@@ -192,8 +195,8 @@ class Bracketed:
     def _open(self, tx: OpenTx, given: tuple[Any, ...]) -> Steps[int]:
         tx.statement()
         values = [
-            type_.store(value)
-            for (_, type_), value in zip(self._body.parameters, given, strict=True)
+            each.type.store(value)
+            for each, value in zip(self._body.signature.given, given, strict=True)
         ]
         call = Call(
             values=tuple(None if value is None else output(value) for value in values),

@@ -146,7 +146,7 @@ class Receiver:
             for value, argument in zip(RoutineCall.parse(text).values, article.given, strict=True)
         ]
         tx.statement()
-        yield from function(tx, *given)
+        yield from getattr(function, "applied", function)(tx, *given)
         failure = RoutineCall.parse(text).failure
         if failure is not None:
             raise SqlError(

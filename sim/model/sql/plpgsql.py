@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
 
-from sim.model.sql import body, parse, types
+from sim.model.sql import body, parse
 from sim.model.sql.bind import Context, Record
+from sim.model.sql.parameters import Signature, checked, read
 from sim.model.sql.steps import Block
 from sim.model.words import RowChange, SqlError, Steps, UnsupportedError
 
@@ -38,13 +39,13 @@ class Function:
     def __init__(
         self,
         name: str,
-        parameters: Sequence[tuple[str, types.Type]],
+        signature: Signature,
         language: str,
         text: str,
         plans: Any,
     ) -> None:
         self.name = name
-        self.parameters = tuple(parameters)
+        self.signature = signature
         self.language = language
         self.text = text
         self._plans = plans
@@ -52,24 +53,26 @@ class Function:
         """It returns nothing, which is shown as an empty text."""
         self._compiled: Block | None = None
 
-    def __call__(self, tx: Any, *given: Any) -> Steps[Any]:
-        """Its value."""
-        if len(given) != len(self.parameters):
-            raise SqlError(
-                "42883", f"function {self.name} with {len(given)} arguments does not exist"
-            )
-        variables = {
-            name: type_.store(value)
-            for (name, type_), value in zip(self.parameters, given, strict=True)
-        }
+    def __call__(self, tx: Any, /, *given: Any, **named: Any) -> Steps[Any]:
+        """Its value, called as a statement calls it. 42883"""
+        return (yield from self.applied(tx, *self.signature.arranged(tx, given, named)))
+
+    def applied(self, tx: Any, *given: Any) -> Steps[Any]:
+        """Its value, with the values of all parameters that are given."""
+        signature = self.signature
+        variables: dict[str, Any] = {each.name: None for each in signature.parameters}
+        for each, value in zip(signature.given, given, strict=True):
+            variables[each.name] = each.type.store(value)
         for place, value in enumerate(list(variables.values()), 1):
             variables[f"${place}"] = value
         value = yield from self.run(tx, variables)
+        if signature.outs:
+            return signature.results(variables)
         return "" if self.void else value
 
     def prepare(self) -> None:
         """Compile the body before it is called. UnsupportedError; 42P01 and its like, as servers look into SQL only"""
-        names = [name for name, _ in self.parameters]
+        names = [each.name for each in self.signature.parameters]
         with suppress(SqlError) if self.language == "plpgsql" else nullcontext():
             self._block([*names, *(f"${place}" for place, _ in enumerate(names, 1))])
 
@@ -169,10 +172,6 @@ def define(text: str, words: tuple[str, ...], plans: Any) -> str:
         "public."
     )
     closing = _closing(words, opening)
-    parameters = [
-        _parameter(text, one, number)
-        for number, one in enumerate(_split(words[opening + 1 : closing]), 1)
-    ]
     rest = list(words[closing + 1 :])
     language = parse.unquoted(rest[rest.index("language") + 1]) if "language" in rest else "sql"
     source = next((one for one in rest if one.startswith(("$", "'"))), None)
@@ -183,7 +182,16 @@ def define(text: str, words: tuple[str, ...], plans: Any) -> str:
             raise UnsupportedError(text, f"a function that sets {rest[at + 1]}")
     if "setof" in rest or rest[:2] == ["returns", "table"]:
         raise UnsupportedError(text, "a function that returns rows")
-    function = Function(name, parameters, language.lower(), parse.unquoted(source), plans)
+    is_procedure = words[place] == "procedure"
+    parameters = tuple(read(text, words[opening + 1 : closing], plans))
+    signature = Signature(name, parameters, is_procedure=is_procedure)
+    function = Function(
+        name,
+        checked(text, signature, language=language.lower(), is_procedure=is_procedure),
+        language.lower(),
+        parse.unquoted(source),
+        plans,
+    )
     function.void = rest[:2] == ["returns", "void"] and language.lower() == "plpgsql"
     if language.lower() == "plpgsql":
         body.check(function.text)
@@ -193,17 +201,6 @@ def define(text: str, words: tuple[str, ...], plans: Any) -> str:
     return f"CREATE {words[place].upper()}"
 
 
-def _parameter(text: str, words: list[str], number: int) -> tuple[str, types.Type]:
-    words = [word for word in words if word not in ("in", "variadic")]
-    if "out" in words or "inout" in words:
-        raise UnsupportedError(text, "output parameters")
-    for stop in ("default", "="):
-        if stop in words:
-            raise UnsupportedError(text, "default arguments")
-    name = f"${number}" if len(words) == 1 else parse.unquoted(words[0])
-    return name, types.named(" ".join(words[1:] or words).replace(" [ ]", "[]").replace(" (", "("))
-
-
 def _closing(words: tuple[str, ...], opening: int) -> int:
     depth = 0
     for place in range(opening, len(words)):
@@ -211,18 +208,6 @@ def _closing(words: tuple[str, ...], opening: int) -> int:
         if not depth:
             return place
     raise SqlError("42601", "syntax error: a bracket is not closed")
-
-
-def _split(words: tuple[str, ...]) -> list[list[str]]:
-    parts: list[list[str]] = [[]]
-    depth = 0
-    for word in words:
-        depth += {"(": 1, ")": -1}.get(word, 0)
-        if word == "," and not depth:
-            parts.append([])
-        else:
-            parts[-1].append(word)
-    return [part for part in parts if part]
 
 
 def _trigger(text: str, words: tuple[str, ...], place: int, plans: Any) -> None:

@@ -16,6 +16,7 @@ from sim.model.sql import operators as op
 from sim.model.sql.bind import Context, Fn, Rows, Scope, Source
 from sim.model.sql.expressions import arguments, compiled, name_of, truth
 from sim.model.sql.functions import AGGREGATES
+from sim.model.sql.parameters import given_by
 from sim.model.sql.parse import kind, rendered
 from sim.model.sql.scan import Scan, scan
 from sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
@@ -425,14 +426,14 @@ def _waiting_call(node: Any, plans: Any) -> Plan | None:
     function = plans.function(name)
     if function is None:
         return None
-    scope = Scope(plans)
-    given = [compiled(argument, scope) for argument in arguments(call)]
+    given, named = given_by(arguments(call), Scope(plans))
     column = item.alias if kind(item) == "Alias" else name.rpartition(".")[2]
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
         c = Context(tx, params, variables)
         c.snap = tx.statement()
-        value = yield from function(tx, *[one((), c) for one in given])
+        by_name = {key: one((), c) for key, one in named.items()}
+        value = yield from function(tx, *[one((), c) for one in given], **by_name)
         return StatementResult(tag="SELECT 1", rowcount=1, names=(column,), rows=((value,),))
 
     return run

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from sim.model.sql.bind import Context
-from sim.model.words import StatementResult, Steps
+from sim.model.sql.parameters import Out
+from sim.model.words import StatementResult, Steps, UnsupportedError
 
 Maker = Callable[[str], Any]
 
@@ -122,18 +123,26 @@ def called(name: str, value: Any) -> StatementResult:
     """What CALL returns: a row if the procedure has something to say."""
     if value is None:
         return StatementResult(tag="CALL")
+    if isinstance(value, Out):
+        return StatementResult(tag="CALL", names=value.names, rows=(value.values,), rowcount=1)
     return StatementResult(
         tag="CALL", names=(name.rpartition(".")[2],), rows=((value,),), rowcount=1
     )
 
 
-def calls(function: Callable[..., Steps[Any]], name: str, given: list[Any]) -> Callable[..., Any]:
+def calls(
+    function: Callable[..., Steps[Any]], name: str, given: list[Any], named: Mapping[str, Any]
+) -> Callable[..., Any]:
     """CALL of a procedure that may wait, whose arguments are expressions."""
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
         c = Context(tx, params, variables)
         c.snap = tx.statement()
-        return called(name, (yield from function(tx, *[one((), c) for one in given])))
+        by_name = {key: one((), c) for key, one in named.items()}
+        found = yield from function(tx, *[one((), c) for one in given], **by_name)
+        if variables is not None and isinstance(found, Out):
+            raise UnsupportedError(f"call {name}", "output parameters of a CALL in a body")
+        return called(name, found)
 
     return run
 

@@ -11,8 +11,9 @@ from typing import Any
 from sim.model.node.modes import ACCESS_EXCLUSIVE, TABLE_MODES
 from sim.model.sql import parse
 from sim.model.sql.bind import Context, Scope
-from sim.model.sql.expressions import arguments, compiled
+from sim.model.sql.expressions import arguments
 from sim.model.sql.functions import STRICT
+from sim.model.sql.parameters import Signature, given_by
 from sim.model.sql.short import calls
 from sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
 
@@ -232,8 +233,8 @@ def _call(text: str, plans: Any) -> Plan:
     function = plans.function(name)
     if function is None:
         raise SqlError("42883", f"procedure {name} does not exist")
-    given = [compiled(argument, Scope(plans)) for argument in arguments(node)]
-    return calls(function, name, given)
+    given, named = given_by(arguments(node), Scope(plans))
+    return calls(function, name, given, named)
 
 
 def _do(text: str, words: tuple[str, ...], plans: Any) -> Plan:
@@ -242,7 +243,9 @@ def _do(text: str, words: tuple[str, ...], plans: Any) -> Plan:
     body = next((word for word in words if word.startswith("$")), None)
     if body is None:
         raise UnsupportedError(text, "DO without a body in dollars")
-    function = plpgsql.Function("do", (), "plpgsql", parse.unquoted(body), plans)
+    function = plpgsql.Function(
+        "do", Signature("do", (), is_procedure=True), "plpgsql", parse.unquoted(body), plans
+    )
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
         tx.statement()

@@ -1,0 +1,142 @@
+"""Parameters of a routine: which of them a call gives, what becomes of those that it leaves out, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sim.model.sql import parse, types
+from sim.model.sql.bind import Context, Fn, Scope
+from sim.model.sql.expressions import compiled
+from sim.model.sql.parse import kind
+from sim.model.words import SqlError, UnsupportedError
+
+#: Under which an array is given to the last parameter as a whole: ``VARIADIC array``.
+WHOLE = ""
+
+
+class Parameter(NamedTuple):
+    """One of them."""
+
+    name: str
+    type: types.Type
+    mode: str = "i"
+    """i, o, b (inout), v (variadic)."""
+    default: Callable[[Context], Any] | None = None
+
+
+class Out(NamedTuple):
+    """What a procedure's output parameters came to."""
+
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+
+
+class Signature:
+    """The parameters of one routine.
+
+    Args:
+        is_procedure: CALL names its output parameters, too.
+    """
+
+    def __init__(self, name: str, parameters: Sequence[Parameter], *, is_procedure: bool) -> None:
+        self._name = name
+        self._is_procedure = is_procedure
+        self.parameters = tuple(parameters)
+        self.given = tuple(each for each in parameters if each.mode != "o")
+        self.outs = tuple(each for each in parameters if each.mode in ("o", "b"))
+        self._asked = self.parameters if is_procedure else self.given
+        last = self._asked[-1] if self._asked else None
+        self._variadic = last if last is not None and last.mode == "v" else None
+
+    def arranged(self, tx: Any, values: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """The values of `given` for a call. 42883"""
+        found = {each.name: value for each, value in zip(self._asked, values, strict=False)}
+        if self._variadic is not None and WHOLE in named:
+            found[self._variadic.name] = named[WHOLE]
+        elif self._variadic is not None and len(values) >= len(self._asked):
+            found[self._variadic.name] = list(values[len(self._asked) - 1 :])
+        elif len(values) > len(self._asked):
+            raise self._unknown(len(values))
+        for name, value in named.items():
+            if name != WHOLE:
+                if name in found or all(each.name != name for each in self._asked):
+                    raise self._unknown(len(values) + len(named))
+                found[name] = value
+        for each in self._asked:
+            if each.name not in found:
+                if each.default is None:
+                    raise self._unknown(len(values) + len(named))
+                found[each.name] = each.default(Context(tx, {}, {}))
+        return [found[each.name] for each in self.given]
+
+    def _unknown(self, count: int) -> SqlError:
+        return SqlError("42883", f"function {self._name} with {count} arguments does not exist")
+
+    def nothing(self) -> Any:
+        """What comes back of a call that has failed and goes on."""
+        return self.results({each.name: None for each in self.outs}) if self.outs else None
+
+    def results(self, variables: Mapping[str, Any]) -> Any:
+        """What the output parameters came to."""
+        values = tuple(
+            None if variables[each.name] is None else each.type.store(variables[each.name])
+            for each in self.outs
+        )
+        if self._is_procedure:
+            return Out(tuple(each.name for each in self.outs), values)
+        return values[0]
+
+
+def read(text: str, words: Sequence[str], plans: Any) -> Iterator[Parameter]:
+    """Those of a definition, from the words between its brackets. UnsupportedError"""
+    for number, part in enumerate(_split(words), 1):
+        mode, rest = "i", part
+        if part[0] in _MODES and len(part) > 1:
+            mode, rest = _MODES[part[0]], part[1:]
+        stops = [at for at, word in enumerate(rest) if word in ("default", "=", ":=")]
+        default = None
+        if stops:
+            default = plans.expression_with(" ".join(rest[stops[0] + 1 :]), frozenset())
+            rest = rest[: stops[0]]
+        name = f"${number}" if len(rest) == 1 else parse.unquoted(rest[0])
+        type_text = " ".join(rest[1:] or rest).replace(" [ ]", "[]").replace(" (", "(")
+        yield Parameter(name, types.named(type_text), mode, default)
+
+
+def checked(text: str, signature: Signature, *, language: str, is_procedure: bool) -> Signature:
+    """The same, if the model knows what its output parameters come to. UnsupportedError"""
+    if signature.outs and language == "sql":
+        raise UnsupportedError(text, "output parameters of a function in SQL")
+    if len(signature.outs) > 1 and not is_procedure:
+        raise UnsupportedError(text, "several output parameters of a function")
+    return signature
+
+
+def given_by(nodes: Sequence[Any], scope: Scope) -> tuple[list[Fn], dict[str, Fn]]:
+    """What a call gives by place, and what it gives by name."""
+    given: list[Fn] = []
+    named: dict[str, Fn] = {}
+    for node in nodes:
+        if kind(node) == "Variadic":
+            named[WHOLE] = compiled(node.this, scope)
+        elif kind(node) in ("Kwarg", "PropertyEQ"):
+            named[str(node.this.this).lower()] = compiled(node.expression, scope)
+        else:
+            given.append(compiled(node, scope))
+    return given, named
+
+
+_MODES = {"in": "i", "out": "o", "inout": "b", "variadic": "v"}
+
+
+def _split(words: Sequence[str]) -> list[list[str]]:
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for word in words:
+        depth += {"(": 1, ")": -1}.get(word, 0)
+        if word == "," and not depth:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return [part for part in parts if part]
