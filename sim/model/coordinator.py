@@ -40,25 +40,31 @@ class _Open(set[Key]):
     """Transactions that are open; whoever explores is told of which of them anybody asks.
 
     Args:
-        asked: of which somebody has asked before: what is open now of these may be asked later.
+        asked: those of which somebody will ask later, as he has before.
+        stretch: the name of what happens now.
     """
 
     def __init__(
-        self, keys: set[Key], told: Callable[[str, bool], None], asked: dict[object, None]
-    ) -> None:
+        self, keys: set[Key], told: Callable[[str, bool], None], asked: dict[object, None],
+        stretch: Callable[[], int],
+    ) -> None:  # fmt: skip
         super().__init__(keys)
         self._told = told
         self._asked = asked
+        self._stretch = stretch
+        self._made = stretch()
         for key in asked:
             told(_called(key), False)
 
     def __contains__(self, key: object) -> bool:
-        self._asked[key] = None
+        found = super().__contains__(key)
         self._told(_called(key), False)
-        return super().__contains__(key)
+        if not found or self._stretch() != self._made:  # of one that is open nobody asks twice
+            self._asked[key] = None
+        return found
 
     def __or__(self, other: Any) -> Any:
-        return _Open({*self, *other}, self._told, self._asked)
+        return _Open({*self, *other}, self._told, self._asked, self._stretch)
 
     def __rsub__(self, other: Any) -> Any:
         self._told("unsettled", True)
@@ -339,7 +345,8 @@ class CoordinatorProcess:
         )
 
     def _open(self) -> set[Key]:
-        return _Open({one.key for one in self.active.values()}, self._remembers, self._asked)
+        keys = {one.key for one in self.active.values()}
+        return _Open(keys, self._remembers, self._asked, lambda: self.place.kernel.stretch)
 
     def keep_recovering(self) -> Steps[None]:
         """Recover at once, and from time to time."""

@@ -73,8 +73,11 @@ class Ledger:
     def write(self) -> Steps[None]:
         """Until what is written is durable; LostError if the server goes down meanwhile: then it is not."""
         started = self._host()
+        kernel, actor = self.kernel, "ledger"
+        if kernel.watch is not None:  # of two that are under way either may be the first
+            actor = f"ledger #{kernel.stretch % 1000}"
         label = Label(
-            actor="ledger", cause=Cause.FLUSH, what="flush of the decision log",
+            actor=actor, cause=Cause.FLUSH, what="flush of the decision log",
             touches=frozenset(("log",)),
         )  # fmt: skip
         yield self.kernel.delay(self._flush, label)
@@ -83,13 +86,14 @@ class Ledger:
         self.flushes += 1
 
     def tell(self, what: str, *, changed: bool) -> None:
-        """Whoever explores is told what is looked at here, or changed: ``epochs``, ``decisions of 3``."""
+        """Whoever explores is told what is looked at here, or changed: ``epochs`` (which there are), ``holders`` (of
+        their locks, and which are fenced), ``epoch 3`` (whether it is fenced), ``decisions of 3``."""
         if self.kernel.watch is not None:
             self.kernel.watch(f"{what} at log", changed)
 
     def crash(self) -> None:
         """Its server goes down: locks are gone, what is written stays."""
-        self.tell("epochs", changed=True)
+        self.tell("holders", changed=True)
         self.holders.clear()
 
 
@@ -98,13 +102,15 @@ class LedgerSession:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._called = f"session {ledger.kernel.stretch}"
         self.closed = False
         self._writing: simpy.Event | None = None
         """Comes when what is being written is written, or is not."""
 
     def close(self) -> None:
         """Let the locks go, once what is being written is written or is not; harmless twice."""
-        self._ledger.tell("epochs", changed=True)
+        self._ledger.tell("holders", changed=True)
+        self._ledger.tell(self._called, changed=True)
         self.closed = True
         if self._writing is None:
             self._release()
@@ -117,8 +123,9 @@ class LedgerSession:
     def log(self, entries: Sequence[tuple[Key, Record]]) -> Steps[None]:
         """Write decisions: all of them, or none. 55000: an epoch is fenced; 23505: decided before."""
         ledger = self._ledger
-        ledger.tell("epochs", changed=False)
+        ledger.tell(self._called, changed=True)
         for (epoch, _), _ in entries:
+            ledger.tell(f"epoch {epoch}", changed=False)
             ledger.tell(f"decisions of {epoch}", changed=False)
             if ledger.epochs[epoch].fenced_at is not None:
                 raise SqlError(
@@ -140,8 +147,9 @@ class LedgerSession:
                 ledger.decisions[key] = record
         finally:
             self._writing = None
-            ledger.tell("epochs", changed=self.closed)
+            ledger.tell(self._called, changed=True)
             if self.closed:
+                ledger.tell("holders", changed=True)
                 self._release()
             writing.succeed()
 
@@ -150,6 +158,9 @@ class LedgerSession:
         ledger = self._ledger
         yield from ledger.write()
         ledger.tell("epochs", changed=True)
+        ledger.tell(self._called, changed=False)
+        if self.closed:  # else it is held, and nobody will fence it
+            ledger.tell("holders", changed=True)
         epoch = next(ledger._numbers)
         ledger.epochs[epoch] = Epoch(coordinator=coordinator, variant=variant)
         if not self.closed:
@@ -162,10 +173,14 @@ class LedgerSession:
         ledger = self._ledger
         if old is not None and old is not self:
             old.close()
-        ledger.tell("epochs", changed=True)
-        while (holder := ledger.holders.get(epoch)) is not None and holder._writing is not None:
+        ledger.tell("holders", changed=True)
+        ledger.tell(f"epoch {epoch}", changed=False)
+        while (holder := ledger.holders.get(epoch)) is not None:
+            ledger.tell(holder._called, changed=False)
+            if holder._writing is None:
+                break
             yield holder._writing  # an insert of it may still land
-            ledger.tell("epochs", changed=True)
+            ledger.tell("holders", changed=True)
         if holder is not None and holder is not self:
             raise SqlError("55P03", "canceling statement due to lock timeout")
         if not self.closed:
@@ -181,7 +196,7 @@ class LedgerSession:
     def fence(self, coordinator: str, own: Sequence[int]) -> Steps[list[KnownEpoch]]:
         """Fence epochs whose processes are gone; all that are fenced."""
         ledger, now = self._ledger, self._ledger.kernel.now
-        ledger.tell("epochs", changed=False)
+        ledger.tell("holders", changed=False)
         gone = [
             epoch
             for epoch in self._of(coordinator)
@@ -191,8 +206,9 @@ class LedgerSession:
         ]
         if gone:
             yield from ledger.write()
-            ledger.tell("epochs", changed=True)
+            ledger.tell("holders", changed=True)
         for epoch in gone:
+            ledger.tell(f"epoch {epoch}", changed=True)
             ledger.epochs[epoch].fenced_at = now
         return [
             KnownEpoch(epoch=epoch, variant=found.variant, fenced_s=now - found.fenced_at)
@@ -238,8 +254,8 @@ class LedgerSession:
     def forget_epoch(self, epoch: int) -> Steps[None]:
         """Remove an epoch, unless somebody of it is to be told something."""
         ledger = self._ledger
-        ledger.tell("epochs", changed=True)
-        ledger.tell(f"decisions of {epoch}", changed=True)
+        for what in ("epochs", "holders", f"epoch {epoch}", f"decisions of {epoch}"):
+            ledger.tell(what, changed=True)
         of_it = {key: record for key, record in ledger.decisions.items() if key[0] == epoch}
         if not any(record.participants for record in of_it.values()):
             ledger.epochs.pop(epoch, None)

@@ -57,11 +57,14 @@ class ModelSite:
         """The branches prepared here whose gid starts with `prefix`, oldest first."""
 
         def look() -> dict[str, PreparedBranch]:
-            return {
-                gid: PreparedBranch(gid=gid, owner=one.owner, prepared_at=one.prepared_at)
+            found = [
+                PreparedBranch(gid=gid, owner=one.owner, prepared_at=one.prepared_at)
                 for gid, one in self._node.prepared().items()
                 if gid.startswith(prefix)
-            }
+            ]
+            if self._network.kernel.watch is not None:
+                found.sort(key=lambda one: one.gid)  # who was the first changes nothing
+            return {one.gid: one for one in found}
 
         return await self._look("look for branches", look)
 
@@ -69,7 +72,7 @@ class ModelSite:
         """The role that prepared a branch; None if it is not prepared."""
 
         def look() -> str | None:
-            found = self._node.prepared().get(gid)
+            found = self._node.branch(gid)
             return None if found is None else found.owner
 
         return await self._look(f"look for {gid}", look)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.model.explore.programs import Script
+from sim.model.choosing import ChoiceKernel
+from sim.model.explore.programs import Script, ScriptRun
 from sim.model.explore.search import exhaust
+from sim.model.explore.strikes import STRIKES
 from sim.model.explore.words import Budget
 from sim.model.plants.protections import wiring_for
 from sim.model.wiring import Wiring
@@ -51,6 +53,58 @@ def test_one_session_and_every_crash(script: Script) -> None:
         "alice in doubt; account ((1, 90),)",
         "alice refused; account ((1, 100),)",
     )
+
+
+class Killed:
+    """The coordinator is killed while the first session's commit is under way, and the second has not begun."""
+
+    name = "killed"
+
+    def __init__(self, script: Script, after: str) -> None:
+        self._script = script
+        self._after = after
+
+    def start(self, kernel: ChoiceKernel, wiring: Wiring, budget: Budget) -> ScriptRun:
+        """From there on."""
+        run = self._script.start(kernel, wiring, budget)
+        kernel.settle()
+        fired = ""
+        while self._after not in fired:
+            option = next(one for one in kernel.enabled() if one.label.actor != "bob")
+            kernel.fire(option)
+            run.look()
+            fired = str(option)
+        (strike,) = STRIKES["coordinator"](run)
+        kernel.fire(strike)
+        run.look()
+        return run
+
+
+@pytest.mark.parametrize(
+    ("after", "endings"),
+    [
+        (
+            "sp_mssync_upd_account → pub",
+            (
+                "alice refused, bob committed after a wait; account ((1, 80),)",
+                "alice refused, bob committed; account ((1, 80),)",
+            ),
+        ),
+        (
+            "1 decisions → distribution",
+            (
+                "alice in doubt, bob refused after a wait; account ((1, 90),)",
+                "alice in doubt, bob refused; account ((1, 90),)",
+            ),
+        ),
+    ],
+)
+def test_recovery_beside_a_session(script: Script, after: str, endings: tuple[str, ...]) -> None:
+    """Everything that the other session does in the new process, whenever recovery looks."""
+    found = exhaust(Killed(script, after), Wiring(), Budget(faults=0))
+    assert found.exhausted
+    assert found.broken is None
+    assert found.endings == endings
 
 
 def test_without_versions(script: Script) -> None:

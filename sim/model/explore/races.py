@@ -29,11 +29,20 @@ class Past:
         """Places of timers."""
         self._places: dict[int, int] = {}
         """By stretch."""
+        self._seers: dict[str, int] = {}
+        """Places of those that have looked at something or changed it."""
+        self._changers: dict[str, int] = {}
+        """Of those that have changed it."""
 
     def cut(self, length: int) -> None:
         """Forget what came later."""
         for stretch in self._stretches[length:]:
             self._places.pop(stretch, None)
+        kept = (1 << length) - 1
+        for what in {what: None for seen in self._seen[length:] for what in seen}:
+            self._seers[what] &= kept
+            if what in self._changers:
+                self._changers[what] &= kept
         del (
             self._names[length:],
             self._options[length:],
@@ -41,7 +50,7 @@ class Past:
             self._seen[length:],
             self._before[length:],
         )
-        self._timers &= (1 << length) - 1
+        self._timers &= kept
 
     def add(
         self, option: Option, seen: dict[str, int], stretch: int
@@ -63,6 +72,10 @@ class Past:
         self._options.append(option)
         self._stretches.append(stretch)
         self._seen.append(seen)
+        for what, how in seen.items():
+            self._seers[what] = self._seers.get(what, 0) | 1 << here
+            if how == WRITE:
+                self._changers[what] = self._changers.get(what, 0) | 1 << here
         self._before.append(before)
         self._places[stretch] = here
         if is_timer:  # nothing else could have happened
@@ -97,12 +110,8 @@ class Past:
     def _needs(self, seen: dict[str, int], maker: int) -> int:
         """Places of those on which it depends."""
         found = 1 << maker if maker >= 0 else 0
-        for place, theirs in enumerate(self._seen):
-            small, large = (theirs, seen) if len(theirs) < len(seen) else (seen, theirs)
-            for what, how in small.items():
-                if what in large and how + large[what] > WRITE:
-                    found |= 1 << place
-                    break
+        for what, how in seen.items():
+            found |= (self._seers if how == WRITE else self._changers).get(what, 0)
         return found
 
     def _first(self, place: int, here: int) -> list[int]:

@@ -30,6 +30,8 @@ FAULTS: Mapping[str, str] = {
 }
 
 _TRAVELS = frozenset((Cause.MESSAGE, Cause.REPLY))
+#: Whoever looks at what is prepared: see `sim.model.node.prepared.Branch.changed`.
+_LOOKED = "branches "
 #: The decision log, as labels speak of it and as connections do.
 _OF_LOG = ("node log", f"node {LOG}")
 
@@ -42,7 +44,9 @@ def _memory_of(actor: str, name: str) -> Absorbs:
         if any(what.startswith("sessions ") for what in seen):
             return False  # one has come or gone: those that come later have other numbers
         return event.label.cause in _TRAVELS and all(
-            what in own or what.startswith(f"actor {actor}:") or what.endswith(f" of {actor}")
+            what in own
+            or what.startswith((f"actor {actor}:", _LOOKED))
+            or what.endswith(f" of {actor}")
             for what, how in seen.items()
             if how == WRITE
         )
@@ -56,13 +60,16 @@ def _memory_at(name: str, *, with_log: bool) -> Absorbs:
     Args:
         with_log: also that its log has reached the disk, where it may be there without anybody having been told.
     """
-    lost = (f"at {name}", f"tables at {name}")
-    flushed = (*lost, f"actor node:{name}", f"log at {name}", f"branches at {name}")
+    lost = (f"at {name}", f"given up at {name}", f"tables at {name}")
+    flushed = (*lost, f"actor node:{name}", f"log at {name}")
 
     def absorbs(event: Choice, seen: Mapping[str, int]) -> bool:
         written = [what for what, how in seen.items() if how == WRITE]
         if event.label.cause is Cause.FLUSH:
-            return with_log and all(what in flushed for what in written)
+            return with_log and all(
+                what in flushed or (what.startswith("branch ") and what.endswith(f" at {name}"))
+                for what in written
+            )
         own = f"actor {event.label.actor}"
         return (
             event.label.cause in _TRAVELS

@@ -44,13 +44,19 @@ class Locks:
     def _changed(self) -> None:
         if self._kernel.watch is not None:
             self._kernel.watch(f"at {self._node}", True)
+            self._kernel.watch(f"given up at {self._node}", True)
+
+    def _given_up(self) -> None:
+        """Something that nobody waits for is taken back: whether before a commit or after it changes nothing."""
+        if self._kernel.watch is not None:
+            self._kernel.watch(f"given up at {self._node}", True)
 
     # -- rows ----------------------------------------------------------------------------------------
 
     def try_row(self, xact: Xact, row: Row, mode: int) -> bool:
         """Take a row's lock if nobody has one that conflicts."""
         if self._kernel.watch is not None:
-            self._kernel.watch(f"at {self._node}", True)
+            self._changed()
         held = row.holders
         if held:
             top, bad, had = xact.top, CONFLICTS[mode], False
@@ -144,7 +150,7 @@ class Locks:
         """
         back, undo = self._give_back, xact.undo
         if undo:
-            self._changed()
+            self._given_up()
         rows: dict[Row, None] = {}
         while undo:
             function, one, other = undo.pop()
@@ -158,6 +164,8 @@ class Locks:
 
     def _wake(self, wake: list[tuple[int, Callable[[], None]]], xact: Xact) -> None:
         waiters, xact.waiters = xact.waiters, None
+        if wake or waiters:
+            self._changed()
         wake += [(wait.number, functools.partial(wait.end, "over")) for wait in waiters or ()]
         if len(wake) > 1:
             wake.sort(key=_number)
@@ -171,7 +179,7 @@ class Locks:
         transaction.
         """
         if xact.undo and self._kernel.watch is not None:
-            self._kernel.watch(f"at {self._node}", True)
+            self._kernel.watch(f"at {self._node}", True)  # what is given up does not matter to it
         back = self._give_back
         wake: list[tuple[int, Callable[[], None]]] = []
         for function, holder, what in xact.undo:
@@ -229,6 +237,7 @@ class Locks:
         """Wait until another transaction is over, or its subtransaction taken back."""
         if self._kernel.watch is not None:
             self._kernel.watch(f"at {self._node}", False)
+            self._kernel.watch(f"given up at {self._node}", False)
         while on.state < 2 and on.top.state < 2:
             wait = Wait(session, xact, SHARE)
             wait.on, wait.table = on, table

@@ -207,11 +207,18 @@ class ModelNode:
         """Rows or locks are changed: whoever explores is told."""
         if self.kernel.watch is not None:
             self.kernel.watch(f"at {self.name}", True)
+            self.kernel.watch(f"given up at {self.name}", True)
+
+    def tell_committed(self) -> None:
+        """Something is committed, or rolled back in the log: likewise."""
+        if self.kernel.watch is not None:
+            self.kernel.watch(f"at {self.name}", True)
 
     def looked(self) -> None:
         """Rows are looked at; what does that in several orders finds the same."""
         if self.kernel.watch is not None:
             self.kernel.watch(f"at {self.name}", False)
+            self.kernel.watch(f"given up at {self.name}", False)
 
     def tell(self, what: str, *, changed: bool) -> None:
         """Something else is looked at, or changed: ``branches``, ``sessions twopc recovery``."""
@@ -220,7 +227,7 @@ class ModelNode:
 
     def record(self, kind: str, top: Top) -> WalRecord:
         """A commit or rollback in the log."""
-        self.touched()
+        self.tell_committed()
         record = top.record = self.wal.append(kind, top, len(top.changes))
         if kind != "rollback_prepared":
             record.changes, record.gid, record.xid = top.changes, top.gid, top.xid
@@ -230,7 +237,7 @@ class ModelNode:
     def finish(self, top: Top, record: WalRecord | None) -> None:
         """It is committed: others see it, and what waits for it goes on."""
         if record is not None and self.kernel.watch is not None:
-            self.touched()
+            self.tell_committed()
             for table, _, old, new in top.changes:
                 if table.name == MARKERS:
                     self.tell(f"markers of {_epoch((new or old)[0])}", changed=True)
@@ -301,8 +308,19 @@ class ModelNode:
 
     def prepared(self) -> dict[str, prepared.Branch]:
         """By gid, oldest first: each with `owner`, `prepared_at`, `xid`."""
-        self.tell("branches", changed=False)
+        self.tell("branches", changed=True)  # see `prepared.Branch.changed`
         return {gid: branch for gid, branch in self.branches.items() if branch.valid}
+
+    def prepared_by(self, owner: str) -> list[prepared.Branch]:
+        """Those of a role, oldest first."""
+        self.tell(f"branches of {owner}", changed=True)
+        return [one for one in self.branches.values() if one.valid and one.owner == owner]
+
+    def branch(self, gid: str) -> prepared.Branch | None:
+        """One of them, if it is prepared."""
+        self.tell(f"branch {gid}", changed=False)
+        found = self.branches.get(gid)
+        return found if found is not None and found.valid else None
 
     def fence(self, gid: str, sites: Sequence[str]) -> Steps[str]:
         """``msrepl.fence_branch``: ``prepared``, ``committed`` or ``fenced``; 55P03 while it is under way."""

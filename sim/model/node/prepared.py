@@ -61,6 +61,18 @@ class Branch:
         """By the node's clock."""
         return self.top.prepared_at
 
+    def changed(self) -> None:
+        """It is prepared now, or no more: whoever explores is told.
+
+        Whoever looks at several counts as one who changes them, so that those who change one each depend on him
+        and not on each other.
+        """
+        node = self.node
+        if node.kernel.watch is not None:
+            node.tell(f"branch {self.gid}", changed=True)
+            node.tell("branches", changed=False)
+            node.tell(f"branches of {self.owner}", changed=False)
+
     def tell(self, event: e.Event) -> Steps[None]:
         """Give the machine an event and do what it asks for."""
         clock, machine = self.node.clock, self.machine
@@ -92,7 +104,7 @@ class Branch:
             node.kernel.spawn(self._later(record), f"the end of {self.gid}")
             return
         node.branches.pop(self.gid, None)
-        node.tell("branches", changed=True)
+        self.changed()
         if committed:
             node.finish(top, record)
         else:
@@ -105,8 +117,16 @@ class Branch:
         with suppress(LostError):
             yield from node.wal.reached(record.end_lsn)
             node.branches.pop(self.gid, None)
-            node.tell("branches", changed=True)
+            self.changed()
             node.finish(self.top, record)
+
+
+def _told(node: ModelNode, gid: str, *, changed: bool) -> None:
+    """Whoever explores is told that one branch matters here."""
+    if node.kernel.watch is not None:
+        node.tell(f"branch {gid}", changed=changed)
+        if node.slots_taken() + len(node.sessions) >= node.prepared_max:  # not room for all
+            node.tell("branches", changed=True)
 
 
 def prepare(session: NodeSession, gid: str) -> Steps[str]:
@@ -135,15 +155,15 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
     tx.assign()
     top.gid, top.owner, top.prepared_at = gid, session.role, node.clock()
     branch = Branch(node, gid, top)
-    node.branches[gid] = branch
-    node.tell("branches", changed=True)
+    node.branches[gid] = branch  # nobody who looks for branches sees it yet
+    _told(node, gid, changed=True)
     session.committing = True
     try:
         now = node.clock()
         for event in (_BEGUN, _WROTE):  # nothing but timers comes of them, and nobody keeps these
             branch.machine.receive(event, now)
         yield from branch.tell(_asked(node.name))
-        node.tell("branches", changed=True)
+        branch.changed()
         if branch.said is not Message.VOTE_YES:
             node.branches.pop(gid, None)
             session.abort()
@@ -157,7 +177,7 @@ def prepare(session: NodeSession, gid: str) -> Steps[str]:
 
 
 def _allowed(node: ModelNode, top: Top, gid: str) -> None:
-    node.tell("branches", changed=False)
+    _told(node, gid, changed=False)
     if "WITH HOLD" in top.held:
         raise SqlError("0A000", "cannot PREPARE a transaction that has created a cursor WITH HOLD")
     if top.temporary:
@@ -199,7 +219,7 @@ def finish(session: NodeSession, gid: str, *, commit: bool) -> Steps[str]:
     if session.tx is not None:
         raise SqlError("25001", f"{verb} cannot run inside a transaction block")
     node = session.node
-    node.tell("branches", changed=True)
+    _told(node, gid, changed=True)
     branch = node.branches.get(gid)
     if branch is None or not branch.valid:
         raise SqlError("42704", f'prepared transaction with identifier "{gid}" does not exist')
@@ -215,7 +235,7 @@ def finish(session: NodeSession, gid: str, *, commit: bool) -> Steps[str]:
     try:
         yield from branch.tell(_COMMIT if commit else _ABORT)
     finally:
-        node.tell("branches", changed=True)
+        _told(node, gid, changed=True)
         branch.busy = branch.top.record is not None
     return verb
 
@@ -231,7 +251,7 @@ def fence(node: ModelNode, gid: str, sites: tuple[str, ...]) -> Steps[str]:
     )
     try:
         for turn in range(20):
-            node.tell("branches", changed=False)
+            _told(node, gid, changed=False)
             branch = node.branches.get(gid)
             if branch is not None and branch.valid:
                 return "prepared"

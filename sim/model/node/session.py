@@ -321,8 +321,10 @@ class NodeSession:
         """Roll back what is open."""
         tx = self.tx
         if tx is not None:
-            if tx.xid or tx.top.ssi is not None or tx.top.advisory:
+            if tx.top.ssi is not None or tx.top.advisory:
                 self.node.touched()
+            elif tx.xid:
+                self.node.tell("given up", changed=True)
             tx.unwind()
             self.forget()
             if tx.top.state != ABORTED:

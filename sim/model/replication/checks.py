@@ -35,9 +35,8 @@ class Checks:
         wanted = set(tables)
         before = [
             branch
-            for branch in tx.node.prepared().values()
-            if branch.owner == tx.session_user
-            and any(
+            for branch in tx.node.prepared_by(tx.session_user)
+            if any(
                 mode & ROW_EXCLUSIVE and name in wanted for name, mode in branch.top.tables.items()
             )
         ]

@@ -267,7 +267,7 @@ class Link:
         assert wire is not None
 
         def look() -> Steps[bool]:
-            branch = self._publisher.prepared().get(gid)
+            branch = self._publisher.branch(gid)
             return branch is not None and branch.owner == role
             yield  # it takes no time there
 
