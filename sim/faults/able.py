@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from twopc.drivers.points import AGENT_POINTS, POINTS
+from twopc.drivers.points import AGENT_POINTS, POINTS, SNAPSHOT_POINTS
 
 #: Of the coordinator's process, recovery among them.
 COORDINATOR = frozenset(point.partition("(")[0] for point in POINTS)
@@ -22,21 +22,23 @@ REQUESTS = frozenset(
 GATED = frozenset({"trigger.enter", "proc.before_compare", "proc.after_apply"})
 #: Of the agents' processes.
 AGENTS = frozenset(point.partition("(")[0] for point in AGENT_POINTS)
+#: Of who copies a Subscriber's rows.
+COPIES = frozenset(SNAPSHOT_POINTS)
 _WHEREVER = COORDINATOR | ANSWERS | GATED
 
 #: By first word of `do`, the points at which it is performed.
 ON_POSTGRES: Mapping[str, frozenset[str]] = {
     "crash": _WHEREVER | AGENTS,
     "pause": _WHEREVER | AGENTS,
-    "kill": _WHEREVER,
-    "terminate": _WHEREVER,
+    "kill": _WHEREVER | COPIES,
+    "terminate": _WHEREVER | COPIES,
     "cancel": _WHEREVER,
-    "restart": _WHEREVER,
+    "restart": _WHEREVER | COPIES,
     "stop": _WHEREVER,
     "cut": _WHEREVER,
     "black": _WHEREVER,
     "one": _WHEREVER,
-    "delay": _WHEREVER | AGENTS,
+    "delay": _WHEREVER | AGENTS | COPIES,
     "forget": COORDINATOR | ANSWERS,
     "finish": COORDINATOR | ANSWERS,
     "fill": _WHEREVER,

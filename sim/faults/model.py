@@ -14,7 +14,7 @@ from typing import Any
 
 import simpy
 
-from sim.faults.able import ANSWERS, GATED
+from sim.faults.able import ANSWERS, COPIES, GATED
 from sim.faults.ways import REQUESTS, ends, gid_in
 from sim.faults.words import COORDINATOR, Plan
 from sim.model.network import Watch
@@ -303,6 +303,8 @@ class ModelPerformer:
         """As `sim.faults.strikes.backends`."""
         session = arrival.session
         here = self._model.nodes[node].sessions
+        if arrival.point in COPIES:
+            return [one for one in here.values() if one.application_name == "msrepl snapshot"]
         if session is not None and node in session.pids:
             return [here[session.pids[node]]] if session.pids[node] in here else []
         if node != self._model.spec.publisher:

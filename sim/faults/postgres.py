@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from sim.faults import strikes
-from sim.faults.able import AGENTS, COORDINATOR, GATED
+from sim.faults.able import AGENTS, COORDINATOR, COPIES, GATED
 from sim.faults.agents import AgentSetup, RemoteAgent, serve_agent
+from sim.faults.copying import Copying
 from sim.faults.deeds import Arrival, Deeds, Observing
 from sim.faults.gates import Gate, Waiting
 from sim.faults.remote import RemoteProcess
@@ -73,6 +74,7 @@ class Performer(Deeds):
         self._standing = 0
         """The process that stands at the gate where something has happened last."""
         self._starting = asyncio.Lock()
+        self._copying = Copying(topology, self._at_copy)
 
     async def add(self, plan: Plan) -> None:
         """Know one more fault.
@@ -199,6 +201,8 @@ class Performer(Deeds):
         elif name in self._gates:
             self._left[name] = plan.place.nth
             await self._gates[name].shut()
+        elif plan.place.name in COPIES:
+            self._copying.arm(plan)
         elif plan.place.name in AGENTS:
             for agent in self.agents.values():
                 if agent.is_alive:
@@ -264,6 +268,11 @@ class Performer(Deeds):
         arrival = Arrival(point=plan.place.point, session=name, gid=gid, pids=pids, at=waiting.node)
         await self.happen(plan.id, arrival)
         return True
+
+    async def _at_copy(self, plan: Plan, arrival: Arrival) -> None:
+        word = await self.happen(plan.id, arrival)
+        if word is not None and word.delay_ms:
+            await _pass(word.delay_ms / 1000)
 
     def _of_gid(self, gid: str) -> tuple[str, Mapping[str, int]]:
         """The session, and its process at each of its Subscribers, of a global transaction."""
@@ -385,6 +394,7 @@ class Performer(Deeds):
                 await self._mend(name)
         for gate in self._gates.values():
             await gate.open()
+        self._copying.close()
         await self._ways.close()
 
 

@@ -21,6 +21,7 @@ from twopc.errors import (
     InDoubtError,
     LocalProtocolError,
     RejectedError,
+    SubscriptionError,
     TransactionError,
     from_sqlstate,
 )
@@ -77,6 +78,9 @@ class Session:
             raise SyncError(
                 str(error), node=error.node, sqlstate=state, number=error.number
             ) from error
+        except SubscriptionError as error:
+            self._observer.is_disturbed = True
+            raise SyncError(str(error), node=self.node, sqlstate=NOT_SUBSCRIBED) from error
         except (psycopg.OperationalError, ConfigurationError) as error:
             if not self._observer.cut:
                 raise

@@ -5,6 +5,7 @@ Knows nothing of transactions.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -22,6 +23,7 @@ from subscriber.distribution_agent.profile import Profile
 from twopc.articles import Article
 from twopc.distributed import DistributedArticle
 from twopc.drivers.install import install_participant
+from twopc.drivers.points import Points
 from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
 from twopc.proc_execution import ProcArticle
 from twopc.propagation import Propagation
@@ -36,6 +38,10 @@ class Replication(Scripting):
     def __init__(self, **wiring: Any) -> None:
         super().__init__(**wiring)
         self._published: list[tuple[str, str]] = []
+        self.copying_points = Points(os.environ)
+        """What is armed there acts where a Subscriber's rows are copied."""
+        self.copied = ""
+        """The Subscriber that is being copied to now."""
 
     # -- articles ----------------------------------------------------------------------------------
 
@@ -252,6 +258,7 @@ class Replication(Scripting):
             What keeps our triggers from firing first.
         """
         node, sites = self.node(subscriber), self.sites(subscriber)
+        await self._reach("snapshot.begin", subscriber)
         here, publisher = await self.admin(subscriber), await self.admin(self.publisher)
         plain = [each.article for each in articles]
         async with here.transaction():
@@ -263,6 +270,7 @@ class Replication(Scripting):
                 await procedures.install(here, node.agent_role)
                 await self.hold_agent(subscriber)
             async with initial.reading(publisher) as moment:
+                await self._reach("snapshot.taken", subscriber)
                 routines = await self._as_they_are(routines)
                 copies = await initial.bring(
                     publisher,
@@ -272,6 +280,7 @@ class Replication(Scripting):
                     rows=sync == "automatic",
                     read_only=reads,
                 )
+            await self._reach("snapshot.copied", subscriber)
             found: list[Any] = []
             for article, copy in zip(plain, copies, strict=True):
                 if reads:
@@ -291,7 +300,14 @@ class Replication(Scripting):
                 await self.start_from(
                     subscriber, articles, moment, routines=routines, delivered=delivered
                 )
+            await self._reach("snapshot.started", subscriber)
         return found
+
+    async def _reach(self, point: str, subscriber: str) -> None:
+        """Come by a point of the copy that a Subscriber gets."""
+        if self.copying_points.armed:
+            self.copied = subscriber
+            await self.copying_points.reach(point)
 
     async def _as_they_are(self, routines: Sequence[ProcArticle]) -> list[ProcArticle]:
         """Routines as the Publisher has them, in the snapshot of a copy."""
@@ -382,6 +398,7 @@ class Replication(Scripting):
         articles = await self.chosen_articles(subscriber)
         if not articles:
             raise SubscriptionError(f"{subscriber!r} does not subscribe: subscribe it first")
+        await self._reach("snapshot.begin", subscriber)
         here, publisher = await self.admin(subscriber), await self.admin(self.publisher)
         plain = [each.article for each in articles]
         async with here.transaction():
@@ -396,8 +413,10 @@ class Replication(Scripting):
             reads = await self.is_read_only(subscriber)
             routines = await self.subscribed_routines(subscriber)
             async with initial.reading(publisher) as moment:
+                await self._reach("snapshot.taken", subscriber)
                 routines = await self._as_they_are(routines)
                 await initial.bring_again(publisher, here, plain)
+            await self._reach("snapshot.copied", subscriber)
             await self.create_routines(subscriber, routines, calls=reads)
             # the agent stands still until the copy is committed, or it would skip what this one has
             delivered = await self.position(subscriber)
@@ -409,6 +428,7 @@ class Replication(Scripting):
                 delivered=delivered,
                 active=False,
             )
+            await self._reach("snapshot.started", subscriber)
         await self.set_active(subscriber, articles, routines)
         await self.switch_calls()
 

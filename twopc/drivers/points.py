@@ -75,7 +75,6 @@ SNAPSHOT_POINTS = (
     "snapshot.taken",  # what the copy sees of the Publisher is fixed
     "snapshot.copied",  # the rows are sent, and not committed
     "snapshot.started",  # it is entered from where on the Subscriber gets what comes
-    "snapshot.committed",  # the copy is there
 )
 
 #: Those of whoever appends to an archive, in the order of a segment.

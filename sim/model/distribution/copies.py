@@ -141,7 +141,6 @@ class Snapshots(Process):
                 each.active = False
             yield from self.reach("snapshot.started")
             yield from here.run("commit")
-            yield from self.reach("snapshot.committed")
             for each in subscribed.values():
                 each.active = True
         finally:

@@ -212,6 +212,11 @@ class Distribution:
         for name in wanted:
             if name not in self.seats:
                 raise ConfigurationError(f"{name!r} does not subscribe")
+            if not any(each.active for each in self.registry.subscriptions[name].values()):
+                raise DeliveryError(
+                    f"the subscription of {name!r} is not active: its copy was not finished: `reinitialise` it",
+                    node=name, sqlstate="55000",
+                )  # fmt: skip
         if self.spec.agent_poll_s:
             yield from self._until_delivered(wanted)
             return {}
