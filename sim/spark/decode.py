@@ -10,6 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from twopc.proc_execution import BESIDE, CALL_TYPE, DEFINITION_TYPE
 from twopc.propagation import CommandType
 
 #: A comma and the quoted value that may follow it. Possessive: the plain form overflows the JVM's stack.
@@ -35,6 +36,7 @@ _COLUMNS = (
     "old_version",
     "new_version",
     "problem",
+    "beside",
 )
 
 
@@ -42,18 +44,23 @@ def decoded(commands: DataFrame, articles: DataFrame) -> DataFrame:
     """What each command does to which row.
 
     Args:
-        commands: of `shapes.COMMANDS`. What is posted for every Subscriber (article 0) is left out.
+        commands: of `shapes.COMMANDS`. What is posted for every Subscriber (article 0) is left out, and so are
+            definitions of routines. Rows beside a call are under their table's number.
         articles: of `shapes.ARTICLES`, all shapes.
 
     Returns:
         `shapes.DECODED`. A command that cannot be read has a `problem` and no values.
     """
-    joined = commands.where(F.col("article_id") != 0).join(
-        F.broadcast(_layouts(articles)), on=_applies(), how="left"
+    rows = commands.where((F.col("article_id") != 0) & (F.col("type") != DEFINITION_TYPE))
+    joined = (
+        rows.withColumn("beside", F.col("article_id") >= BESIDE)
+        .withColumn("article_id", F.col("article_id") % BESIDE)
+        .join(F.broadcast(_layouts(articles)), on=_applies(), how="left")
     )
     split = _once(joined, record_fields(F.col("command")).alias("split"))
     problem = (
-        F.when(F.col("of_article").isNull(), "article")
+        F.when(F.col("type") == CALL_TYPE, "call")
+        .when(F.col("of_article").isNull(), "article")
         .when(F.col("expected").isNull(), F.when(F.col("is_sql"), "sql").otherwise("shape"))
         .when(F.size("split") != F.col("expected"), "shape")
         .otherwise("")

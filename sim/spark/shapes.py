@@ -99,12 +99,26 @@ DECODED = shape(
     seqno bigint, command_id int, article_id int, shape int, operation string, originator_id
     int, key array<string>, new_key array<string>, values array<string>, old_values
     array<string>, changed array<boolean>, old_version string, new_version string, problem
-    string
+    string, beside boolean
     """
 )
 """Operation ins upd del; key: before the change (ins: the new one); new_key: after it, null for
 del; values: null where unknown; changed: per column, null for ins/del; problem: "" or why it cannot
-be read ("sql", "shape", "article")."""
+be read ("sql", "shape", "article", or "call": it is a routine's); beside: a call of a routine stands for it
+where calls are taken."""
+
+ROUTINES = shape(
+    """
+    article_id int, source_schema string, source_object string, identity string, writes array<string>
+    """
+)
+"""Published routines; identity: with its types; writes: tables as messages call them, null: not declared, so any."""
+
+ROUTINE_CALLS = shape(
+    "seqno bigint, command_id int, article_id int, command string, has_rows boolean, failed boolean"
+)
+"""Calls of routines; has_rows: what it changed is stored beside it; failed: at the Publisher, where it changed
+nothing."""
 
 HISTORY = shape(
     """

@@ -104,6 +104,8 @@ class Manifest:
     """As `shapes.ORIGINATORS`; none ever goes."""
     subscriptions: tuple[Mapping[str, Any], ...] = ()
     """As `shapes.SUBSCRIPTIONS`, as they were last; one that is gone has status 0."""
+    routines: tuple[Mapping[str, Any], ...] = ()
+    """As `shapes.ROUTINES`; none ever goes, and `writes` has all that ever was declared."""
     base: tuple[Base, ...] = ()
     segments: tuple[Segment, ...] = ()
     histories: tuple[Recorded, ...] = ()
@@ -141,11 +143,14 @@ class Manifest:
         ]
 
     def knows(self, facts: Facts) -> Self:
-        """With what a distribution database says now of articles, originators and subscriptions."""
+        """With what a distribution database says now of articles, routines, originators and subscriptions."""
         articles = {(each["article_id"], each["shape"]): each for each in self.articles}
         articles |= {(each["article_id"], each["shape"]): each for each in facts.articles}
         originators = {each["id"]: each for each in self.originators}
         originators |= {each["id"]: each for each in facts.originators}
+        routines = {each["article_id"]: each for each in self.routines}
+        for each in facts.routines:
+            routines[each["article_id"]] = _ever(routines.get(each["article_id"]), each)
         old = {(e["article_id"], e["subscriber"]): {**e, "status": 0} for e in self.subscriptions}
         old |= {(e["article_id"], e["subscriber"]): dict(e) for e in facts.subscriptions}
         return dataclasses.replace(
@@ -153,6 +158,7 @@ class Manifest:
             articles=tuple(articles[key] for key in sorted(articles)),
             originators=tuple(originators[key] for key in sorted(originators)),
             subscriptions=tuple(old[key] for key in sorted(old)),
+            routines=tuple(routines[key] for key in sorted(routines)),
         )
 
     def next(self, **changes: Any) -> Self:
@@ -177,6 +183,7 @@ class Manifest:
             "articles": [dict(each) for each in self.articles],
             "originators": [dict(each) for each in self.originators],
             "subscriptions": [dict(each) for each in self.subscriptions],
+            "routines": [dict(each) for each in self.routines],
             "base": [dataclasses.asdict(each) for each in self.base],
             "segments": [dataclasses.asdict(each) for each in self.segments],
             "histories": [dataclasses.asdict(each) for each in self.histories],
@@ -212,6 +219,7 @@ class Manifest:
                 articles=tuple(found["articles"]),
                 originators=tuple(found.get("originators", ())),
                 subscriptions=tuple(found.get("subscriptions", ())),
+                routines=tuple(found.get("routines", ())),
                 base=tuple(_with_files(Base, each) for each in found["base"]),
                 segments=tuple(_segment(each) for each in found["segments"]),
                 histories=tuple(_with_files(Recorded, each) for each in found["histories"]),
@@ -256,6 +264,15 @@ class Manifest:
                 f"{self.transactions} transactions, {self.commands} commands up to {lsn_text(end)}: the "
                 "manifest was edited"
             )
+
+
+def _ever(known: Mapping[str, Any] | None, now: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A routine, with what its earlier calls may have written."""
+    if known is None or known["writes"] == now["writes"]:
+        return now
+    if known["writes"] is None or now["writes"] is None:
+        return {**now, "writes": None}
+    return {**now, "writes": sorted({*known["writes"], *now["writes"]})}
 
 
 def _made(kind: Any, found: Mapping[str, Any]) -> Any:

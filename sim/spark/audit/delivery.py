@@ -144,9 +144,10 @@ def _due(frames: Frames) -> DataFrame:
     )  # fmt: skip
     is_own = F.col("origin").eqNullSafe(F.col("subscriber")) & F.col("loopback_detection")
     version = F.when(F.col("operation") != "del", F.col("new_version"))
+    has_call = F.col("beside") & F.col("subscriber").isin(*frames.takers)
     return (
         frames.changes.join(F.broadcast(wanted), on="article_id", how="inner")
-        .where((F.col("seqno") > F.col("after")) & (F.col("seqno") <= F.col("upto")) & ~is_own)
+        .where((F.col("seqno") > F.col("after")) & (F.col("seqno") <= F.col("upto")) & ~is_own & ~has_call)
         .select(
             "subscriber", "article_id", F.col("new_key").alias("key"), "operation",
             version.alias("version"), "seqno", "command_id", "gid",

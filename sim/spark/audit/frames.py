@@ -48,6 +48,16 @@ class Frames:
     """The Subscribers whose rows are in `rows_at`, as many as they may have."""
     folded: tuple[int, ...]
     """Articles of which `state` has all rows: the archive has a base of them."""
+    called: DataFrame
+    """`ROUTINE_CALLS`."""
+    routines: DataFrame
+    """`ROUTINES`."""
+    takers: frozenset[str] = frozenset()
+    """Subscribers that take calls, and no rows that are stored beside them."""
+    own_versions: frozenset[tuple[str, int]] = frozenset()
+    """Subscriber and article whose rows have versions of its own: calls make them there."""
+    untold: frozenset[int] = frozenset()
+    """Articles that calls have changed without their rows being stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +79,8 @@ def changes(decoded: DataFrame, transactions: DataFrame, subscriptions: DataFram
         subscriptions: `SUBSCRIPTIONS`: an originator is a Subscriber.
 
     Returns:
-        `seqno command_id article_id operation key new_key old_version new_version origin gid problem`; origin:
-        the Subscriber's node, null for the Publisher; problem: as in `DECODED`, the command could not be read.
+        `seqno command_id article_id operation key new_key old_version new_version origin gid problem beside`;
+        origin: the Subscriber's node, null for the Publisher; problem, beside: as in `DECODED`.
     """
     origins = subscriptions.where("originator_id is not null").select(
         F.col("originator_id").alias("of_origin"), F.col("subscriber").alias("origin")
@@ -84,6 +94,7 @@ def changes(decoded: DataFrame, transactions: DataFrame, subscriptions: DataFram
         .select(
             "seqno", "command_id", "article_id", "operation", "key",
             F.coalesce("new_key", "key").alias("new_key"), "old_version", "new_version", "origin", "gid", "problem",
+            "beside",
         )
     )  # fmt: skip
 

@@ -27,10 +27,19 @@ from sim.spark.audit.frames import ROWS_AT, VERSIONS, WATCHED, Frames, changes
 from sim.spark.decode import decoded
 from sim.spark.errors import ArchiveError, PipelineError
 from sim.spark.fold import state_of
+from sim.spark.routines import (
+    routine_calls,
+    routine_name,
+    silent,
+    takers,
+    without_calls,
+    written_by,
+)
 from sim.spark.session import translated
 from sim.spark.source import read
 from sim.spark.source.facts import Facts, connected, facts
 from sim.spark.source.options import Published
+from twopc.lsn import lsn_text
 from twopc.names import PREFIX
 
 _KIND = """
@@ -140,8 +149,17 @@ class Gathered:
         self._subscribed = {
             (row["subscriber"], row["article_id"]) for row in known.subscriptions if row["status"] == 2
         }  # fmt: skip
+        self.untold: dict[int, str] = {}
+        """Articles that calls have changed without their rows being stored: in which way."""
+        self.own_versions = frozenset[tuple[str, int]]()
         self._told: DataFrame | None = None
         self._state: DataFrame | None = None
+        numbers = {row["article_id"] for row in known.routines}
+        self._takes = {
+            (row["subscriber"], row["article_id"])
+            for row in known.subscriptions
+            if row["status"] == 2 and row["article_id"] in numbers
+        }
         self._rows = self._read_rows()
         self._witnessed, self._watched = self._read_witnesses(known)
         self._note_prepared()
@@ -151,25 +169,28 @@ class Gathered:
         spark, archive = self._spark, self._archive
         now = facts(self._sites.distribution_dsn)
         position = archive.manifest.position
+        routines = {
+            **{e["article_id"]: e for e in archive.manifest.routines},
+            **{e["article_id"]: e for e in now.routines},
+        }
         tail = self._tail("commands", position, now.read_to)
         of_tail = self._tail("transactions", position, now.read_to)
         articles = _together(spark, archive.manifest.articles, now.articles, shapes.ARTICLES)
         subscriptions = spark.createDataFrame([dict(row) for row in now.subscriptions], shapes.SUBSCRIPTIONS)  # fmt: skip
         based = sorted({each.article_id for each in archive.manifest.base} & set(self._articles))
         if self._told is None or self._state is None:
-            commands = decoded(archive.commands(spark), articles)
+            commands = decoded(self._rows_of(archive.commands(spark), routines), articles)
             told = changes(commands, archive.transactions(spark), subscriptions)
             self._told = kept(told, self._work / "told")
-            self._state = (
-                state_of(archive, spark, until=self._until)
-                if based
-                else spark.createDataFrame([], shapes.STATE)
-            )
+            self._state = state_of(archive, spark, until=self._until, left_out=self.untold)
         told, behind = self._told, self._told.where(F.lit(False))
         if now.read_to > position:
             path = self._work / f"behind-{len(list(self._work.glob('behind-*')))}"
-            behind = kept(changes(decoded(tail, articles), of_tail, subscriptions), path)
+            commands = decoded(self._rows_of(tail, routines), articles)
+            behind = kept(changes(commands, of_tail, subscriptions), path)
             told = told.unionByName(behind)
+        called = self._called(archive.commands(spark), tail, routines)
+        self.own_versions = self._own_versions(now, routines)
         self.unreadable = told.where("problem <> ''")
         both = behind.select("article_id", F.explode(F.array("key", "new_key")).alias("key"))
         return Frames(
@@ -183,7 +204,49 @@ class Gathered:
             witnessed=spark.createDataFrame(self._witnessed, shapes.WITNESSED),
             watched=spark.createDataFrame(self._watched, WATCHED),
             read=tuple(self._sites.subscribers),
-            folded=tuple(based),
+            folded=tuple(each for each in based if each not in self.untold),
+            called=called,
+            routines=spark.createDataFrame(
+                [dict(row) for row in routines.values()], shapes.ROUTINES
+            ),
+            takers=takers(now.subscriptions, routines.values()),
+            own_versions=self.own_versions,
+            untold=frozenset(self.untold),
+        )
+
+    def _rows_of(self, commands: DataFrame, routines: Mapping[int, Any]) -> DataFrame:
+        """Without calls, which are looked at by themselves; of routines that nobody knows they cannot be."""
+        return without_calls(commands) if routines else commands
+
+    def _called(
+        self, commands: DataFrame, tail: DataFrame, routines: Mapping[int, Mapping[str, Any]]
+    ) -> DataFrame:
+        """`ROUTINE_CALLS`. What those behind the archive's end have changed is not held against the fold either."""
+        if not routines:
+            return self._spark.createDataFrame([], shapes.ROUTINE_CALLS)
+        behind = routine_calls(tail)
+        for row in (
+            silent(behind).groupBy("article_id").agg(F.min("seqno").alias("first")).collect()
+        ):
+            number = int(row["article_id"])
+            for article in written_by(routines.get(number), self._articles.values()):
+                self.untold.setdefault(
+                    article,
+                    f"{self._articles[article]['source_object']}: {routine_name(routines.get(number), number)} was called "
+                    f"by transaction {lsn_text(row['first'])}, and what it changed is not among the commands",
+                )
+        every = routine_calls(commands).unionByName(behind)
+        return kept(every, self._work / f"calls-{len(list(self._work.glob('calls-*')))}")
+
+    def _own_versions(
+        self, now: Facts, routines: Mapping[int, Mapping[str, Any]]
+    ) -> frozenset[tuple[str, int]]:
+        """Where calls make versions: Subscriber and article."""
+        return frozenset(
+            (row["subscriber"], article)
+            for row in now.subscriptions
+            if row["status"] == 2 and row["article_id"] in routines
+            for article in written_by(routines[row["article_id"]], self._articles.values())
         )
 
     def not_folded(self) -> list[str]:
@@ -193,6 +256,14 @@ class Gathered:
             row["source_object"] for number, row in self._articles.items() if number not in based
         ]
 
+    def versions_of_their_own(self) -> dict[str, list[str]]:
+        """By Subscriber the tables whose row versions are not compared there."""
+        found: dict[str, list[str]] = {}
+        for name, article in sorted(self.own_versions):
+            if name in self._sites.subscribers and (name, article) in self._subscribed:
+                found.setdefault(name, []).append(self._articles[article]["source_object"])
+        return found
+
     def history(self) -> DataFrame:
         """`AGENT_HISTORY`."""
         return read(self._spark, "agent_history", dsn=self._sites.distribution_dsn)
@@ -200,6 +271,12 @@ class Gathered:
     def watched(self) -> set[str]:
         """Subscribers with a witness."""
         return {str(row[0]) for row in self._watched}
+
+    def unwatched_calls(self) -> list[str]:
+        """Subscribers that take calls of a routine, have a witness, and none of its calls."""
+        seen = {(row[0], row[1]) for row in self._watched}
+        taken = {pair for pair in self._takes if pair[0] in self.watched()}
+        return sorted({name for name, _ in taken - seen})
 
     def _tail(self, table: str, after: int, upto: int) -> DataFrame:
         """What the archive has not yet."""

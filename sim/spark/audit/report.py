@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from sim import validation
 from sim.operate import attach
 from sim.spark import shapes
 from sim.spark.archive import Archive
-from sim.spark.audit import atomic, delivery, rows, versions
+from sim.spark.audit import atomic, calls, delivery, rows, versions
 from sim.spark.audit.frames import Frames, Names, findings, lsn, newest_articles
 from sim.spark.audit.gather import Gathered, Sites, kept, sites
 from sim.spark.session import translated
@@ -118,11 +118,37 @@ def _examined(gathered: Gathered, found: Sites, wanted: Wanted) -> set[str]:
         found.unexamined.append(
             f"{', '.join(without)}: the archive has no base, so rows are not held against the commands"
         )
+    found.unexamined += _of_calls(gathered, found, wanted, asked)
     if not found.subscribers:
         return set(wanted.only) & {"versions", "rows"}
     if len(blind) == len(found.subscribers):
         return set(wanted.only) - WITNESS
     return set(wanted.only)
+
+
+def _of_calls(
+    gathered: Gathered, found: Sites, wanted: Wanted, asked: Sequence[str]
+) -> Iterator[str]:
+    """What calls of routines keep from being examined.
+
+    Args:
+        asked: the classes that a witness judges.
+    """
+    if {"rows", "versions"} & set(wanted.only):
+        for text in gathered.untold.values():
+            yield f"{text}: its rows are not held against the commands, and its versions are not examined"
+    if {"rows", "atomic"} & set(wanted.only):
+        for name, tables in gathered.versions_of_their_own().items():
+            yield (
+                f"{name} takes calls, which make row versions of its own: those of {', '.join(tables)} are not "
+                "examined there"
+            )
+    unseen = [each for each in gathered.unwatched_calls() if each in found.subscribers]
+    if unseen and {"delivered", "order"} & set(asked):
+        yield (
+            f"{', '.join(unseen)}: the witness there notes no calls, so whether each was made once and in order is "
+            "not examined (twopc audit --witness install)"
+        )
 
 
 def _checked(
@@ -145,6 +171,9 @@ def _checked(
         told += [versions.check(frames, names), _unreadable(gathered, found, frames, names)]
     for kind, check in (("echo", delivery.echo), ("delivered", delivery.delivered), ("order", delivery.order)):  # fmt: skip
         told += [check(frames, names)] if kind in wanted.only else []
+    if frames.takers:
+        told += [calls.delivered(frames, names)] if "delivered" in wanted.only else []
+        told += [calls.order(frames, names)] if "order" in wanted.only else []
     if "delivered" in wanted.only:
         told.append(_skipped(gathered, names))
     every = told[0]
@@ -226,7 +255,9 @@ def _unreadable(gathered: Gathered, found: Sites, frames: Frames, names: Names) 
     )  # fmt: skip
     for row in others.orderBy("article_id").collect():
         said = (
-            f"article {row['article_id']} is in {row['times']} commands from {row['first']} on and in no list of articles"
+            f"routine {row['article_id']} was called {row['times']} times from {row['first']} on and is in no list of routines"
+            if row["problem"] == "call"
+            else f"article {row['article_id']} is in {row['times']} commands from {row['first']} on and in no list of articles"
             if row["problem"] == "article"
             else f"article {row['article_id']} travels as SQL statements ({row['times']} commands)"
         )

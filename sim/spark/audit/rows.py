@@ -23,7 +23,7 @@ def differences(frames: Frames, names: Names) -> DataFrame:
 
     Returns:
         `node article_id key expected actual last article columns version`; node: where `actual` is; of the
-        fold it is the Publisher. `last`: the row's last change.
+        fold it is the Publisher. `last`: the row's last change. `version`: its place; null where it is not compared.
     """
     at_publisher = frames.rows_at.where(F.col("node") == names.publisher)
     here = at_publisher.select("article_id", "key", F.col("values").alias("expected"))
@@ -37,6 +37,11 @@ def differences(frames: Frames, names: Names) -> DataFrame:
     there = present.select("node", "article_id", "key", F.col("values").alias("actual")).join(
         F.broadcast(pairs), on=["node", "article_id"], how="left_semi"
     )
+    newest = newest_articles(frames.articles)
+    if frames.own_versions:
+        places = F.broadcast(newest.select("article_id", "version"))
+        expected = _without_version(frames, expected.join(places, on="article_id"), "expected")
+        there = _without_version(frames, there.join(places, on="article_id"), "actual")
     differ = ~F.col("expected").eqNullSafe(F.col("actual"))
     of_subscribers = expected.join(there, on=["node", "article_id", "key"], how="full").where(
         differ
@@ -59,9 +64,30 @@ def differences(frames: Frames, names: Names) -> DataFrame:
         of_subscribers.select(*columns)
         .unionByName(of_fold)
         .join(last_changes(frames.changes), on=["article_id", "key"], how="left")
-        .join(F.broadcast(newest_articles(frames.articles)), on="article_id", how="left")
-        .select(*columns, "last", "article", "columns", "version")
-    )
+        .join(F.broadcast(newest), on="article_id", how="left")
+        .select(
+            *columns, "last", "article", "columns",
+            F.when(~_own_versions(frames), F.col("version")).alias("version"),
+        )
+    )  # fmt: skip
+
+
+def _own_versions(frames: Frames) -> Column:
+    """Whether the versions at a node are its own."""
+    found = F.lit(False)
+    for node, article in sorted(frames.own_versions):
+        found |= (F.col("node") == node) & (F.col("article_id") == article)
+    return found
+
+
+def _without_version(frames: Frames, rows: DataFrame, values: str) -> DataFrame:
+    """Where versions are not compared there is none."""
+
+    def kept(value: Column, at: Column) -> Column:
+        return F.when(~(_own_versions(frames) & at.eqNullSafe(F.col("version"))), value)
+
+    cut = F.when(F.col(values).isNotNull(), F.transform(values, kept))
+    return rows.withColumn(values, cut).drop("version")
 
 
 def check(frames: Frames, names: Names, found: DataFrame | None = None) -> DataFrame:

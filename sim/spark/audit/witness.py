@@ -6,12 +6,14 @@ is taken away again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from sim.spark.audit import witness_calls
 from sim.spark.source.facts import Facts, connected
 from twopc.lsn import lsn_value
 from twopc.sql.render import render
@@ -29,13 +31,20 @@ _SINCE = """
 select source_schema, source_object, min(key[1]::pg_lsn)::text from msrepl.delivery_witness
 where operation = 'since' group by 1, 2
 """
+_TAKER = re.compile(r"apply_(\d+)_call")
 _POSITION = "select min(transaction_timestamp)::text from msrepl.msreplication_subscriptions"
 _SEEN = """
 select id, xid::text::bigint as xid, source_schema, source_object, operation, key, version, at
-from msrepl.delivery_witness where operation <> 'since' order by id
+from msrepl.delivery_witness w
+where operation <> 'since' and not exists (
+    -- a call before the mark of its routine, which some of them may have made unseen
+    select from msrepl.delivery_witness m
+    where w.operation = 'call' and m.operation = 'since' and m.source_schema = 'msrepl'
+        and m.source_object = w.source_object and pg_visible_in_snapshot(w.xid, m.key[2]::pg_snapshot))
+order by id
 """
 _FUNCTIONS = """
-select p.proname from pg_proc p where p.pronamespace = 'msrepl'::regnamespace and p.proname like 'delivery_witness_%'
+select p.proname from pg_proc p where p.pronamespace = 'msrepl'::regnamespace and p.proname ~ '^delivery_witness_[0-9]+$'
 """
 
 Connection = psycopg.Connection[Any]
@@ -51,14 +60,18 @@ def install(subscribers: Mapping[str, str], facts: Facts) -> list[str]:
         The Subscribers where there is one now, each as a whole or not at all.
 
     Raises:
-        PipelineError: a Subscriber cannot be reached.
+        PipelineError: a Subscriber cannot be reached, or a transaction there does not end.
     """
     done = []
     for subscriber, dsn in subscribers.items():
-        with connected(dsn, subscriber) as connection, connection.transaction():
+        with connected(dsn, subscriber) as connection:
             connection.execute(render("sim.spark.audit", "witness_table").encode())
-            for article in _subscribed(facts, subscriber):
-                _watch(connection, article)
+            witness_calls.install(
+                connection, subscriber
+            )  # what they change is to be known as theirs
+            with connection.transaction():
+                for article in _subscribed(facts, subscriber):
+                    _watch(connection, article)
         done.append(subscriber)
     return done
 
@@ -124,15 +137,23 @@ def remove(subscribers: Mapping[str, str]) -> list[str]:
     """Take every witness away; nothing is left of it. Returns where there was one."""
     done = []
     for subscriber, dsn in subscribers.items():
-        with connected(dsn, subscriber) as connection, connection.transaction():
+        with connected(dsn, subscriber) as connection:
             if not _is_there(connection):
                 continue
-            for (name,) in connection.execute(_FUNCTIONS).fetchall():
-                function = sql.Identifier("msrepl", name)
-                connection.execute(sql.SQL("drop function {}() cascade").format(function))
-            connection.execute("drop table msrepl.delivery_witness")
+            witness_calls.put_back(connection, subscriber)
+            _forget(connection)
         done.append(subscriber)
     return done
+
+
+def _forget(connection: Connection) -> None:
+    """Nothing is left, once no call notes itself."""
+    with connection.transaction():
+        for (name,) in connection.execute(_FUNCTIONS).fetchall():
+            function = sql.Identifier("msrepl", name)
+            connection.execute(sql.SQL("drop function {}() cascade").format(function))
+        witness_calls.remove(connection)
+        connection.execute("drop table msrepl.delivery_witness")
 
 
 def _is_there(connection: Connection) -> bool:
@@ -160,4 +181,8 @@ def read(
             for row in _subscribed(facts, subscriber)
             if (row["source_schema"], row["source_object"]) in since
         ]
+        for taker in sorted(witness_calls.takers(connection)):
+            number = _TAKER.fullmatch(taker)
+            if number is not None and ("msrepl", taker) in since:
+                watched.append((subscriber, int(number[1]), since["msrepl", taker], upto))
         return [(subscriber, *row) for row in connection.execute(_SEEN)], watched

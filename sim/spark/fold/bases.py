@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from sim.spark.errors import ArchiveError
 from twopc.lsn import lsn_text
+from twopc.proc_execution import BESIDE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +122,12 @@ def remaining(
     for each in bases:
         by_snapshot.setdefault(each.snapshot, []).append(each.article_id)
     left = commands
+    number = F.col("article_id") % BESIDE  # rows beside a call are their table's
     for snapshot, articles in by_snapshot.items():
         end = ends[snapshot]
         if end.last_seen is None:
             continue
-        of_these = F.col("article_id").isin(articles)
+        of_these = number.isin(articles)
         if end.first_unseen is None:
             left = left.where(~of_these)
             continue

@@ -75,11 +75,17 @@ def _moved(values: Column) -> Column:
 
 def checked(decoded: DataFrame) -> DataFrame:
     """The same commands; reading one that cannot be read fails, instead of leaving it out."""
-    message = F.format_string(
+    unfit = F.format_string(
         "sim.spark.errors.ArchiveError: article %s: command %s of the transaction with sequence number %s cannot "
         "be read (%s): the archive has no shape of the article there that has so many columns",
         "article_id", "command_id", "seqno", "problem",
     )  # fmt: skip
+    call = F.format_string(
+        "sim.spark.errors.ArchiveError: routine %s was called by command %s of the transaction with sequence number "
+        "%s, and nothing says which rows that changed: replay up to a point before it",
+        "article_id", "command_id", "seqno",
+    )  # fmt: skip
+    message = F.when(F.col("problem") == "call", call).otherwise(unfit)
     fails = F.raise_error(message).cast("array<string>")
     key = F.when(F.col("problem") == "", F.col("key")).otherwise(fails)
     return decoded.withColumn("key", key).select(*decoded.columns)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -14,9 +15,12 @@ from sim.spark import shapes
 from sim.spark.decode import decoded
 from sim.spark.errors import ArchiveError
 from sim.spark.fold.bases import Base, bases_of, chosen, ends_of, remaining, rows_of
+from sim.spark.fold.called import called
 from sim.spark.fold.ordered import fold_in_order
 from sim.spark.fold.shaping import checked, newest, placed, unfoldable
+from sim.spark.routines import without_calls
 from twopc.lsn import lsn_text
+from twopc.proc_execution import BESIDE
 
 if TYPE_CHECKING:
     from sim.spark.archive import Archive
@@ -33,6 +37,8 @@ def folded(
     *,
     upto: int | None = None,
     until: ExitStack | None = None,
+    routines: Sequence[Mapping[str, Any]] = (),
+    left_out: dict[int, str] | None = None,
 ) -> DataFrame:
     """The rows at a point in the sequence, in the newest shape that their article had there.
 
@@ -48,11 +54,18 @@ def folded(
         upto: None: the end.
         until: what is worked out once for several uses is kept on executors' disks until it is closed; None:
             nothing is kept, and keys that changed are looked for twice.
+        routines: of `shapes.ROUTINES`. Without any a call among the commands is one that cannot be read.
+        left_out: is given the tables that calls have changed without their rows being there, by number, and why
+            they are left out. None: they are an error.
 
     Returns:
         `shapes.STATE`.
+
+    Raises:
+        ArchiveError: all bases of an article are of later; or see `left_out`.
     """
-    return _folded(base, bases_of(base), commands, transactions, articles, upto, until)
+    given = _Given(base, bases_of(base), commands, transactions, articles, routines)
+    return _folded(given, upto, until, left_out)
 
 
 def state_of(
@@ -61,15 +74,16 @@ def state_of(
     *,
     upto: int | None = None,
     until: ExitStack | None = None,
+    left_out: dict[int, str] | None = None,
 ) -> DataFrame:
     """The rows that an archive knows at a point in its sequence (`shapes.STATE`).
 
     Args:
         upto: None: its end.
-        until: see `folded`.
+        until, left_out: see `folded`.
 
     Raises:
-        ArchiveError: it does not reach that far, or every base of an article is of later.
+        ArchiveError: it does not reach that far, or every base of an article is of later; or see `left_out`.
     """
     manifest = archive.manifest
     if upto is not None and not manifest.first <= upto <= manifest.position:
@@ -83,33 +97,51 @@ def state_of(
     ]
     # transactions of later too: they tell which bases have something of later in them
     commands, transactions = archive.commands(spark, upto=upto), archive.transactions(spark)
-    return _folded(
-        archive.base(spark), bases, commands, transactions, archive.articles(spark), upto, until
-    )
+    articles = archive.articles(spark)
+    given = _Given(archive.base(spark), bases, commands, transactions, articles, manifest.routines)
+    return _folded(given, upto, until, left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What is folded."""
+
+    base: DataFrame
+    bases: Sequence[Base]
+    commands: DataFrame
+    transactions: DataFrame
+    articles: DataFrame
+    routines: Sequence[Mapping[str, Any]]
 
 
 def _folded(
-    base: DataFrame,
-    bases: Sequence[Base],
-    commands: DataFrame,
-    transactions: DataFrame,
-    articles: DataFrame,
-    upto: int | None,
-    until: ExitStack | None,
+    given: _Given, upto: int | None, until: ExitStack | None, left_out: dict[int, str] | None
 ) -> DataFrame:
+    commands, transactions, articles = given.commands, given.transactions, given.articles
     known = articles.collect()
     targets = newest(known, upto=upto)
-    left_out = unfoldable(known)
-    ends = ends_of(transactions, bases)
-    bases = chosen([each for each in bases if each.article_id in targets], ends, upto=upto)
+    blind = unfoldable(known)
+    ends = ends_of(transactions, given.bases)
+    of_these = [each for each in given.bases if each.article_id in targets]
+    bases = chosen(of_these, ends, upto=upto)
     if upto is not None:
         commands = commands.where(F.col("seqno") <= upto)
-    told = commands.where(~F.col("article_id").isin(*left_out)) if left_out else commands
+    if given.routines:
+        why = called(commands, transactions, bases, list(targets.values()), given.routines)
+        why = {number: text for number, text in why.items() if number not in blind}
+        if why and left_out is None:
+            raise ArchiveError(next(iter(why.values())))
+        (left_out if left_out is not None else {}).update(why)
+        blind |= set(why)
+        bases = [each for each in bases if each.article_id not in why]
+        commands = without_calls(commands)
+    number = F.col("article_id") % BESIDE  # rows beside a call are their table's
+    told = commands.where(~number.isin(*blind)) if blind else commands
     left = remaining(told, transactions, bases, ends)
     changes = checked(decoded(left, articles)).select(
         "article_id", "shape", "seqno", "command_id", "operation", "key", "new_key", "values", "changed"
     )  # fmt: skip
-    rows = rows_of(base, bases).select(
+    rows = rows_of(given.base, bases).select(
         "article_id",
         "shape",
         F.lit(_BEFORE).cast("bigint").alias("seqno"),

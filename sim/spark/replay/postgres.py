@@ -29,6 +29,7 @@ from sim.spark.replay.rows import NothingError
 from sim.spark.replay.target import Target
 from sim.spark.replay.task import AGAIN, COUNT, RESULTS, STOPPED, Order, carry_out
 from sim.spark.replay.windows import Sync, Turn, assigned, edges, windows
+from sim.spark.routines import carried_out_as_rows, without_calls
 from twopc.lsn import lsn_text
 
 _CLASS = {
@@ -160,6 +161,7 @@ class _Replay:
     def prepare(self) -> None:
         """See to it that the target is there, has the nodes, and is where the replay begins."""
         self.target.check(force=self._options.force)
+        carried_out_as_rows(self._archive, self._spark, after=self.after, upto=self.upto)
         if not self._options.resume:
             self.target.begins(self.after)
         self.target.ledger(there=True)
@@ -201,6 +203,8 @@ class _Replay:
         sync = self._options.sync
         between = {"after": int(window[0]["seqno"]) - 1, "upto": int(window[-1]["seqno"])}
         recorded = self._archive.commands(self._spark, **between)
+        if self._archive.manifest.routines:  # all of them have their rows beside them
+            recorded = without_calls(recorded)
         commands = checked(decoded(recorded, self._archive.articles(self._spark))).persist()
         touches = edges(commands) if sync is Sync.rows else ()
         plan = assigned(sync, window, touches, self._options.lanes)

@@ -19,6 +19,7 @@ from sim.spark.errors import PipelineError
 from sim.spark.fold import newest, state_of, unfoldable
 from sim.spark.replay.divergence import compare_states
 from sim.spark.replay.report import Report, counted
+from sim.spark.routines import takers
 from sim.spark.source.options import Published
 from twopc.lsn import lsn_text
 from twopc.names import article_name
@@ -57,10 +58,13 @@ def onto_rows(
     known = [Row(**each) for each in archive.manifest.articles]
     chosen = _chosen(newest(known, upto=upto), articles, archive.name, at)
     blind = unfoldable(known) & set(chosen)
-    seen = {number: each for number, each in chosen.items() if number not in blind}
-    ids = [int(each) for each in seen]
+    by_calls: dict[int, str] = {}
     with ExitStack() as until:
-        state = state_of(archive, spark, upto=upto, until=until)
+        state = state_of(archive, spark, upto=upto, until=until, left_out=by_calls)
+        seen = {
+            number: each for number, each in chosen.items() if number not in {*blind, *by_calls}
+        }
+        ids = [int(each) for each in seen]
         state = state.where(F.col("article_id").isin(ids)).persist(StorageLevel.DISK_ONLY)
         until.callback(state.unpersist)
         if out is not None:
@@ -76,7 +80,12 @@ def onto_rows(
             live = live_rows(spark, dsn, there.values(), is_publisher=is_publisher)
             these = F.col("article_id").isin([int(each) for each in there])
             whole = state.where(these & F.col("complete"))
-            found = found.unionByName(compare_states(whole, live, shape_of.where(these), node=node))
+            # calls of routines make versions of their own where they are made
+            versions = node not in takers(archive.manifest.subscriptions, archive.manifest.routines)
+            differ = compare_states(
+                whole, live, shape_of.where(these), node=node, versions=versions
+            )
+            found = found.unionByName(differ)
             told.append(f"  against {node}: {', '.join(_name(each) for each in there.values())}")
         found = found.persist(StorageLevel.DISK_ONLY)
         classes = counted(found, ["state"])
@@ -89,7 +98,8 @@ def onto_rows(
         unexamined=[
             f"article {_name(chosen[each])} travels as SQL statements, or not at all: its rows cannot be folded"
             for each in sorted(blind)
-        ],
+        ]
+        + [by_calls[each] for each in sorted(by_calls) if each in chosen],
         seconds=time.perf_counter() - began,
         told=told,
     )

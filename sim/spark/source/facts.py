@@ -16,6 +16,7 @@ from psycopg.rows import dict_row
 from sim.spark.errors import GapError, PipelineError
 from twopc import names
 from twopc.lsn import lsn_text, lsn_value
+from twopc.proc_execution import BESIDE, ProcArticle
 from twopc.propagation import Propagation
 
 Row = Mapping[str, Any]
@@ -39,6 +40,10 @@ where a.publisher_database_id = %(publisher)s and a.kind = 'table' and not exist
     select from msrepl.msarticle_shapes s
     where (s.publisher_database_id, s.article_id) = (a.publisher_database_id, a.article_id))
 order by 1, 2
+"""
+_ROUTINES = """
+select a.article_id, a.source_schema, a.source_object, a.proc from msrepl.msarticles a
+where a.publisher_database_id = %(publisher)s and a.kind = 'proc' and a.article_id < %(beside)s order by a.article_id
 """
 _LARGE = ("bytea", "xml")
 
@@ -76,6 +81,8 @@ class Facts:
     """As `shapes.ORIGINATORS`."""
     subscriptions: tuple[Row, ...]
     """As `shapes.SUBSCRIPTIONS`."""
+    routines: tuple[Row, ...] = ()
+    """As `shapes.ROUTINES`."""
 
     def holds(self, *, after: int, upto: int, where: str) -> None:
         """Nothing, if every transaction between the two is there.
@@ -157,6 +164,10 @@ def facts(dsn: str, publisher: str = "") -> Facts:
             articles=tuple(_article(row) for row in cursor.execute(_SHAPES, number).fetchall()),
             originators=tuple(_small(cursor, "originators", found["id"])),
             subscriptions=tuple(_small(cursor, "subscriptions", found["id"])),
+            routines=tuple(
+                _routine(row)
+                for row in cursor.execute(_ROUTINES, {**number, "beside": BESIDE}).fetchall()
+            ),
         )
 
 
@@ -189,6 +200,18 @@ def _small(cursor: psycopg.Cursor[dict[str, Any]], table: str, number: int) -> l
     from sim.spark.source.queries import small
 
     return cursor.execute(small(table, number).encode()).fetchall()
+
+
+def _routine(row: Row) -> dict[str, Any]:
+    """A row of `shapes.ROUTINES`."""
+    described = ProcArticle.from_json(row["proc"])
+    return {
+        "article_id": row["article_id"],
+        "source_schema": row["source_schema"],
+        "source_object": row["source_object"],
+        "identity": described.identity,
+        "writes": None if described.writes is None else list(described.writes),
+    }
 
 
 def _article(row: Row) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import md5
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,14 +18,32 @@ ACCOUNT = (
     "CALL", "SCALL", "CALL", [],
 )  # fmt: skip
 
+PAY = (2, "public", "pay", "public.pay(integer)", ["account"])
+
 
 def command(
     seqno: int, operation: str, key: str, old: str | None, new: str | None, *, originator: int | None = None,
-    new_key: str | None = None,
+    new_key: str | None = None, beside: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
     """A row of `DECODED`."""
     after = None if operation == "del" else [new_key or key]
-    return (seqno, 1, 1, 1, operation, originator, [key], after, None, None, None, old, new, "")
+    return (
+        seqno,
+        1,
+        1,
+        1,
+        operation,
+        originator,
+        [key],
+        after,
+        None,
+        None,
+        None,
+        old,
+        new,
+        "",
+        beside,
+    )
 
 
 @dataclass(slots=True)
@@ -67,13 +86,18 @@ class World:
         ]
     )
     watched: Sequence[str] = ("north", "south")
+    #: Sequence number and arguments of each call of routine 2, which changes the account.
+    called: list[tuple[int, str]] = field(default_factory=list)
+    #: Subscriber and arguments of each that an agent made.
+    calls_made: list[tuple[str, str]] = field(default_factory=list)
+    takers: frozenset[str] = frozenset()
+    untold: frozenset[int] = frozenset()
 
     def frames(self, spark: SparkSession) -> Frames:
         """As the checks take them."""
-        subscriptions = spark.createDataFrame(
-            [(1, "north", 1, 2, True, 0, 0, None), (1, "south", 2, 2, True, 0, 0, None)],
-            shapes.SUBSCRIPTIONS,
-        )
+        known = [(1, "north", 1, 2, True, 0, 0, None), (1, "south", 2, 2, True, 0, 0, None)]
+        known += [(2, name, None, 2, True, 0, None, None) for name in sorted(self.takers)]
+        subscriptions = spark.createDataFrame(known, shapes.SUBSCRIPTIONS)
         told = changes(
             spark.createDataFrame(self.decoded, shapes.DECODED),
             spark.createDataFrame(self.transactions, shapes.TRANSACTIONS),
@@ -89,8 +113,29 @@ class World:
             (node, at, at, "public", "account", operation, [key], version, None)
             for at, (node, operation, key, version) in enumerate(self.witnessed, 1)
         ]
+        witnessed += [
+            (
+                node,
+                at,
+                at,
+                "msrepl",
+                "apply_2_call",
+                "call",
+                [md5(said.encode()).hexdigest()],
+                None,
+                None,
+            )
+            for at, (node, said) in enumerate(self.calls_made, len(witnessed) + 1)
+        ]
+        calls = [(seqno, 1, 2, said, False, False) for seqno, said in self.called]
+        watched = [(name, number, 0, 100) for name in self.watched for number in (1, 2)]
         return Frames(
             changes=told.where("problem = ''").drop("problem"),
+            called=spark.createDataFrame(calls, shapes.ROUTINE_CALLS),
+            routines=spark.createDataFrame([PAY], shapes.ROUTINES),
+            takers=self.takers,
+            own_versions=frozenset((name, 1) for name in self.takers),
+            untold=self.untold,
             state=spark.createDataFrame(state, shapes.STATE),
             articles=spark.createDataFrame([ACCOUNT], shapes.ARTICLES),
             subscriptions=subscriptions,
@@ -98,7 +143,7 @@ class World:
             known=spark.createDataFrame([(1, each) for each in self.known], VERSIONS),
             rows_at=spark.createDataFrame(rows, ROWS_AT),
             witnessed=spark.createDataFrame(witnessed, shapes.WITNESSED),
-            watched=spark.createDataFrame([(each, 1, 0, 100) for each in self.watched], WATCHED),
+            watched=spark.createDataFrame(watched, WATCHED),
             read=tuple(each for each in self.rows if each != "pub"),
             folded=(1,),
         )

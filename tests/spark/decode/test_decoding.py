@@ -130,7 +130,7 @@ def test_every_format_of_every_operation(spark: SparkSession) -> None:
                 *at, 1, operation, None,
                 new_key if operation == "ins" else key, None if operation == "del" else new_key,
                 new, OLD if x else None, changed,
-                "v1" if x else None, "v2" if operation != "del" else None, "",
+                "v1" if x else None, "v2" if operation != "del" else None, "", False,
             ))  # fmt: skip
     nothing = (None,) * 7
     for seqno, article, type_, said, shape, operation, problem in [
@@ -141,9 +141,16 @@ def test_every_format_of_every_operation(spark: SparkSession) -> None:
     ]:
         at = (seqno, len(commands) + 1, article)
         commands.append((*at, type_, None, 0, said))
-        expected.append((*at, shape, operation, None, *nothing, problem))
+        expected.append((*at, shape, operation, None, *nothing, problem, False))
+    written = ("ins", 3, ["7"], ["7"], ["7", "n"], None, None, None, "n", "")
     commands.append((501, 99, 1, 1, 3, 0, text(["7", "n"])))
-    expected.append((501, 99, 1, 2, "ins", 3, ["7"], ["7"], ["7", "n"], None, None, None, "n", ""))
+    expected.append((501, 99, 1, 2, *written, False))
+    # a row beside a call, the call, and a routine's new definition
+    commands.append((503, 1, 10_000_001, 1, 3, 0, text(["7", "n"])))
+    expected.append((503, 1, 1, 2, *written, True))
+    commands.append((503, 2, 4, 30, None, 0, '{"v":["1"]}'))
+    expected.append((503, 2, 4, None, None, None, *nothing, "call", False))
+    commands.append((503, 3, 10_000_004, 31, None, 0, '{"definition":""}'))
     commands.append((502, 1, 0, 20, None, 0, '{"tracer": 1}'))
     actual = decoded(
         spark.createDataFrame(commands, shapes.COMMANDS),

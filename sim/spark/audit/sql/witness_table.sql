@@ -3,9 +3,9 @@
 -- tables:    itself
 -- holes:     none
 --
--- operation  ins, upd, del; of 'since', the row's key is the position that had been delivered when the
---            witness of the table came
--- key        of the row as it is afterwards, as text
+-- operation  ins, upd, del; call; of 'since', the row's key is the position that had been delivered when the
+--            witness of the table came; of a routine's, beside it, the transactions that were over by then
+-- key        of the row as it is afterwards, as text; of a call, which is of no row, md5 of its command
 -- version    the row's, null where the table has none
 create table if not exists msrepl.delivery_witness (
     id bigint generated always as identity primary key,

@@ -1,0 +1,97 @@
+"""Every Subscriber that takes calls of routines made every call once, and all of them in order.
+
+The witness notes each call as the agent makes it. What a call changes there is its own affair, and not noted.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from sim.spark.audit.frames import Frames, Names, findings, lsn
+
+_CALL = ("subscriber", "article_id", "digest")
+#: The function through which an agent makes a call, by the routine's number.
+_TAKER = r"^apply_(\d+)_call$"
+
+
+def delivered(frames: Frames, names: Names) -> DataFrame:
+    """`FINDINGS` of class ``delivered``: a call that is missing, was made twice, or that nobody sent."""
+    due = _due(frames).groupBy(*_CALL).agg(F.count("*").alias("due"), F.max("seqno").alias("seqno"))
+    done = _done(frames).groupBy(*_CALL).agg(F.count("*").alias("done"))
+    frame = due.join(done, on=[*_CALL], how="full").where(
+        F.coalesce("due", F.lit(0)) != F.coalesce("done", F.lit(0))
+    )
+    told = (
+        F.when(F.col("done").isNull(), F.lit("missing: call"))
+        .when(F.col("due").isNull(), F.lit("strange: nobody sent this call"))
+        .otherwise(
+            F.concat(
+                F.lit("call came "), F.col("done"), F.lit(" times, and was sent "), F.col("due"), F.lit(" times"),
+            )
+        )
+    )  # fmt: skip
+    at = F.when(
+        F.col("seqno").isNotNull(), F.concat(F.lit(", command "), lsn(F.col("seqno")))
+    ).otherwise("")
+    return findings(
+        _named(frames, frame), "delivered", names, node=F.col("subscriber"), seqno=F.col("seqno"),
+        detail=F.concat(told, at),
+    )  # fmt: skip
+
+
+def order(frames: Frames, names: Names) -> DataFrame:
+    """`FINDINGS` of class ``order``: of two calls, of whichever routines, the later one was made first."""
+
+    def counted(frame: DataFrame, *by: str) -> DataFrame:
+        # of calls that are alike the first that was made is the first that was sent
+        alike = Window.partitionBy(*_CALL).orderBy(*by)
+        return frame.withColumn("place", F.row_number().over(alike))
+
+    sent = counted(_due(frames), "seqno", "command_id").select(
+        *_CALL, "place", F.struct("seqno", "command_id").alias("sent")
+    )
+    made = counted(_done(frames), "id").join(sent, on=[*_CALL, "place"], how="inner")
+    there = Window.partitionBy("subscriber").orderBy("id")
+    late = made.withColumn("before", F.lag("sent").over(there)).where("before > sent")
+    return findings(
+        _named(frames, late), "order", names, node=F.col("subscriber"), seqno=F.col("sent.seqno"),
+        detail=F.concat(
+            F.lit("call "), lsn(F.col("sent.seqno")), F.lit(" came after "), lsn(F.col("before.seqno")),
+        ),
+    )  # fmt: skip
+
+
+def _due(frames: Frames) -> DataFrame:
+    """What each watched Subscriber was to call: `subscriber article_id digest seqno command_id`."""
+    wanted = (
+        frames.subscriptions.where("status = 2")
+        .join(frames.watched, on=["subscriber", "article_id"], how="inner")
+        .select(
+            "subscriber", "article_id", "upto",
+            F.greatest("since", F.coalesce("copy_seqno", "subscription_seqno", F.lit(0))).alias("after"),
+        )
+    )  # fmt: skip
+    return (
+        frames.called.join(F.broadcast(wanted), on="article_id", how="inner")
+        .where((F.col("seqno") > F.col("after")) & (F.col("seqno") <= F.col("upto")))
+        .select("subscriber", "article_id", F.md5("command").alias("digest"), "seqno", "command_id")
+    )
+
+
+def _done(frames: Frames) -> DataFrame:
+    """What agents called: `subscriber article_id digest id`."""
+    return frames.witnessed.where("operation = 'call'").select(
+        "subscriber",
+        F.regexp_extract("source_object", _TAKER, 1).cast("int").alias("article_id"),
+        F.get("key", F.lit(0)).alias("digest"),
+        "id",
+    )
+
+
+def _named(frames: Frames, frame: DataFrame) -> DataFrame:
+    """With the routine in the place of an article; a call is of no row."""
+    names = frames.routines.select("article_id", F.col("identity").alias("article"))
+    return frame.join(F.broadcast(names), on="article_id", how="left").withColumn(
+        "key", F.lit(None).cast("array<string>")
+    )

@@ -1,0 +1,155 @@
+"""The witness of calls: at a Subscriber that takes calls of routines, each call notes itself before it is made.
+
+The function through which an agent makes the calls of a routine is put aside under another name, and one that notes
+the call and then calls it takes its place, until the witness is removed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from sim.spark.errors import PipelineError
+from twopc.names import SCHEMA
+from twopc.server.waiting import wait_for
+from twopc.sql.render import render
+
+#: What stands in the place of a function that takes calls says so.
+_COMMENT = "Notes a call for an audit, then makes it"
+_ASIDE = "_witnessed"
+#: So long somebody's transaction may go on that began before calls were witnessed.
+_OVER_WITHIN_S = 60.0
+_TAKERS = """
+select p.proname, pg_get_userbyid(p.proowner), a.agent
+from msrepl.msreplication_proc_articles a
+join pg_proc p on p.pronamespace = 'msrepl'::regnamespace and p.proname = format('apply_%%s_call', a.article_id)
+where a.takes_calls and coalesce(obj_description(p.oid, 'pg_proc'), '') <> %(comment)s order by 1
+"""
+_WITNESSED = """
+select p.proname from pg_proc p
+where p.pronamespace = 'msrepl'::regnamespace and obj_description(p.oid, 'pg_proc') = %(comment)s order by 1
+"""
+_SET_ASIDE = """
+select regexp_replace(p.proname, '_witnessed$', ''), pg_get_functiondef(p.oid), obj_description(p.oid, 'pg_proc')
+from pg_proc p
+where p.pronamespace = 'msrepl'::regnamespace and p.proname ~ '^apply_[0-9]+_call_witnessed$' order by 1
+"""
+_OLDER = """
+select count(*) from pg_stat_activity
+where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'
+    and xact_start <= %(since)s
+"""
+_MARK = """
+insert into msrepl.delivery_witness (source_schema, source_object, operation, key)
+select 'msrepl', %(taker)s, 'since',
+    array[coalesce(min(transaction_timestamp), '0/0')::text, pg_current_snapshot()::text]
+from msrepl.msreplication_subscriptions
+"""
+
+Connection = psycopg.Connection[Any]
+
+
+def texts(taker: str, owner: str, agent: str) -> str:
+    """What takes the place of the function that takes a routine's calls."""
+    return render(
+        "sim.spark.audit", "witness_call",
+        function=sql.Identifier(SCHEMA, taker),
+        taker=sql.Literal(taker),
+        witnessed=sql.Identifier(SCHEMA, f"{taker}{_ASIDE}"),
+        owner=sql.Identifier(owner),
+        agent=sql.Identifier(agent),
+        comment=sql.Literal(_COMMENT),
+    )  # fmt: skip
+
+
+def install(connection: Connection, subscriber: str) -> None:
+    """Have calls note themselves, and mark from where on none was missed; those that do so go on.
+
+    The witness' table is there. Calls that are under way find the function that was there before: they are waited
+    for, so that none of them is without a note behind the mark.
+
+    Raises:
+        PipelineError: a transaction that began before goes on and on.
+    """
+    if not _is_there(connection, "msreplication_proc_articles"):
+        return
+    with connection.transaction():
+        found = connection.execute(_TAKERS, {"comment": _COMMENT}).fetchall()
+        if found:
+            connection.execute(render("sim.spark.audit", "witness_note").encode())
+        for taker, owner, agent in found:
+            _drop(connection, f"{taker}{_ASIDE}")  # of a subscription that is gone
+            connection.execute(_renamed(taker, f"{taker}{_ASIDE}"))
+            connection.execute(texts(taker, owner, agent).encode())
+    if not found:
+        return
+    _others_are_over(connection, subscriber)
+    with connection.transaction():
+        connection.execute("set transaction isolation level repeatable read")
+        for taker, _, _ in found:
+            connection.execute(_MARK, {"taker": taker})
+
+
+def _others_are_over(connection: Connection, subscriber: str) -> None:
+    """Wait until every transaction is over that is under way now: it may have met the functions of before."""
+    row = connection.execute("select clock_timestamp()").fetchone()
+    assert row is not None
+    since = {"since": row[0]}
+    try:
+        wait_for(
+            lambda: connection.execute(_OLDER, since).fetchone() == (0,),
+            what=f"transactions at {subscriber} that began before calls were witnessed, or while they were, to end",
+            timeout_s=_OVER_WITHIN_S,
+        )
+    except TimeoutError as error:
+        raise PipelineError(f"{error}: end them, remove the witness and begin again") from error
+
+
+def put_back(connection: Connection, subscriber: str) -> None:
+    """Have calls note themselves no longer. Those under way may still do, until this returns.
+
+    Raises:
+        PipelineError: a transaction that began before goes on and on.
+    """
+    with connection.transaction():
+        witnessed = takers(connection)
+        found = [row for row in connection.execute(_SET_ASIDE).fetchall() if row[0] in witnessed]
+        for taker, definition, comment in found:
+            # in the place of the one that notes: whoever runs that finds the other one under its name
+            connection.execute(definition.replace(f"{taker}{_ASIDE}", taker, 1).encode())
+            text = sql.SQL("comment on function {}(text) is {}")
+            connection.execute(text.format(sql.Identifier(SCHEMA, taker), sql.Literal(comment)))
+    if found:
+        _others_are_over(connection, subscriber)
+
+
+def remove(connection: Connection) -> None:
+    """Take away what is left once calls note themselves no longer (`put_back`)."""
+    for taker, _, _ in connection.execute(_SET_ASIDE).fetchall():
+        _drop(connection, f"{taker}{_ASIDE}")
+    connection.execute("drop function if exists msrepl.delivery_witness_note(text, text)")
+
+
+def takers(connection: Connection) -> set[str]:
+    """The functions that note their calls."""
+    return {str(row[0]) for row in connection.execute(_WITNESSED, {"comment": _COMMENT})}
+
+
+def _is_there(connection: Connection, table: str) -> bool:
+    row = connection.execute(
+        "select to_regclass(%s) is not null", (f"{SCHEMA}.{table}",)
+    ).fetchone()
+    return row is not None and bool(row[0])
+
+
+def _renamed(name: str, to: str) -> sql.Composed:
+    return sql.SQL("alter function {}(text) rename to {}").format(
+        sql.Identifier(SCHEMA, name), sql.Identifier(to)
+    )
+
+
+def _drop(connection: Connection, name: str) -> None:
+    function = sql.Identifier(SCHEMA, name)
+    connection.execute(sql.SQL("drop function if exists {}(text)").format(function))

@@ -1,0 +1,164 @@
+"""Calls of published routines: each check on a small world, and an audit of a topology that makes calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from sim.spark.archive import Archive
+from sim.spark.audit import calls, delivery, rows, versions, witness, witness_calls
+from sim.spark.audit.gather import sites
+from sim.spark.audit.report import Report, Wanted, audit
+from sim.topology import Topology
+from tests.spark.audit.world import NAMES, World, command, told
+from tests.spark.replay.recorded import accumulated, distributed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+def test_delivered(spark: SparkSession) -> None:
+    """Missing, twice, and sent by nobody; of calls that are alike, as many as were sent."""
+    world = World(
+        takers=frozenset(("north", "south")),
+        called=[(14, "(7)"), (15, "(7)"), (16, "(8)")],
+        calls_made=[("north", "(7)"), ("north", "(8)"), ("north", "(7)"), ("south", "(7)"), ("south", "(7)"),
+                    ("south", "(8)"), ("south", "(8)"), ("south", "(9)")],
+    )  # fmt: skip
+    found = calls.delivered(world.frames(spark), NAMES)
+    assert sorted((row["article"], row["node"], row["detail"]) for row in found.collect()) == [
+        ("public.pay(integer)", "south", "call came 2 times, and was sent 1 times, command 0/10"),
+        ("public.pay(integer)", "south", "strange: nobody sent this call"),
+    ]
+    world.calls_made = world.calls_made[1:3]
+    found = calls.delivered(world.frames(spark), NAMES)
+    assert sorted((row["node"], row["detail"]) for row in found.collect()) == [
+        ("north", "call came 1 times, and was sent 2 times, command 0/F"),
+        ("south", "missing: call, command 0/10"),
+        ("south", "missing: call, command 0/F"),
+    ]
+
+
+def test_order(spark: SparkSession) -> None:
+    """Two calls change places at one Subscriber; two that are alike cannot."""
+    world = World(
+        takers=frozenset(("north", "south")),
+        called=[(14, "(7)"), (15, "(8)"), (16, "(7)")],
+        calls_made=[
+            ("north", "(8)"), ("north", "(7)"), ("north", "(7)"),
+            ("south", "(7)"), ("south", "(8)"), ("south", "(7)"),
+        ],
+    )  # fmt: skip
+    found = calls.order(world.frames(spark), NAMES).collect()
+    assert [(row["node"], row["detail"]) for row in found] == [("north", "call 0/E came after 0/F")]
+
+
+def test_rows_where_calls_are_taken(spark: SparkSession) -> None:
+    """Versions there are its own; values are compared; rows beside calls are due where none are taken."""
+    world = World(takers=frozenset(("north",)))
+    world.decoded.append(command(14, "upd", "2", "b2", "b3", beside=True))
+    for node in ("pub", "south"):
+        world.rows[node]["2"] = ("70", "b3")
+    world.state["2"] = ("70", "b3")
+    world.rows["north"]["2"] = ("70", "of its own")
+    world.witnessed.append(("south", "upd", "2", "b3"))
+    frames = world.frames(spark)
+    assert told(rows.check(frames, NAMES)) == []
+    assert told(delivery.delivered(frames, NAMES)) == []
+    world.rows["north"]["2"] = ("71", "of its own")
+    assert told(rows.check(world.frames(spark), NAMES)) == [
+        ("2", "north", "balance '71', not '70' (last command 0/E of the Publisher)")
+    ]
+
+
+def test_versions_of_a_table_that_calls_have_changed(spark: SparkSession) -> None:
+    """Between two commands there may have been any number of them."""
+    world = World()
+    world.decoded.append(command(14, "upd", "1", "a7", "a8"))
+    assert len(told(versions.check(world.frames(spark), NAMES))) == 1
+    world.untold = frozenset((1,))
+    assert told(versions.check(world.frames(spark), NAMES)) == []
+
+
+def test_text(golden: Callable[[str, str], None]) -> None:
+    """What takes the place of the function that makes calls."""
+    golden("sim/delivery_witness_of_calls.sql", witness_calls.texts("apply_3_call", "own", "agent"))
+
+
+async def _company(make_topology: Callable[..., Awaitable[Topology]]) -> Topology:
+    """Employees, notes, a routine that changes the former, and a Subscriber that takes its calls."""
+    topology = await make_topology(subscribers=("reader",))
+    for statement in (
+        "create table employees (id int primary key, salary int not null)",
+        "create table note (id int primary key, said text)",
+        "insert into employees select g, g from generate_series(1, 5) g",
+        "create procedure give_raise(by int) language sql as 'update employees set salary = salary + by'",
+    ):
+        await topology.execute("pub", statement)
+    await topology.publish("employees")
+    await topology.publish("note")
+    await topology.publish_procedure("give_raise", reads=["employees"], writes=["employees"])
+    await topology.subscribe("reader", update_mode="read only")
+    return topology
+
+
+async def test_a_topology_with_calls(
+    spark: SparkSession, make_topology: Callable[..., Awaitable[Topology]], tmp_path: Path
+) -> None:
+    """What calls did is named as not examined; the rest is; a call that was made twice is found."""
+    topology = await _company(make_topology)
+    archive = await accumulated(topology, spark, tmp_path / "archive")
+    nodes = distributed(topology)
+    found, known = await asyncio.to_thread(sites, nodes, archive)
+    assert witness.install({"reader": nodes["reader"]}, known) == found.subscribers
+    assert witness.install({"reader": nodes["reader"]}, known) == found.subscribers  # harmless
+    for by in (7, 8):
+        await topology.execute("pub", f"begin isolation level serializable; call give_raise({by}); commit")  # fmt: skip
+    await topology.execute("pub", "insert into note values (1, 'raised')")
+    archive = await accumulated(topology, spark, tmp_path / "archive")
+
+    await topology.start_agents()  # rows that differ are looked at again once they have delivered
+
+    async def audited(archive: Archive, *only: str) -> Report:
+        wanted = Wanted(only=only, out=tmp_path / f"audit-{len(only)}")
+        return await asyncio.to_thread(audit, spark, archive, nodes, wanted)
+
+    clean = await audited(archive, "delivered", "order", "versions", "rows")
+    assert (clean.findings, clean.total) == ([], 0)
+    by_call, own = clean.unexamined
+    assert by_call.startswith("employees: public.give_raise(integer) was called by transaction ")
+    assert own == (
+        "reader takes calls, which make row versions of its own: those of employees are not examined there"
+    )
+
+    # as an agent would that has lost its position
+    with psycopg.connect(nodes["reader"]) as connection:
+        connection.execute("set local session_replication_role = replica")
+        command = archive.commands(spark).where("type = 30").orderBy("seqno").first()
+        assert command is not None
+        taker = f"select msrepl.apply_{command['article_id']}_call(%s)".encode()
+        connection.execute(taker, (command["command"],))
+    twice = await audited(archive, "delivered", "order", "rows")
+    told = {(each["class"], each["article"], each["key"] and each["key"][0]) for each in twice.findings}  # fmt: skip
+    assert told == {
+        ("delivered", "public.give_raise(integer)", None),
+        *(("rows", "employees", str(key)) for key in range(1, 6)),
+    }
+
+    assert witness.remove({"reader": nodes["reader"]}) == ["reader"]
+    left = await topology.execute(
+        "reader",
+        "select proname from pg_proc where proname like '%%witness%%' or obj_description(oid) like '%%audit%%'",
+    )
+    assert left == []
+    await topology.execute("pub", "begin isolation level serializable; call give_raise(1); commit")
+    await topology.settle()
+    salary = "select salary from employees where id = 1"
+    assert await topology.execute("reader", salary) == [(1 + 7 + 8 + 7 + 1,)]
