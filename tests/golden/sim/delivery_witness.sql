@@ -3,9 +3,9 @@
 -- tables:    itself
 -- holes:     none
 --
--- operation  ins, upd, del; of 'since', the row's key is the position that had been delivered when the
---            witness of the table came
--- key        of the row as it is afterwards, as text
+-- operation  ins, upd, del; call; of 'since', the row's key is the position that had been delivered when the
+--            witness of the table came; of a routine's, beside it, the transactions that were over by then
+-- key        of the row as it is afterwards, as text; of a call, which is of no row, md5 of its command
 -- version    the row's, null where the table has none
 create table if not exists msrepl.delivery_witness (
     id bigint generated always as identity primary key,
@@ -24,11 +24,16 @@ comment on table msrepl.delivery_witness is 'What agents have done here, noted f
 -- called by: the trigger of witness_trigger.sql
 -- tables:    msrepl.delivery_witness
 -- holes:     function, source_schema, source_object, new_key, old_key, new_version, old_version
+--
+-- What a call of a routine changes is the routine's affair: the call itself is noted (witness_call.sql).
 create function "msrepl"."delivery_witness_7"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
+    if current_setting('msrepl.witnessed_call', true) = 'on' then
+        return null;
+    end if;
     if tg_op = 'DELETE' then
         insert into msrepl.delivery_witness (source_schema, source_object, operation, key, version)
         values ('Sales', 'the "order"''s line', 'del', array[pg_catalog.format('%s', old."n o"), pg_catalog.format('%s', old."Id")], pg_catalog.format('%s', old."msrepl_tran_version"));

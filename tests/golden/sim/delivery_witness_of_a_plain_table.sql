@@ -2,11 +2,16 @@
 -- called by: the trigger of witness_trigger.sql
 -- tables:    msrepl.delivery_witness
 -- holes:     function, source_schema, source_object, new_key, old_key, new_version, old_version
+--
+-- What a call of a routine changes is the routine's affair: the call itself is noted (witness_call.sql).
 create function "msrepl"."delivery_witness_1"() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
+    if current_setting('msrepl.witnessed_call', true) = 'on' then
+        return null;
+    end if;
     if tg_op = 'DELETE' then
         insert into msrepl.delivery_witness (source_schema, source_object, operation, key, version)
         values ('public', 't', 'del', array[pg_catalog.format('%s', old."id")], null);
