@@ -109,7 +109,7 @@ def _settings(options: SparkOptions, folder: Path) -> dict[str, str]:
         settings["spark.driver.extraJavaOptions"] = _quiet(folder)
         # a relative one is made wherever the process happens to be
         settings["spark.sql.warehouse.dir"] = str(folder / "warehouse")
-    settings |= options.conf
+    settings |= _beside_ours(settings, options.conf)
     if options.package is not None:
         settings["spark.submit.pyFiles"] = str(options.package)
     elif not is_local(master):
@@ -117,6 +117,13 @@ def _settings(options: SparkOptions, folder: Path) -> dict[str, str]:
 
         settings["spark.submit.pyFiles"] = str(pack(folder / "twopc.zip"))
     return settings
+
+
+def _beside_ours(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """What is given, where ours is a list with ours before it."""
+    name = "spark.driver.extraJavaOptions"
+    both = " ".join(each[name] for each in (ours, given) if name in each)
+    return {**given, name: both} if both else dict(given)
 
 
 def _quiet(folder: Path) -> str:
@@ -219,7 +226,7 @@ def _connected(builder: Any, master: str, settings: Mapping[str, str]) -> SparkS
         made: SparkSession = builder.getOrCreate()
     except ImportError as error:
         raise SparkMissingError(
-            f"--master {master} needs pip install 'pyspark[connect]' ({error})"
+            f"--master {master} needs pip install 'twopc[spark,connect]' ({error})"
         ) from error
     for name, value in settings.items():
         if name.startswith("spark.sql.") and made.conf.isModifiable(name):
@@ -229,14 +236,16 @@ def _connected(builder: Any, master: str, settings: Mapping[str, str]) -> SparkS
 
 
 def _reachable(master: str) -> None:
-    """Whether somebody listens at one of the standalone masters that are named."""
-    if not master.startswith("spark://"):
+    """Whether somebody listens at one of the standalone masters, or the Connect server, that are named."""
+    scheme, _, rest = master.partition("://")
+    default = {"spark": 7077, "sc": 15002}.get(scheme)
+    if default is None:
         return
-    for each in master.removeprefix("spark://").split(","):
-        host, _, port = each.rpartition(":")
+    for each in rest.partition("/")[0].split(","):
+        host, _, port = each.rpartition(":") if re.search(r":\d+$", each) else (each, "", default)
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=20).close()
-        except (OSError, ValueError):
+        except OSError:
             continue
         return
     raise SparkMissingError(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from sim.spark.errors import PipelineError
-from sim.spark.session import SparkOptions, session
+from sim.spark.errors import PipelineError, SparkMissingError
+from sim.spark.session import SparkOptions, _reachable, _settings, session
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -48,3 +49,19 @@ def test_a_second_session_is_the_same_or_refused(spark: SparkSession) -> None:
         session(SparkOptions(master="local[2]", conf=heap)),
     ):
         pass
+
+
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "sc://127.0.0.1:1/;user_id=me"])
+def test_nobody_listens(master: str) -> None:
+    """Said at once, by its address."""
+    with pytest.raises(SparkMissingError, match=f"the master {master} cannot be reached"):
+        _reachable(master)
+
+
+def test_java_options_of_the_caller(tmp_path: Path) -> None:
+    """Come behind ours, by which the log stays quiet."""
+    given = {"spark.driver.extraJavaOptions": "-Xss8m"}
+    made = _settings(SparkOptions(master="local[2]", conf=given), tmp_path)
+    ours, theirs = made["spark.driver.extraJavaOptions"].split()
+    assert ours.startswith("-Dlog4j2.configurationFile=")
+    assert theirs == "-Xss8m"
