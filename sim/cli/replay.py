@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shlex
 import sys
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sim.cli import replay_log
 from sim.cli.exits import NOTHING, PASS, SAFETY, UNKNOWN
 from sim.cli.operate import parse_nodes
+from sim.cli.options import Pg, Servers
 from sim.cli.replay_options import (
     After,
     Against,
@@ -38,12 +41,13 @@ from sim.cli.replay_options import (
     Speed,
     Subscribers,
     SyncEvery,
+    Tasks,
     Timings,
     Upto,
+    What,
     Window,
 )
 from sim.cli.spark_options import (
-    ArchivePath,
     Conf,
     ExecutorPython,
     Json,
@@ -61,10 +65,12 @@ if TYPE_CHECKING:
     from sim.spark.replay import Report
     from sim.spark.session import SparkOptions
 
+_ROOT = Path(".twopc/replays")
+
 
 def replay(
-    archive: ArchivePath,
-    onto: OntoWhat,
+    what: What,
+    onto: OntoWhat = None,
     at: At = "end",
     articles: Articles = None,
     against: Against = None,
@@ -86,43 +92,43 @@ def replay(
     timing: Timings = None,
     sets: Sets = None,
     seeds: Seeds = "",
+    tasks: Tasks = False,
+    pg: Pg = None, servers: Servers = None,
     out: Out = None,
     limit: Limit = 100,
-    master: Master = None,
-    conf: Conf = None,
-    python: ExecutorPython = None,
-    package: Package = None,
+    master: Master = None, conf: Conf = None, python: ExecutorPython = None, package: Package = None,
     as_json: Json = False,
-) -> None:
-    """Play an archive again.
+) -> None:  # fmt: skip
+    """Play an archive, or a run, again.
 
     As rows, commands are folded into what the published tables held at any point between the archive's first
     and last sequence number, and compared with live tables if nodes are named. On PostgreSQL, transactions are
     carried out once more at the nodes of another topology, side by side, and all rows compared at the end.
     On the model, a recorded load is simulated again, as it was or under other delays, agents, Subscribers.
+    Of a run, each session says what it said once more, and is held against what it was told then.
     """
     options = spark_options(master, conf, python, package)
-    moment = _moment(at)
-    nodes = parse_nodes(against or [])
-    target = parse_nodes(node or [])
-    changes = {
-        "after": None if after is None else seqno(after, "--after"),
-        "upto": None if upto is None else seqno(upto, "--upto"),
-        "names": parse_nodes(names or []),
-        "resume": resume,
-        "force": force,
-        "window": window,
-        "coordinator": coordinator,
-        "speed": _speed(speed),
-    }
+    nodes, target = parse_nodes(against or []), parse_nodes(node or [])
+    folder = out or _ROOT / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
+    moment, pace, renamed = _moment(at), _speed(speed), parse_nodes(names or [])
+    changes = _range(after, upto) | {
+        "names": renamed, "resume": resume, "force": force, "window": window,
+        "coordinator": coordinator, "speed": pace,
+    }  # fmt: skip
     what_if = {
-        "order": case,
-        "subscribers": subscribers,
+        "order": case, "subscribers": subscribers, "seeds": _seeds(seeds), "speed": _speed(speed or "1x"),
         "settings": _settings(sync_every, timing or [], sets or []),
-        "seeds": _seeds(seeds),
-        "speed": _speed(speed or "1x"),
-    }
-    _fits(onto, target, speed)
+    }  # fmt: skip
+    if replay_log.is_log(what):
+        beyond = _beyond(what_if, nodes, articles, moment, after, upto, renamed, resume, run)
+        asked = replay_log.Asked(
+            onto=onto or Onto.postgres, order=order, speed=pace, case=case, scenario=scenario,
+            dsns=target, pg=pg, servers=servers, by=options if tasks else None, beyond=beyond,
+        )  # fmt: skip
+        told = replay_log.said(what, asked, out=folder, quiet=as_json)
+        _tell(told, limit=limit, as_json=as_json, out=folder)
+        raise _ended(told)
+    _fits(onto, target, speed, what)
 
     def play(opened: Archive, spark: SparkSession) -> Report:
         if onto is Onto.postgres:
@@ -131,11 +137,22 @@ def replay(
             return _simulated(opened, spark, run, scenario, what_if)
         return _played(opened, spark, moment, articles or [], nodes, out)
 
-    _replay(archive, options, play, out=out, limit=limit, as_json=as_json)
+    _replay(what, options, play, out=folder, limit=limit, as_json=as_json)
 
 
-def _fits(onto: Onto, target: dict[str, str], speed: str | None) -> None:
+def _range(after: str | None, upto: str | None) -> dict[str, Any]:
+    return {
+        "after": None if after is None else seqno(after, "--after"),
+        "upto": None if upto is None else seqno(upto, "--upto"),
+    }
+
+
+def _fits(onto: Onto | None, target: dict[str, str], speed: str | None, what: Path) -> None:
     """Nothing, if what is said belongs together."""
+    if onto is None:
+        raise typer.BadParameter(
+            f"{what} is no history: say rows, postgres or model for an archive", param_hint="--onto"
+        )
     if (onto is Onto.postgres) != bool(target):
         raise typer.BadParameter(
             "--onto postgres needs nodes, and nothing else does", param_hint="--node"
@@ -151,7 +168,7 @@ def _replay(
     options: SparkOptions,
     play: Callable[[Archive, SparkSession], Report],
     *,
-    out: Path | None,
+    out: Path,
     limit: int,
     as_json: bool,
 ) -> None:
@@ -167,7 +184,17 @@ def _replay(
     except NothingError as error:
         print(f"nothing selected: {error}", file=sys.stderr)
         raise typer.Exit(NOTHING) from None
-    raise typer.Exit(SAFETY if report.total else UNKNOWN if report.unexamined else PASS)
+    raise _ended(report)
+
+
+def _ended(report: Report) -> typer.Exit:
+    return typer.Exit(SAFETY if report.total else UNKNOWN if report.unexamined else PASS)
+
+
+def _beyond(what_if: dict[str, Any], *others: object) -> bool:
+    """Something is said that only an archive, or a simulated load, has."""
+    asked = (what_if["subscribers"], what_if["settings"], what_if["seeds"])
+    return any((*asked, *others))
 
 
 def _played(
@@ -271,17 +298,15 @@ def _moment(text: str) -> int | datetime | None:
     return moment
 
 
-def _tell(report: Report, *, limit: int, as_json: bool, out: Path | None) -> None:
-    if out is not None:
-        from sim.spark.archive.files import spark_path
-
-        folder = spark_path(out.absolute() / "divergences")
-        report.divergences.write.mode("overwrite").parquet(folder)
+def _tell(report: Report, *, limit: int, as_json: bool, out: Path) -> None:
+    report.write(out / "divergences")
+    repro = shlex.join(["twopc", *sys.argv[1:]])
+    told = report.as_json(limit=limit, repro=repro) | {"directory": str(out)}
+    document = json.dumps(told, ensure_ascii=False)
+    (out / "report.json").write_text(document + "\n", encoding="utf-8")
     if as_json:
-        repro = shlex.join(["twopc", *sys.argv[1:]])
-        print(json.dumps(report.as_json(limit=limit, repro=repro), ensure_ascii=False))
+        print(document)
         return
     for line in report.lines(limit=limit):
         print(line)
-    if out is not None:
-        print(f"  written to {out}")
+    print(f"  written to {out}")

@@ -26,13 +26,21 @@ class Order(StrEnum):
     off = "off"
 
 
-OntoWhat = Annotated[
-    Onto,
-    typer.Option(
-        help="rows: tables as they were at a point; postgres: transactions, done once more; model: a load, "
-        "simulated again."
+What = Annotated[
+    Path,
+    typer.Argument(
+        metavar="ARCHIVE|LOG",
+        help="An archive's folder; or a run's, or its history.jsonl, to say its statements once more.",
     ),
 ]
+OntoWhat = Annotated[
+    Onto | None,
+    typer.Option(
+        help="rows: tables as they were at a point; postgres: transactions, done once more; model: a load, "
+        "simulated again. A log: postgres, unless model is said."
+    ),
+]
+Tasks = Annotated[bool, typer.Option("--spark", help="A log: by Spark's tasks, an order in each.")]
 At = Annotated[
     str, typer.Option(metavar="SEQNO|TIME|end", help="Rows: as of then; a time has its time zone.")
 ]
@@ -53,13 +61,13 @@ Nodes = Annotated[
     ),
 ]
 InOrder = Annotated[
-    Order, typer.Option("--sync", help="Postgres: which transactions keep their order.")
+    Order, typer.Option("--sync", help="Postgres, a log: which transactions keep their order.")
 ]
 Speed = Annotated[
     str | None,
     typer.Option(
         metavar="2x|max",
-        help="Times the recorded pace; postgres: max, as fast as can be; model: 1x.",
+        help="Times the recorded pace; postgres, a log: max, as fast as can be; model: 1x.",
     ),
 ]
 Window = Annotated[
@@ -85,10 +93,13 @@ Coordinator = Annotated[
 Run = Annotated[str, typer.Option(metavar="RUN", help="Model: whose load; the only one.")]
 ScenarioFile = Annotated[
     Path | None,
-    typer.Option("--scenario", metavar="FILE", help="Model: if it is not where it was."),
+    typer.Option("--scenario", metavar="FILE", help="Model, a log: if it is not where it was."),
 ]
 CaseName = Annotated[
-    str, typer.Option("--order", metavar="NAME", help="Model: which load, if a run has several.")
+    str,
+    typer.Option(
+        "--order", metavar="NAME", help="Model: which load, if a run has several; a log: this one."
+    ),
 ]
 Subscribers = Annotated[
     int, typer.Option(metavar="N", min=0, max=99, help="Model: so many; 0: as recorded.")
@@ -108,6 +119,9 @@ Seeds = Annotated[
     str, typer.Option(metavar="A..B", help="Model: a trial with each; as it was recorded.")
 ]
 Out = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Write rows and divergences there, as Parquet.")
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Where divergences go, and rows if it is said (.twopc/replays/…)."
+    ),
 ]
 Limit = Annotated[int, typer.Option("--max-divergences", metavar="N", min=0, help="Show so many.")]

@@ -61,10 +61,37 @@ def committed(records: Sequence[Record]) -> list[Committed]:
 
 async def redo(case: Case, stage: Stage, history: OrderHistory) -> None:
     """Do it on a stage that is as the load's was at first, and note in the load's history what came of it."""
+    assert case.scenario.replay is not None
+    sync = case.scenario.replay.sync
+    found = await carried_out(case, stage, history.records, sync)
+    counts = Counter(each["class"] for each in found)
+    history.write(
+        "info",
+        message="replay",
+        data={
+            "sync": sync,
+            "transactions": len(committed(history.records)),
+            "classes": {name: counts[name] for name in CLASSES},
+            "divergences": found[:SHOWN_MAX],
+        },
+    )
+
+
+async def carried_out(
+    case: Case, stage: Stage, records: Sequence[Record], sync: str
+) -> list[dict[str, Any]]:
+    """Carry a load's committed transactions out once more; everything that came out otherwise.
+
+    Args:
+        stage: as the load's was at first.
+        records: of the load.
+        sync: ``commit``, ``rows``, ``session`` or ``off``.
+
+    Returns:
+        `class` (one of `CLASSES`), `session` and `call`, or `article` and `key`; `expected` and `actual`.
+    """
     scenario = case.scenario
-    assert scenario.replay is not None
-    sync = scenario.replay.sync
-    recorded = committed(history.records)
+    recorded = committed(records)
     bench = AsyncioBench(stage, ())
     again = _Again(case, bench)
     if sync in ("commit", "rows"):
@@ -82,18 +109,7 @@ async def redo(case: Case, stage: Stage, history: OrderHistory) -> None:
         await bench.sync(scenario.topology.subscribers)
     seen = History(None)
     await final_states(scenario, stage, seen.of(case.name))
-    found = [*again.divergences, *states(final(history.records), seen.records)]
-    counts = Counter(each["class"] for each in found)
-    history.write(
-        "info",
-        message="replay",
-        data={
-            "sync": sync,
-            "transactions": len(recorded),
-            "classes": {name: counts[name] for name in CLASSES},
-            "divergences": found[:SHOWN_MAX],
-        },
-    )
+    return [*again.divergences, *states(final(records), seen.records)]
 
 
 def _mixed(number: int) -> int:

@@ -182,7 +182,7 @@ class Archive:
         return self._read(spark, [f for each in found for f in each.files], shapes.HISTORY)
 
     def calls(self, spark: SparkSession, *, run: str | None = None) -> DataFrame:
-        """`shapes.CALLS` of the loads of one run, or of all."""
+        """`shapes.CALLS` of the loads and orders of one run, or of all."""
         return calls(self.history(spark, run=run))
 
     def _between(

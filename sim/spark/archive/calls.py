@@ -1,30 +1,38 @@
-"""The statements that recorded clients have sent, from the histories of their loads."""
+"""The statements that recorded clients have sent, from the histories of loads and of orders."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from sim.spark import shapes
 
 #: Of an attempt's record. Objects stay text.
 _DATA = (
-    "number int, attempt int, due_us bigint, latency_us bigint, took_us bigint,"
+    "number int, attempt int, due_us bigint, latency_us bigint, took_us bigint, committed boolean,"
     " calls array<struct<sql: string, params: string, rowcount: bigint>>"
 )
 _ENDS = ("ok", "rejected", "error", "in_doubt")
+#: How a step can end besides.
+_STEP_ENDS = (*_ENDS, "rolled_back", "skipped", "timed_out")
 
 
 def calls(history: DataFrame) -> DataFrame:
-    """`shapes.CALLS`: a row for each statement of each attempt of a load's transactions.
+    """`shapes.CALLS`: a row for each statement of each attempt of a load's transactions, and for each step of an order.
 
-    `tx` is a transaction's number in its load; its attempts are told from each other by `end_seq`, the record of
-    their end. `t_us` is when it was to begin, of a later attempt when that began.
+    Of a load, `tx` is a transaction's number; its attempts are told from each other by `end_seq`, the record of
+    their end. `t_us` is when it was to begin, of a later attempt when that began. Of an order, transactions are
+    counted as they began; `due_us` is NULL, for no step is due at a time, and `rows` is what a query gave.
 
     Args:
         history: of `shapes.HISTORY`. Records of other kinds, and of histories from before statements were
             recorded, are passed over.
     """
+    return of_loads(history).unionByName(of_orders(history))
+
+
+def of_loads(history: DataFrame) -> DataFrame:
+    """`shapes.CALLS` of loads alone."""
     told = history.where(F.col("kind").isin(*_ENDS)).select(
         "*", F.from_json("data", _DATA).alias("told")
     )
@@ -55,6 +63,55 @@ def calls(history: DataFrame) -> DataFrame:
         "params": F.col("made.params"),
         "rowcount": F.col("made.rowcount"),
         "rows": F.lit(None).cast("string"),
+    }
+    return found.select(
+        *(columns.get(name, F.col(name)).alias(name) for name in shapes.CALLS.names)
+    )
+
+
+def of_orders(history: DataFrame) -> DataFrame:
+    """`shapes.CALLS` of orders alone: what each session said, step by step, in transactions."""
+    order = ["run", "case"]
+    of_session = Window.partitionBy(*order, "session").orderBy("seq")
+    said = history.where(
+        F.col("kind").isin("invoke", *_STEP_ENDS)
+        & F.col("session").isNotNull()
+        & F.col("step").isNotNull()
+    ).select("*", F.from_json("data", _DATA).alias("told"))
+    # a session says one thing at a time: what it is told next is the answer
+    begun = [
+        F.lag(name).over(of_session).alias(f"said_{name}")
+        for name in ("kind", "seq", "t_us", "sql", "params")
+    ]
+    steps = (
+        said.where("told.calls is null")
+        .select("*", *begun)
+        .where("kind <> 'invoke' and said_kind = 'invoke' and said_sql is not null")
+    )
+    ends = (
+        F.coalesce(F.col("told.committed"), F.lit(False))
+        | F.col("kind").isin("rolled_back", "in_doubt")
+        | F.coalesce(F.col("tag") == "ROLLBACK", F.lit(False))
+    )
+    before = of_session.rowsBetween(Window.unboundedPreceding, -1)
+    ended = F.coalesce(F.sum(ends.cast("int")).over(before), F.lit(0))
+    own = Window.partitionBy(*order, "session", "ended")
+    first = F.min("said_seq").over(own)
+    found = (
+        steps.withColumn("ended", ended)
+        .withColumn("first", first)
+        .withColumn("tx", F.dense_rank().over(Window.partitionBy(*order).orderBy("first")))
+        .withColumn("call", F.row_number().over(own.orderBy("seq")))
+    )
+    columns = {
+        "t_us": F.col("said_t_us"),
+        "took_us": F.col("t_us") - F.col("said_t_us"),
+        "sql": F.col("said_sql"),
+        "params": F.col("said_params"),
+        "outcome": F.col("kind"),
+        "kind": F.get_json_object("conflict", "$.kind"),
+        "end_seq": F.col("seq"),
+        "due_us": F.lit(None).cast("bigint"),
     }
     return found.select(
         *(columns.get(name, F.col(name)).alias(name) for name in shapes.CALLS.names)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow
 from pyspark.sql import DataFrame, SparkSession
@@ -19,13 +18,13 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
-from sim.report.history import Record
 from sim.scenario.text import Document
 from sim.spark import shapes
 from sim.spark.archive import Archive
+from sim.spark.archive.calls import of_loads
 from sim.spark.errors import PipelineError
 from sim.spark.replay.report import Report, counted
-from sim.spark.replay.resimulated import Original, compared
+from sim.spark.replay.resimulated import Original, compared, record_of
 from sim.spark.replay.rows import NothingError
 from sim.spark.session import translated
 from sim.spark.sweep.grid import Point, with_settings
@@ -105,7 +104,7 @@ def onto_model(archive: Archive, spark: SparkSession, options: ModelOptions) -> 
     """
     began = time.perf_counter()
     history = archive.history(spark, run=options.run)
-    calls = archive.calls(spark, run=options.run)
+    calls = of_loads(history)
     case = _case(calls, options)
     settings = [*options.settings, *_subscribers(options)]
     with_settings(options.document, settings)  # said here rather than by every task
@@ -176,18 +175,6 @@ def _original(history: DataFrame) -> Original:
     if not any(each.kind == "load" for each in records):
         raise NothingError("the run was broken off: its load did not come to an end")
     return Original.of(records)
-
-
-def record_of(row: Mapping[str, Any]) -> Record:
-    """A row of `shapes.HISTORY` as the record that it was."""
-    told = {name: row[name] for name in ("seq", "t_us", "kind")}
-    for name in ("session", "node", "step", "gid", "sql", "tag", "sqlstate", "message"):
-        told[name] = row[name] or ""
-    for name in ("params", "rows", "conflict", "data"):
-        told[name] = None if row[name] is None else json.loads(row[name])
-    return Record(
-        order=row["case"] or "", rowcount=row["rowcount"], number=row["number"] or 0, **told
-    )
 
 
 def _transactions(calls: DataFrame) -> DataFrame:

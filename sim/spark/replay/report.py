@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from sim.spark import shapes
+from sim.spark.archive.files import spark_path
 from twopc.lsn import lsn_text
 
+#: By what they are told.
+_ORDER = ("class", "article", "key", "seqno", "session", "call", "actual")
 #: Every class of divergence, in the order in which they are told.
 CLASSES = ("rows", "rowcount", "outcome", "error", "state")
 
@@ -24,8 +32,8 @@ class Report:
     counts: Mapping[str, int]
     classes: Mapping[str, int]
     """Divergences by class; a class that was not examined is not among them."""
-    divergences: DataFrame
-    """Of `shapes.DIVERGENCES`, all of them."""
+    divergences: DataFrame | Sequence[Mapping[str, Any]]
+    """Of `shapes.DIVERGENCES`, all of them: as Spark has them, or as values."""
     unexamined: Sequence[str] = ()
     """What could not be looked at, and why."""
     seconds: float = 0.0
@@ -44,8 +52,21 @@ class Report:
         """The first divergences, by class, article and key."""
         if not self.total:
             return []
-        ordered = self.divergences.orderBy("class", "article", "key", "seqno", "actual")
-        return [row.asDict() for row in ordered.limit(limit).collect()]
+        if isinstance(self.divergences, DataFrame):
+            ordered = self.divergences.orderBy(*_ORDER)
+            return [row.asDict() for row in ordered.limit(limit).collect()]
+        values = sorted(self.divergences, key=_nulls_first)
+        return [dict(each) for each in values[:limit]]
+
+    def write(self, folder: Path) -> None:
+        """All divergences, as Parquet."""
+        if isinstance(self.divergences, DataFrame):
+            self.divergences.write.mode("overwrite").parquet(spark_path(folder.absolute()))
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        schema = to_arrow_schema(shapes.DIVERGENCES)
+        made = pyarrow.Table.from_pylist([*self.divergences], schema=schema)
+        pyarrow.parquet.write_table(made, folder / "part-00000.parquet", compression="zstd")
 
     def as_json(self, *, limit: int, repro: str) -> dict[str, Any]:
         """One document."""
@@ -82,6 +103,10 @@ def counted(divergences: DataFrame, examined: Sequence[str]) -> dict[str, int]:
     """Divergences by class, nought for those that have none."""
     found = {row["class"]: row["count"] for row in divergences.groupBy("class").count().collect()}
     return {name: int(found.get(name, 0)) for name in CLASSES if name in examined or name in found}
+
+
+def _nulls_first(found: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple((found[name] is not None, found[name]) for name in _ORDER)
 
 
 def _line(found: Mapping[str, Any]) -> str:

@@ -89,6 +89,18 @@ def compared(
     return row, [{**each, "call": f"{each['call']}{which}"} for each in found]
 
 
+def record_of(row: Mapping[str, Any]) -> Record:
+    """A row of `shapes.HISTORY` as the record that it was."""
+    told = {name: row[name] for name in ("seq", "t_us", "kind")}
+    for name in ("session", "node", "step", "gid", "sql", "tag", "sqlstate", "message"):
+        told[name] = row[name] or ""
+    for name in ("params", "rows", "conflict", "data"):
+        told[name] = None if row[name] is None else json.loads(row[name])
+    return Record(
+        order=row["case"] or "", rowcount=row["rowcount"], number=row["number"] or 0, **told
+    )
+
+
 def _outcomes(transactions: Sequence[Row], records: Sequence[Record]) -> Iterator[dict[str, Any]]:
     ended: dict[int, str] = {}
     for record in records:

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 from sim.report.history import Record
 from sim.spark.archive import Archive, writer
 from sim.spark.archive.histories import add_history
-from sim.spark.replay.model import ModelOptions, onto_model, record_of, recorded_run, scenario_of
+from sim.spark.replay.model import ModelOptions, onto_model, recorded_run, scenario_of
+from sim.spark.replay.resimulated import record_of
 from sim.spark.replay.rows import NothingError
 from sim.spark.source.facts import Publisher
 from sim.spark.sweep import grid

@@ -1,0 +1,198 @@
+"""A run's history, replayed as statements: here, one order after the other, or by Spark's tasks, an order in each.
+
+Both say the same statements in the same way, and come to the same report.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, StructField, StructType
+
+from sim.report.history import History, Record
+from sim.report.history import read as read_history
+from sim.scenario.check import Loaded
+from sim.scenario.text import Document
+from sim.spark import shapes, source
+from sim.spark.errors import PipelineError
+from sim.spark.replay.again import Manner, Told, orders_of, rows, say_again, summed
+from sim.spark.replay.report import Report
+from sim.spark.replay.resimulated import record_of
+from sim.spark.session import translated
+from sim.spark.source import histories
+from sim.spark.sweep.grid import read, with_settings
+
+_TOLD = StructType(
+    [
+        *shapes.shape("order string, seq bigint, transactions bigint, statements bigint"),
+        *shapes.shape("classes array<string>, broken string"),
+        StructField("found", ArrayType(shapes.DIVERGENCES)),
+    ]
+)
+
+
+def log_of(path: Path) -> Path | None:
+    """The history that a path means: of a file, or of a run's folder; None if it is something else.
+
+    Raises:
+        PipelineError: it is one, and cannot be read.
+    """
+    file = path / "history.jsonl" if path.is_dir() else path
+    if not file.is_file():
+        return None
+    histories.check(file)
+    return file
+
+
+def scenario_of(header: Record, file: Path | None = None) -> Document:
+    """The scenario of a run, whole.
+
+    Args:
+        file: where it is, if it is not where it was.
+
+    Raises:
+        PipelineError: it is not there.
+        ScenarioError: it cannot be played.
+    """
+    said = str((header.data or {}).get("file", ""))
+    found = file or Path(said)
+    if not found.is_file():
+        raise PipelineError(f"the scenario is not at {found} any more: --scenario FILE")
+    return read(str(found))
+
+
+def said_here(
+    log: Path,
+    manner: Manner,
+    *,
+    order: str = "",
+    scenario: Path | None = None,
+    kept: Path | None = None,
+) -> Report:
+    """Replay a history in this process. Needs no Java.
+
+    Args:
+        order: this one only.
+        scenario: its file, if it is not where it was.
+        kept: the history of the replay is written there.
+
+    Raises:
+        PipelineError: there is no such order, or the scenario is another one now.
+        ScenarioError: it cannot be played.
+    """
+    began = time.perf_counter()
+    records = read_history(log)
+    loaded = with_settings(scenario_of(records[0], scenario), ())
+    with kept.open("w", encoding="utf-8") if kept is not None else nullcontext() as file:
+        history = History(file)
+        told = [
+            say_again(loaded, [records[0], *mine], manner, history=history)
+            for mine in orders_of(records, order).values()
+        ]
+    return _report(manner, told, time.perf_counter() - began)
+
+
+def said_by_tasks(
+    log: Path,
+    spark: SparkSession,
+    manner: Manner,
+    *,
+    order: str = "",
+    scenario: Path | None = None,
+) -> Report:
+    """As `said_here`, an order in a task; which servers there are, each task finds for itself."""
+    began = time.perf_counter()
+    history = source.read(spark, "history", path=str(log))
+    first = history.where("kind = 'header'").orderBy("seq").first()
+    if first is None:
+        raise PipelineError(f"{log} has no header: the run was broken off before it began")
+    head = first.asDict()
+    document = scenario_of(record_of(head), scenario)
+    with_settings(document, ())  # what is wrong is said here rather than by every task
+
+    def play(table: pyarrow.Table) -> pyarrow.Table:  # whose types Spark looks at
+        return _played(table, head=head, document=document, manner=manner)
+
+    mine = history.where(F.col("case").isNotNull())
+    if order:
+        mine = mine.where(F.col("case") == order)
+    with translated():
+        found = mine.groupBy("case").applyInArrow(play, _TOLD).orderBy("seq").collect()
+    if not found or all(each["seq"] < 0 for each in found):
+        orders_of([], order)
+    broken = [str(each["broken"]) for each in found if each["broken"]]
+    if broken:
+        raise PipelineError(broken[0])
+    told = [
+        Told(
+            order=each["order"],
+            transactions=each["transactions"],
+            statements=each["statements"],
+            classes=tuple(each["classes"]),
+            found=tuple(row.asDict() for row in each["found"]),
+        )
+        for each in found
+        if each["seq"] >= 0
+    ]
+    return _report(manner, told, time.perf_counter() - began, placed=True)
+
+
+def _played(
+    table: pyarrow.Table, *, head: dict[str, Any], document: Document, manner: Manner
+) -> pyarrow.Table:
+    """One order, in a task."""
+    records = [record_of(row) for row in sorted(table.to_pylist(), key=lambda row: int(row["seq"]))]
+    made: dict[str, Any] = {
+        "order": records[0].order, "seq": -1, "transactions": 0, "statements": 0, "classes": [],
+        "broken": None, "found": [],
+    }  # fmt: skip
+    if not any(each.kind == "infeasible" for each in records):
+        loaded: Loaded = with_settings(document, ())
+        try:
+            told = say_again(loaded, [record_of(head), *records], manner)
+        except PipelineError as error:  # as data: Spark would only do it again
+            made |= {"seq": records[0].seq, "broken": str(error)}
+        else:
+            made |= {
+                "seq": records[0].seq,
+                "transactions": told.transactions,
+                "statements": told.statements,
+                "classes": list(told.classes),
+                "found": rows(told),
+            }
+    return pyarrow.Table.from_pylist([made], schema=to_arrow_schema(_TOLD))
+
+
+def _report(
+    manner: Manner, told: Sequence[Told], seconds: float, *, placed: bool = False
+) -> Report:
+    counts, classes = summed(told)
+    found = [row for each in told for row in (each.found if placed else rows(each))]
+    largest = max((each.transactions for each in told), default=0)
+    share = largest / counts["transactions"] if counts["transactions"] else 0.0
+    lines = [
+        f"replayed {counts['orders']:,} orders on {manner.on}, --sync {manner.sync}: "
+        f"{counts['transactions']:,} transactions, {counts['statements']:,} statements",
+        f"  skew: the largest order had {largest:,} of {counts['transactions']:,} transactions "
+        f"({share:.0%})",
+    ]
+    if "rows" not in classes:
+        lines.append("  rows of queries are in no load's history: that class was not examined")
+    return Report(
+        after=0,
+        upto=0,
+        counts=counts,
+        classes=classes,
+        divergences=found,
+        seconds=seconds,
+        told=lines,
+        figures={"largest_unit_share": share},
+    )
