@@ -44,7 +44,7 @@ class RemoteBackend:
     """It has a transaction open that has changed something."""
 
 
-async def until(look: Callable[[], Seen | None], what: str, timeout_s: float = 10) -> Seen:
+async def until(look: Callable[[], Seen | None], what: str, timeout_s: float = 60) -> Seen:
     """Wait until `look`, which may block, returns something true; the event loop goes on meanwhile."""
     seen = await asyncio.to_thread(wait_for, look, what=what, timeout_s=timeout_s)
     assert seen is not None
@@ -91,7 +91,7 @@ class Eyes:
         query = "select from pg_stat_activity where pid = %s and wait_event = %s"
         await until(lambda: self.fetch(query, (pid, event)), f"backend {pid} to wait for {event}")
 
-    async def gone(self, pid: int, timeout_s: float = 10) -> None:
+    async def gone(self, pid: int, timeout_s: float = 40) -> None:
         """Wait until a backend has ended."""
         await until(
             lambda: not self.fetch("select from pg_stat_activity where pid = %s", (pid,)),

@@ -55,12 +55,12 @@ def _wait_until_it_answers(process: subprocess.Popen[Any], dsn: str) -> None:
     def answers() -> bool:
         assert process.poll() is None, f"pgbouncer ended with {process.returncode}"
         try:
-            psycopg.connect(dsn, connect_timeout=5).close()
+            psycopg.connect(dsn, connect_timeout=30).close()
         except psycopg.OperationalError:
             return False
         return True
 
-    wait_for(answers, what="pgbouncer to answer", timeout_s=20)
+    wait_for(answers, what="pgbouncer to answer", timeout_s=60)
 
 
 @pytest.fixture

@@ -159,7 +159,7 @@ class Pair:
                 wait_for,
                 lambda: eyes.execute(query, (name,)).rowcount,
                 what="the link to wait for a lock",
-                timeout_s=10,
+                timeout_s=60,
             )
 
 

@@ -51,7 +51,7 @@ class Clients:
     async def until(self, condition: Callable[[], Awaitable[Any]], what: str) -> None:
         """Wait until it holds; the event loop goes on."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + 20
+        end = loop.time() + 60
         while not await condition():
             await asyncio.sleep(0)  # a condition that asks nobody gives way to nobody
             assert loop.time() < end, f"waited for {what}"
@@ -83,7 +83,7 @@ class Clients:
                 wait_for,
                 lambda: eyes.execute(query, (name,)).rowcount,
                 what="the link to wait for a lock",
-                timeout_s=20,
+                timeout_s=60,
             )
 
 

@@ -98,10 +98,10 @@ async def test_news_come_while_it_waits_for_nothing(fresh_database: Database) ->
     await pipe.run((Statement("listen here", kept=False), ()))
     with fresh_database.connect() as other:
         other.execute("notify here")
-        await asyncio.wait_for(news.wait(), 10)
+        await asyncio.wait_for(news.wait(), 60)
         news.clear()
         other.execute("select pg_terminate_backend(%s)", (pipe.pid,))
-        await asyncio.wait_for(news.wait(), 10)
+        await asyncio.wait_for(news.wait(), 60)
     assert pipe.lost
     await pipe.close()
 

@@ -43,7 +43,7 @@ def temporary_cache() -> Iterator[Path]:
     cache = place / "cache"
     yield cache
     # The supervisors of servers that nobody has stopped are still at it.
-    wait_for(lambda: not any(cache.glob("runs/*")), what=f"the runs in {cache}", timeout_s=20)
+    wait_for(lambda: not any(cache.glob("runs/*")), what=f"the runs in {cache}", timeout_s=60)
     shutil.rmtree(place)
 
 
@@ -142,7 +142,7 @@ def wait_until_gone(said: dict[str, Any]) -> None:
     def nothing_left() -> bool:
         return not is_alive(said["pid"]) and not any(path.exists() for path in paths)
 
-    wait_for(nothing_left, what=f"{paths} and process {said['pid']} to be gone", timeout_s=20)
+    wait_for(nothing_left, what=f"{paths} and process {said['pid']} to be gone", timeout_s=60)
 
 
 def is_alive(pid: int) -> bool:

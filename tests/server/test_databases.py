@@ -85,7 +85,7 @@ def test_drop_ends_a_session_that_is_reading_a_slot(server: Server) -> None:
                 "SELECT active FROM pg_replication_slots WHERE slot_name = 'reading' AND active"
             ).fetchone(),
             what="the slot to be in use",
-            timeout_s=10,
+            timeout_s=60,
         )
     server.drop_database("busy")
     walsender.close()

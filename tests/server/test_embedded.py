@@ -179,7 +179,7 @@ def test_restart_waits_for_its_port(victim: Server) -> None:
         wait_for(
             lambda: "Address already in use" in victim.log_tail(),
             what="the server to find its port taken",
-            timeout_s=20,
+            timeout_s=60,
         )
     restart.join()
     assert fetch(victim, "SELECT 1") == 1

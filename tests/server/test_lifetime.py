@@ -82,7 +82,7 @@ def test_sweep_clears_what_a_dead_supervisor_could_not(
             os.kill(said["pid"], signal.SIGKILL)
         owner.kill()
         wait_for(
-            lambda: not is_alive(said["supervisor"]), what="the supervisor to die", timeout_s=10
+            lambda: not is_alive(said["supervisor"]), what="the supervisor to die", timeout_s=60
         )
         assert Path(said["directory"]).exists()
         (leftover,) = sweep()
@@ -97,7 +97,7 @@ def test_next_start_sweeps(make_child: MakeChild, own_cache: Path) -> None:
     said = owner.said()
     os.kill(said["supervisor"], signal.SIGKILL)
     owner.kill()
-    wait_for(lambda: not is_alive(said["supervisor"]), what="the supervisor to die", timeout_s=10)
+    wait_for(lambda: not is_alive(said["supervisor"]), what="the supervisor to die", timeout_s=60)
     with Server.start():
         wait_until_gone(said)
 
@@ -107,7 +107,7 @@ def test_sweep_leaves_running_servers_alone(own_cache: Path) -> None:
         assert sweep() == []
         os.kill(server.supervisor_pid, signal.SIGKILL)
         wait_for(
-            lambda: not is_alive(server.supervisor_pid), what="the supervisor to die", timeout_s=10
+            lambda: not is_alive(server.supervisor_pid), what="the supervisor to die", timeout_s=60
         )
         assert sweep() == []  # we still hold the lock
         psycopg.connect(server.dsn("postgres")).close()
@@ -120,7 +120,7 @@ def test_sweep_kills_nobody_elses_process(make_child: MakeChild, own_cache: Path
     for pid in (said["supervisor"], said["pid"]):
         os.kill(pid, signal.SIGKILL)
     owner.kill()
-    wait_for(lambda: not is_alive(said["supervisor"]), what="the supervisor to die", timeout_s=10)
+    wait_for(lambda: not is_alive(said["supervisor"]), what="the supervisor to die", timeout_s=60)
     data = Path(said["directory"]) / "data"
     # It works in the data directory, and its pid is in the file of the postmaster: not enough.
     bystander = subprocess.Popen(["sleep", "60"], cwd=data)
@@ -218,7 +218,7 @@ def test_concurrent_first_runs(make_child: MakeChild, empty_cache: Path) -> None
     for owner in owners:
         owner.end()
     wait_for(
-        lambda: not list((empty_cache / "runs").iterdir()), what="the runs to end", timeout_s=20
+        lambda: not list((empty_cache / "runs").iterdir()), what="the runs to end", timeout_s=60
     )
 
 
@@ -234,7 +234,7 @@ def test_killed_first_run_is_made_good(make_child: MakeChild, empty_cache: Path)
         psycopg.connect(server.dsn("postgres")).close()
     assert not [p for p in clusters.iterdir() if p.suffix == ".partial"]
     # The killed one had a run directory, too, and its supervisor has seen to it.
-    wait_for(lambda: not list((empty_cache / "runs").iterdir()), what="no runs", timeout_s=20)
+    wait_for(lambda: not list((empty_cache / "runs").iterdir()), what="no runs", timeout_s=60)
 
 
 @pytest.fixture
@@ -268,7 +268,7 @@ def ordinary_user() -> Iterator[dict[str, Any]]:
             break
     else:
         pytest.skip(f"user nobody has no Python that can import this project: {said}")
-    wait_for(lambda: not any(home.glob(".cache/twopc/runs/*")), what="the run", timeout_s=20)
+    wait_for(lambda: not any(home.glob(".cache/twopc/runs/*")), what="the run", timeout_s=60)
     shutil.rmtree(home)
 
 
