@@ -55,8 +55,7 @@ WHY_NOT: Mapping[str, str] = {
     "skew": "a server takes the time of its machine",
 }
 #: Protections of the protocol, which are switched off in the process that coordinates: those that a scenario shows
-#: the need of on servers. For `fence`, `epoch` and `command_tag` no fault of the language brings about what they are
-#: for, beside a coordinator that lives.
+#: the need of on servers.
 IN_PROCESS = frozenset(
     {
         "decision_before_finish",
@@ -67,3 +66,14 @@ IN_PROCESS = frozenset(
         "sites_asked",
     }
 )
+#: Of those that servers keep: why nothing in a file would come of it there.
+WHY_ON: Mapping[str, str] = {
+    "fence": "it keeps out a request that arrives after recovery, and there recovery ends the dead coordinator's "
+    "sessions first, with whatever was sent to them",
+    "command_tag": "it tells of a transaction that was ended before its PREPARE, and there the Publisher's part is "
+    "asked for first, in the same message, and refuses",
+    "epoch": "it stops a process that another one has followed, and there a paused coordinator goes on before "
+    "another of its name is started",
+    "one_subscription": "several Subscribers in one transaction have a branch each at the Publisher, so that there is "
+    "nothing to keep",
+}

@@ -184,7 +184,7 @@ class Lane:
             self._finished("in doubt")
             return "in_doubt", self._told(error)
         except TransactionError as error:
-            return self._refuse(play.name, error)
+            return self._refuse("" if step.swallow else play.name, error)
 
     async def _play_plainly(self, step: Step) -> tuple[str, dict[str, Any]]:
         """Send it and look what has become of the session's transaction."""
@@ -295,7 +295,11 @@ class Lane:
             self._saved[name] = result.rows[0][column]
 
     def _refuse(self, name: str, error: TransactionError) -> tuple[str, dict[str, Any]]:
-        """The transaction is refused. If it is still open it stays so until its end is asked for."""
+        """The transaction is refused. If it is still open it stays so until its end is asked for.
+
+        Args:
+            name: of the step; empty if its application takes no notice.
+        """
         self.refused = name if self.open else ""
         self.locking = ""
         told = self._told(error)

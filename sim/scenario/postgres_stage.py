@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 
 import psycopg
 
-from sim.faults.able import IN_PROCESS, ON_POSTGRES, WHY_NOT
+from sim.faults.able import IN_PROCESS, ON_POSTGRES, WHY_NOT, WHY_ON
 from sim.scenario.faults import Fault
 from sim.scenario.model import Scenario
 from sim.scenario.outages import cut, restore
@@ -119,6 +119,7 @@ class PostgresTheatre:
         return Capabilities(
             name="postgres",
             protections=frozenset(SUPPORTED) | IN_PROCESS,
+            why_on=WHY_ON,
             workloads=True,
             faults=frozenset(ON_POSTGRES),
             points=frozenset().union(*ON_POSTGRES.values()),

@@ -128,9 +128,15 @@ class _Run:
         if missing:
             where = "the model" if self._theatre.able.is_virtual else "real servers"
             what = " and ".join(sorted(missing))
+            why = "; ".join(
+                self._theatre.able.why_on[name]
+                for name in sorted(missing)
+                if name in self._theatre.able.why_on
+            )
             self._history.write(
                 "twin_skipped",
-                message=f"{group.name}: {what} cannot be switched off on {where}",
+                message=f"{group.name}: {what} cannot be switched off on {where}"
+                f"{why and f': {why}'}",
                 data={"group": group.name, "missing": sorted(missing)},
             )
         return not missing

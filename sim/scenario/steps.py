@@ -92,6 +92,8 @@ class Step(Part):
     """Values for `:name` in SQL."""
     save: dict[str, str] = {}
     """Name → the column of the first row that it keeps, for later steps of the session."""
+    swallow: bool = False
+    """The application takes no notice if it is refused, and goes on with its transaction."""
     timeout_ms: DurationMs | None = Field(default=None, alias="timeout")
     """A bound of this step's own."""
     rows: tuple[Row, ...] | None = None

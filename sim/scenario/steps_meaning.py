@@ -206,7 +206,10 @@ def _step(
         if getattr(step, word) is not None:
             check_agent(document, scenario, (*at, word), getattr(step, word))
     if not step.statements and not step.holes:
-        words = {"params": "params", "save": "save", "rows": "rows", "as": "role", "at": "at"}
+        words = {
+            **{word: word for word in ("params", "save", "rows", "swallow", "at")},
+            "as": "role",
+        }
         for word, field in words.items():
             allowed = step.script is not None and word in ("save", "rows", "as")
             if getattr(step, field) and not allowed:

@@ -100,6 +100,8 @@ class Capabilities:
     name: str
     """``postgres`` or ``model``."""
     protections: frozenset[str] = frozenset()
+    why_on: Mapping[str, str] = field(default_factory=dict)
+    """Why it cannot switch some of the others off, by name."""
     faults: frozenset[str] = frozenset()
     """First words of `do` that it performs; empty: none."""
     points: frozenset[str] = frozenset()

@@ -25,6 +25,7 @@ LINES_MAX = 60
 TWINLESS = {
     "publisher-crash-in-doubt": "a prepared branch is on disk, or it was not prepared: that is the server's",
     "orphan-blocks-vacuum": "it is nobody's of ours",
+    "swallowed-error": "the Publisher's part is asked for first, and refuses: whatever is switched off, nothing is left",
     "agent-dies-mid-batch": "between two commits of an agent, if it had two, there is no point to be killed at",
     "applied-but-unmarked": "likewise; tests/explore kills it there, in the model",
 }
