@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -36,8 +36,8 @@ class Cluster:
         self.processes: list[subprocess.Popen[bytes]] = []
         self.seen: set[psutil.Process] = set()
 
-    def start(self, kind: str, *arguments: str, say: str) -> str:
-        """Begin one; returns what its log says behind `say`."""
+    def start(self, kind: str, *arguments: str, say: str) -> Callable[[], str]:
+        """Begin one; returns what waits for it, and tells what its log says in the place of `say`'s group."""
         log = self.folder / f"{len(self.processes)}.log"
         environment = {
             **os.environ,
@@ -73,7 +73,7 @@ class Cluster:
             found = re.search(say, log.read_text())
             return found[1] if found else ""
 
-        return wait_for(said, what=str(log), timeout_s=120)
+        return lambda: wait_for(said, what=str(log), timeout_s=120)
 
     def executors(self) -> list[psutil.Process]:
         """JVMs that workers have begun."""
@@ -118,19 +118,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster,
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="twopc-cluster-")))
         made = Cluster(folder)
         stack.callback(made.stop)
-        master = made.start(_MASTER, say=r"(spark://127\.0\.0\.1:\d+)")
-        for name in ("one", "two"):
-            made.start(
-                _WORKER,
-                "-c",
-                "1",
-                "-m",
-                "700m",
-                "-d",
-                str(folder / name),
-                master,
-                say="(registered)",
-            )
+        master = made.start(_MASTER, say=r"(spark://127\.0\.0\.1:\d+)")()
+        limits = ("-c", "1", "-m", "700m")
+        workers = [
+            made.start(_WORKER, *limits, "-d", str(folder / name), master, say="(registered)")
+            for name in ("one", "two")
+        ]
+        for registered in workers:  # both begin at once
+            registered()
         yield made, master
 
 
