@@ -216,7 +216,7 @@ class ScriptRun:
         for _ in range(12):
             kernel.run(kernel.now + interval)
             self.evidence.look()
-            if system.quiet():
+            if system.quiet() and all(node.up for node in system.nodes.values()):
                 break
         if self.script.spec.distributes:
             failed = self._deliver()

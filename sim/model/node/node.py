@@ -14,6 +14,7 @@ from sim.model.node import crash, looking, prepared
 from sim.model.node.advisory import Advisory
 from sim.model.node.heap import Table
 from sim.model.node.locks import Locks
+from sim.model.node.prepared import Branch
 from sim.model.node.session import NodeSession
 from sim.model.node.snapshots import Snapshot
 from sim.model.node.ssi import Ssi
@@ -311,12 +312,12 @@ class ModelNode:
         self.tell("branches", changed=True)  # see `prepared.Branch.changed`
         return {gid: branch for gid, branch in self.branches.items() if branch.valid}
 
-    def prepared_by(self, owner: str) -> list[prepared.Branch]:
+    def prepared_by(self, owner: str) -> list[Branch]:
         """Those of a role, oldest first."""
         self.tell(f"branches of {owner}", changed=True)
         return [one for one in self.branches.values() if one.valid and one.owner == owner]
 
-    def branch(self, gid: str) -> prepared.Branch | None:
+    def branch(self, gid: str) -> Branch | None:
         """One of them, if it is prepared."""
         self.tell(f"branch {gid}", changed=False)
         found = self.branches.get(gid)
