@@ -89,6 +89,7 @@ class Members:
             there.settle()
         node.plans.forget()
         self._subscriptions.pop(name, None)
+        self.now.discard(name)
 
     # -- in the midst of it ----------------------------------------------------------------------------
 
@@ -119,7 +120,6 @@ class Members:
         if name not in self.now:
             raise SubscriptionError(f"{name!r} does not subscribe: subscribe it first")
         yield from self._distributed().close_down(name, seen, lambda: self._remove_objects(name))
-        self.now.discard(name)
 
     def again(self, name: str, seen: Seen = nobody) -> Steps[None]:
         """Everything is copied anew, while others go on. LockTimeoutError, SubscriptionError"""

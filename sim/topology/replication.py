@@ -359,8 +359,11 @@ class Replication(Scripting):
             LockTimeoutError: one does not end; nothing is changed anywhere.
             SubscriptionError: a branch is prepared there; likewise.
         """
-        here, node = await self.admin(subscriber), self.node(subscriber)
+        here, node, ran = await self.admin(subscriber), self.node(subscriber), self.agents_run
         await self.dismiss_agent(subscriber)
+        if await self._is_half_gone(subscriber):
+            await self._forget_left(subscriber)
+            return
         try:
             async with here.transaction():
                 await subscription.refuse_prepared(here)
@@ -375,11 +378,23 @@ class Replication(Scripting):
                     ):
                         await revoke_tables(here, schema, table, role)
         except BaseException:
-            self.attend(subscriber)  # it subscribes as before
+            if ran and subscriber in self.subscribed:
+                self.attend(subscriber)  # it subscribes as before
             raise
-        await self.forget_subscriber(subscriber)
+        await self._forget_left(subscriber)
+
+    async def _is_half_gone(self, subscriber: str) -> bool:
+        """The Publisher knows it, and nothing of the subscription is there: it could not be told the last time."""
+        found = await self.execute(
+            subscriber, "select to_regclass('msrepl.msreplication_objects') is null"
+        )
+        known = await subscriptions.subscriptions(await self.admin(self.publisher))
+        return bool(found[0][0]) and subscriber in {each.subscriber for each in known}
+
+    async def _forget_left(self, subscriber: str) -> None:
         if subscriber in self.subscribed:
             self.subscribed.remove(subscriber)
+        await self.forget_subscriber(subscriber)
 
     async def _until_finished(self, subscriber: str) -> None:
         """Wait until nothing of a Subscriber's is prepared at the Publisher. LockTimeoutError"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import psycopg
 import pytest
 
 from sim.topology import Topology
@@ -273,3 +274,24 @@ async def _is_blocked(topology: Topology) -> bool:
         "pub", "select exists (select from pg_locks where pid = %s and not granted)", (pid,)
     )
     return bool(found[0][0])
+
+
+async def test_a_publisher_that_could_not_be_told_is_told_the_next_time(
+    make_topology: MakeTopology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is gone at the Subscriber is not looked for again."""
+    topology = await published(make_topology)
+    before = await topology.execute("pub", CATALOG)
+    await topology.subscribe("sub1")
+
+    async def lost(subscriber: str) -> None:
+        raise psycopg.OperationalError("the connection is lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(topology, "forget_subscriber", lost)
+        with pytest.raises(psycopg.OperationalError):
+            await topology.unsubscribe("sub1")
+    assert topology.subscribed == []
+    assert await topology.execute("pub", CATALOG) != before
+    await topology.unsubscribe("sub1")
+    assert await topology.execute("pub", CATALOG) == before

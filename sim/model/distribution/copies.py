@@ -234,6 +234,7 @@ class Snapshots(Process):
             why = "are in use and cannot be taken out of the subscription"
             yield from self._lock_tables(here, tables, lock_timeout_s, _CLOSE, why)
             yield from self._until_finished(publisher, there, role, lock_timeout_s)
+            yield from there.run("select 1")  # it answers: it will be told in a moment
             yield from here.ask(lambda one: _end_position(one, publisher.name), "forget position")
             yield from here.ask(lambda one: _forget(one, None), "forget markers")
             yield from here.run("commit")
