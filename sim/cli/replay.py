@@ -150,6 +150,8 @@ def _range(after: str | None, upto: str | None) -> dict[str, Any]:
 def _fits(onto: Onto | None, target: dict[str, str], speed: str | None, what: Path) -> None:
     """Nothing, if what is said belongs together."""
     if onto is None:
+        if not what.exists():
+            raise typer.BadParameter(f"nothing is at {what}", param_hint="ARCHIVE|LOG")
         raise typer.BadParameter(
             f"{what} is no history: say rows, postgres or model for an archive", param_hint="--onto"
         )
@@ -299,6 +301,7 @@ def _moment(text: str) -> int | datetime | None:
 
 
 def _tell(report: Report, *, limit: int, as_json: bool, out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
     report.write(out / "divergences")
     repro = shlex.join(["twopc", *sys.argv[1:]])
     told = report.as_json(limit=limit, repro=repro) | {"directory": str(out)}

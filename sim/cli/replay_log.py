@@ -75,7 +75,6 @@ def said(path: Path, asked: Asked, *, out: Path, quiet: bool) -> Report:
         servers=chosen.servers,
         dsns=asked.dsns,
     )
-    out.mkdir(parents=True, exist_ok=True)
     order, file = asked.case, asked.scenario
     if asked.by is None:
         return said_here(log, manner, order=order, scenario=file, kept=out / "history.jsonl")

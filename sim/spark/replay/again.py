@@ -127,11 +127,13 @@ async def _said(
     begin(own, loaded, case)
     if case.scenario.workload is not None:
         return await _load(case, stage, recorded, manner)
-    # a number says that the order is generated, and that whoever is blocked makes it infeasible
     items = rearranged(case.scenario, case.items, manner.sync)
-    await _play(
-        dataclasses.replace(case, items=items, number=0), stage, own, _due(recorded, items, manner)
-    )
+    order = case.order
+    if not manner.sync.delivers:
+        order = order.model_copy(update={"faults": ()})
+    # a number says that the order is generated, and that whoever is blocked makes it infeasible
+    case = dataclasses.replace(case, order=order, items=items, number=0)
+    await _play(case, stage, own, _due(recorded, items, manner))
     own.write("end")
     try:
         found = [*said.differences(recorded, own.records, every=manner.sync.delivers)]

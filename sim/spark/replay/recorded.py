@@ -91,12 +91,12 @@ def said_here(
     began = time.perf_counter()
     records = read_history(log)
     loaded = with_settings(scenario_of(records[0], scenario), ())
+    orders = orders_of(records, order).values()
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
     with kept.open("w", encoding="utf-8") if kept is not None else nullcontext() as file:
         history = History(file)
-        told = [
-            say_again(loaded, [records[0], *mine], manner, history=history)
-            for mine in orders_of(records, order).values()
-        ]
+        told = [say_again(loaded, [records[0], *mine], manner, history=history) for mine in orders]
     return _report(manner, told, time.perf_counter() - began)
 
 
@@ -179,7 +179,7 @@ def _report(
     largest = max((each.transactions for each in told), default=0)
     share = largest / counts["transactions"] if counts["transactions"] else 0.0
     lines = [
-        f"replayed {counts['orders']:,} orders on {manner.on}, --sync {manner.sync}: "
+        f"replayed {counts['orders']:,} order{'s' * (counts['orders'] != 1)} on {manner.on}, --sync {manner.sync}: "
         f"{counts['transactions']:,} transactions, {counts['statements']:,} statements",
         f"  skew: the largest order had {largest:,} of {counts['transactions']:,} transactions "
         f"({share:.0%})",

@@ -61,9 +61,7 @@ def onto_rows(
     by_calls: dict[int, str] = {}
     with ExitStack() as until:
         state = state_of(archive, spark, upto=upto, until=until, left_out=by_calls)
-        seen = {
-            number: each for number, each in chosen.items() if number not in {*blind, *by_calls}
-        }
+        seen = {n: each for n, each in chosen.items() if n not in {*blind, *by_calls}}
         ids = [int(each) for each in seen]
         state = state.where(F.col("article_id").isin(ids)).persist(StorageLevel.DISK_ONLY)
         until.callback(state.unpersist)

@@ -176,6 +176,8 @@ def test_what_is_not_there(logs: dict[str, Path], tmp_path: Path) -> None:
         said_here(logs["said"], Manner(on="model"), order="another")
     with pytest.raises(PipelineError, match=r"the scenario is not at .* any more: --scenario FILE"):
         said_here(logs["said"], Manner(on="model"), scenario=tmp_path / "gone.yaml")
+    code, text = twopc(tmp_path / "nowhere")
+    assert (code, "nothing is at" in text) == (2, True)
     code, text = twopc(tmp_path)
     assert (code, "is no history: say rows, postgres or model" in re.sub(r"[\s│]+", " ", text)) == (
         2,
