@@ -14,6 +14,9 @@ from sim.spark.archive import Archive
 from sim.spark.audit import calls, delivery, rows, versions, witness, witness_calls
 from sim.spark.audit.gather import sites
 from sim.spark.audit.report import Report, Wanted, audit
+from sim.spark.errors import PipelineError
+from sim.spark.replay import onto_rows
+from sim.spark.routines import carried_out_as_rows
 from sim.topology import Topology
 from tests.spark.audit.world import NAMES, World, command, told
 from tests.spark.replay.recorded import accumulated, distributed
@@ -92,9 +95,9 @@ def test_text(golden: Callable[[str, str], None]) -> None:
     golden("sim/delivery_witness_of_calls.sql", witness_calls.texts("apply_3_call", "own", "agent"))
 
 
-async def _company(make_topology: Callable[..., Awaitable[Topology]]) -> Topology:
-    """Employees, notes, a routine that changes the former, and a Subscriber that takes its calls."""
-    topology = await make_topology(subscribers=("reader",))
+async def _company(make_topology: Callable[..., Awaitable[Topology]], *writers: str) -> Topology:
+    """Employees, notes, a routine that changes the former, a Subscriber that takes its calls, and such as take rows."""
+    topology = await make_topology(subscribers=("reader", *writers))
     for statement in (
         "create table employees (id int primary key, salary int not null)",
         "create table note (id int primary key, said text)",
@@ -106,7 +109,29 @@ async def _company(make_topology: Callable[..., Awaitable[Topology]]) -> Topolog
     await topology.publish("note")
     await topology.publish_procedure("give_raise", reads=["employees"], writes=["employees"])
     await topology.subscribe("reader", update_mode="read only")
+    for name in writers:
+        await topology.subscribe(name)
     return topology
+
+
+async def test_rows_beside_calls(
+    spark: SparkSession, make_topology: Callable[..., Awaitable[Topology]], tmp_path: Path
+) -> None:
+    """One Subscriber takes calls and another takes rows: so the rows are there, and come to what everybody has."""
+    topology = await _company(make_topology, "writer")
+    await accumulated(topology, spark, tmp_path / "archive")
+    await topology.execute("pub", "begin isolation level serializable; call give_raise(7); commit")
+    await topology.sync()
+    async with topology.transaction("writer") as transaction:
+        await transaction.execute("update employees set salary = 0 where id = 3")
+    archive = await accumulated(topology, spark, tmp_path / "archive")
+    carried_out_as_rows(
+        archive, spark, after=archive.manifest.first, upto=archive.manifest.position
+    )
+    there = {name: dsn for name, dsn in distributed(topology).items() if name != "distribution"}
+    report = await asyncio.to_thread(onto_rows, archive, spark, against=there)
+    assert (report.total, report.unexamined) == (0, [])
+    assert any("employees: 5 rows, last made by 6 commands" in each for each in report.told)
 
 
 async def test_a_topology_with_calls(
@@ -137,6 +162,15 @@ async def test_a_topology_with_calls(
     assert own == (
         "reader takes calls, which make row versions of its own: those of employees are not examined there"
     )
+
+    between = {"after": archive.manifest.first, "upto": archive.manifest.position}
+    with pytest.raises(
+        PipelineError, match=r"call public\.give_raise\(integer\) \(2 times, first by "
+    ):
+        carried_out_as_rows(archive, spark, **between)
+    played = await asyncio.to_thread(onto_rows, archive, spark, against={"reader": nodes["reader"]})
+    assert (played.total, len(played.unexamined)) == (0, 1)
+    assert played.unexamined[0].startswith("employees: public.give_raise(integer) was called by ")
 
     # as an agent would that has lost its position
     with psycopg.connect(nodes["reader"]) as connection:
