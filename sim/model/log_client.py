@@ -166,6 +166,7 @@ class ModelLog:
                     state, why = "unknown", str(error)
                 finally:
                     self._turn.give()
+                self._told("queue", True)  # what has come meanwhile goes next
                 for entry in flight:
                     entry.settle(state, why)
         finally:
