@@ -17,6 +17,7 @@ from sim.scenario.searching import script_of
 from tests.explore.commuting import Runs
 from tests.explore.toys import Counters
 
+TWO_ROWS = Path(__file__).parent / "data" / "two_rows.twopc.yaml"
 LOST_UPDATE = Path(__file__).parents[2] / "scenarios" / "immediate" / "lost_update.twopc.yaml"
 
 
@@ -62,6 +63,12 @@ def test_what_does_not_depend_may_be_exchanged(kind: str) -> None:
     """Neighbours of drawn runs, those first of which one is what goes wrong."""
     runs = Runs(script_of(load(LOST_UPDATE)), (kind,))
     assert [what for seed in range(12) for what in runs.differences(Random(f"{seed}"))] == []
+
+
+def test_a_decision_that_comes_before_an_answer_goes_with_the_next() -> None:
+    """In this run one comes just after it, and is sent by itself: the two depend on each other."""
+    runs = Runs(script_of(load(TWO_ROWS)), ("publisher",))
+    assert [*runs.differences(Random("13"))] == []
 
 
 @pytest.mark.parametrize("kind", ["coordinator", "publisher", "subscriber"])
