@@ -217,9 +217,7 @@ def tie(articles: Mapping[str, Article]) -> None:
                 key.deferrable = True
 
 
-def make_copies(
-    articles: Mapping[str, Article], node: ModelNode, births: versions.Births
-) -> None:
+def make_copies(articles: Mapping[str, Article], node: ModelNode, births: versions.Births) -> None:
     """Make a Subscriber's copies, without rows."""
     for article in articles.values():
         _copy(article, node, births)
