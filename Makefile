@@ -22,7 +22,7 @@ types: $(VENV)/.installed-dev
 check: lint types test
 
 golden: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -q tests/sql --rewrite-golden
+	@$(BIN)/python -m pytest -q tests/sql tests/distribution/test_golden.py tests/proc_execution/subscriber/test_golden.py --rewrite-golden
 
 schema: $(VENV)/.installed-dev
 	@$(BIN)/python -m sim.scenario.schema

@@ -139,7 +139,7 @@ CALLS = shape(
     """
 )
 """Tx is a transaction's number in its load; outcome: ok rejected error in_doubt, of the attempt that ended with
-record `end_seq`; `due_us`: when the transaction was to begin, after its load did."""
+record `end_seq`; `due_us`: when the transaction was to begin, after its load did; NULL in an order, which has no such time."""
 
 WITNESSED = shape(
     """
