@@ -85,9 +85,16 @@ async def test_transactions_that_share_rows_keep_their_order(
     assert report.counts["transactions"] == 20
     assert report.counts["found"] == 1
     assert report.classes["outcome"] >= 1
-    assert report.classes["state"] >= 1
     # of both Subscribers, whichever comes second to row 1 has not got what the first one wrote
     refused = [each["actual"] for each in report.shown(100) if each["class"] == "outcome"]
     assert any(each.startswith("rejected: version_mismatch") for each in refused)
-    assert ["1"] in [each["key"] for each in report.shown(100) if each["class"] == "state"]
+    # which rows come out otherwise depends on the order that was drawn: those that do are named, at each node
+    meant = set(await recorded.execute("pub", query))
+    differ = [
+        str(key)
+        for node in ("pub", *other.subscribers)
+        for key in {row[0] for row in meant ^ set(await other.execute(node, query))}
+    ]
+    named = [each["key"] for each in report.shown(100) if each["class"] == "state"]
+    assert sorted(named) == sorted([key] for key in differ)
     assert report.pace["lag_p99_s"] >= report.pace["lag_p50_s"] >= 0
