@@ -35,7 +35,10 @@ def states(records: Sequence[Record]) -> Iterator[tuple[str, str, str, Record]]:
 
 def left_by(records: Sequence[Record]) -> set[str]:
     """The Subscribers that have left in the course of an order; with them went the markers of their branches."""
-    return {record.node for record in of_kind(records, "ok") if record.tag == "UNSUBSCRIBE"}
+    said = {record.node for record in of_kind(records, "ok") if record.tag == "UNSUBSCRIBE"}
+    # whoever asked for it may have given up waiting, and a look tells that it happened all the same
+    last = {record.node: record.data or {} for record in of_kind(records, "state")}
+    return said | {node for node, data in last.items() if data.get("subscribed") is False}
 
 
 def by_key(record: Record) -> dict[str, Mapping[str, Any]]:

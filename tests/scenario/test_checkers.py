@@ -169,6 +169,25 @@ def test_all_taken_back_by_a_savepoint_and_committed():
     assert atomic(story.markers("pub").markers("sub1").records) == []
 
 
+@pytest.mark.parametrize("said", [True, False], ids=["and was told so", "who had given up waiting"])
+@pytest.mark.parametrize("subscribed", [True, False])
+def test_committed_by_one_who_has_left(said, subscribed):
+    """With a Subscriber go the markers of its branches, whether or not whoever wanted that was still there."""
+    story = Story().add(
+        "ok", session="a", step="a1", node="sub1", gid=GID, tag="UPDATE 1", rowcount=1
+    )
+    story.add(
+        "ok", session="a", step="a2", node="sub1", gid=GID, tag="COMMIT", data={"committed": True}
+    )
+    if said:
+        story.add("ok", session="b", step="b1", node="sub1", tag="UNSUBSCRIBE")
+    data = {"table": "t", "key": ["id"], "moment": "final", "subscribed": subscribed}
+    story.add("state", node="sub1", rows=(), data=data)
+    story.markers("pub").markers("sub1")
+    broken = f"{GID} was committed for a (a2) and took effect nowhere"
+    assert atomic(story.records) == ([broken] if subscribed and not said else [])
+
+
 def test_prepared_left():
     story = Story().add("prepared", node="pub", data={"gids": [f"{GID}:pub"]})
     assert prepared_left(story.records) == [f"{GID}:pub is still prepared at pub"]
