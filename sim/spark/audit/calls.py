@@ -8,6 +8,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from sim.spark.audit.delivery import wanted
 from sim.spark.audit.frames import Frames, Names, findings, lsn
 
 _CALL = ("subscriber", "article_id", "digest")
@@ -64,16 +65,8 @@ def order(frames: Frames, names: Names) -> DataFrame:
 
 def _due(frames: Frames) -> DataFrame:
     """What each watched Subscriber was to call: `subscriber article_id digest seqno command_id`."""
-    wanted = (
-        frames.subscriptions.where("status = 2")
-        .join(frames.watched, on=["subscriber", "article_id"], how="inner")
-        .select(
-            "subscriber", "article_id", "upto",
-            F.greatest("since", F.coalesce("copy_seqno", "subscription_seqno", F.lit(0))).alias("after"),
-        )
-    )  # fmt: skip
     return (
-        frames.called.join(F.broadcast(wanted), on="article_id", how="inner")
+        frames.called.join(F.broadcast(wanted(frames)), on="article_id", how="inner")
         .where((F.col("seqno") > F.col("after")) & (F.col("seqno") <= F.col("upto")))
         .select("subscriber", "article_id", F.md5("command").alias("digest"), "seqno", "command_id")
     )

@@ -132,9 +132,9 @@ def witnessed(frames: Frames) -> DataFrame:
     )  # fmt: skip
 
 
-def _due(frames: Frames) -> DataFrame:
-    """What each watched Subscriber was to get: `subscriber article_id key operation version seqno command_id gid`."""
-    wanted = (
+def wanted(frames: Frames) -> DataFrame:
+    """Which stretch of the log is looked at for whom: `subscriber article_id loopback_detection upto after`."""
+    return (
         frames.subscriptions.where("status = 2")
         .join(frames.watched, on=["subscriber", "article_id"], how="inner")
         .select(
@@ -142,11 +142,15 @@ def _due(frames: Frames) -> DataFrame:
             F.greatest("since", F.coalesce("subscription_seqno", F.lit(0)), F.coalesce("copy_seqno", F.lit(0))).alias("after"),
         )
     )  # fmt: skip
+
+
+def _due(frames: Frames) -> DataFrame:
+    """What each watched Subscriber was to get: `subscriber article_id key operation version seqno command_id gid`."""
     is_own = F.col("origin").eqNullSafe(F.col("subscriber")) & F.col("loopback_detection")
     version = F.when(F.col("operation") != "del", F.col("new_version"))
     has_call = F.col("beside") & F.col("subscriber").isin(*frames.takers)
     return (
-        frames.changes.join(F.broadcast(wanted), on="article_id", how="inner")
+        frames.changes.join(F.broadcast(wanted(frames)), on="article_id", how="inner")
         .where((F.col("seqno") > F.col("after")) & (F.col("seqno") <= F.col("upto")) & ~is_own & ~has_call)
         .select(
             "subscriber", "article_id", F.col("new_key").alias("key"), "operation",
