@@ -14,6 +14,7 @@ from psycopg import AsyncConnection, errors, sql
 from psycopg.rows import class_row
 
 from twopc.errors import ServerError
+from twopc.names import SLOT_PREFIX
 
 Connection = AsyncConnection[Any]
 
@@ -40,14 +41,20 @@ _SET_TIMEOUTS = """
 select set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false)
 """
 
-_LOOK = """
+_STATE = """
 select slot_name::text as name, database::text, active, active_pid, plugin::text, two_phase,
        restart_lsn::text, confirmed_flush_lsn::text as confirmed_flush,
        wal_status, safe_wal_size, invalidation_reason, inactive_since,
        (pg_current_wal_flush_lsn() - confirmed_flush_lsn)::bigint as lag_bytes,
        (pg_current_wal_flush_lsn() - restart_lsn)::bigint as retained_bytes
-from pg_replication_slots where slot_name = %s
+from pg_replication_slots
 """
+_LOOK = _STATE + "where slot_name = %s"
+_STRAYS = (
+    _STATE
+    + "where database = current_database() and slot_name like %s and not temporary"
+    + " and slot_name is distinct from %s order by slot_name"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +85,11 @@ class SlotState:
     """How much log is kept for it."""
 
     @property
+    def drop_statement(self) -> str:
+        """What drops it; a slot's name holds nothing that must be quoted."""
+        return f"select pg_drop_replication_slot('{self.name}')"
+
+    @property
     def problem(self) -> str | None:
         """What is wrong with it, with the remedy; None if it can be read."""
         if self.invalidation_reason is not None or self.wal_status == "lost":
@@ -101,6 +113,13 @@ async def look(connection: Connection, name: str) -> SlotState | None:
     async with connection.cursor(row_factory=class_row(SlotState)) as cursor:
         await cursor.execute(_LOOK, (name,))
         return await cursor.fetchone()
+
+
+async def strays(connection: Connection, registered: str | None) -> list[SlotState]:
+    """Slots of ours in the database of `connection` that keep its log although they are not `registered`."""
+    async with connection.cursor(row_factory=class_row(SlotState)) as cursor:
+        await cursor.execute(_STRAYS, (f"{SLOT_PREFIX}%", registered))
+        return await cursor.fetchall()
 
 
 async def create(connection: Connection, name: str, *, timeout_ms: int = 30_000) -> str:

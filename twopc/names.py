@@ -316,9 +316,13 @@ def role(kind: str, *parts: str) -> str:
     return bounded(f"msrepl_{kind}_{digest}")
 
 
+#: What the name of every replication slot of ours begins with.
+SLOT_PREFIX = "msrepl_"
+
+
 def slot(topology: str, database: str) -> str:
     """The replication slot of a Publisher database. Slots belong to the whole cluster, and their names
     hold a-z, 0-9 and _ only, so a hash tells apart what was cut or replaced."""
     digest = hashlib.sha256(f"{topology}\0{database}".encode()).hexdigest()[:12]
     head = re.sub(r"[^a-z0-9_]", "_", topology.lower())[:36]
-    return f"msrepl_{head}_{digest}"
+    return f"{SLOT_PREFIX}{head}_{digest}"

@@ -12,6 +12,7 @@ from sim.cli.operate import CoordinatorName, Nodes, with_topology
 
 if TYPE_CHECKING:
     from publisher.distribution import AgentStatus, BrowsedCommand
+    from publisher.slot import SlotState
     from sim.topology.inspection import DistributionStatus
 
 Subscribers = Annotated[
@@ -33,6 +34,8 @@ def status(nodes: Nodes, coordinator: CoordinatorName = None, as_json: Json = Fa
         print(json.dumps(_plain(found), default=str))
     else:
         _show_reader(found)
+        for stray in found.strays:
+            _show_stray(stray)
         for agent in found.agents:
             _show_agent(agent, found.update_modes.get(agent.subscriber, ""))
     raise typer.Exit(LIVENESS if _bad(found) else PASS)
@@ -42,7 +45,8 @@ def _bad(found: DistributionStatus) -> bool:
     slot = found.slot
     lost = found.reader is not None and (slot is None or slot.problem is not None)
     stopped = any(a.runstatus == "failed" or a.subscription == "inactive" for a in found.agents)
-    return lost or stopped or bool(found.reader and found.reader.last_error)
+    failed = found.reader is not None and bool(found.reader.last_error)
+    return lost or stopped or failed or bool(found.strays)
 
 
 def _show_reader(found: DistributionStatus) -> None:
@@ -65,6 +69,15 @@ def _show_reader(found: DistributionStatus) -> None:
             print(f"  {slot.problem}")
     if reader.last_error:
         print(f"  last error: {reader.last_error}")
+
+
+def _show_stray(slot: SlotState) -> None:
+    reads = f"read by pid {slot.active_pid}" if slot.active else "nobody reads it"
+    print(
+        f"slot {slot.name}: registered nowhere in this distribution database, {reads}, "
+        f"{slot.retained_bytes} bytes of log kept for it"
+    )
+    print(f"  unless another distribution database has it: {slot.drop_statement}")
 
 
 def _show_agent(agent: AgentStatus, mode: str) -> None:

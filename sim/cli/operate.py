@@ -70,7 +70,7 @@ def doctor(
     ] = None,
 ) -> None:
     """Say whether servers are fit to be nodes, and the exact line for what is missing."""
-    from twopc.doctor import Finding, examine, format_findings
+    from twopc.doctor import Finding, examine, format_findings, registered_slots
     from twopc.server import Server
 
     def show(title: str, findings: tuple[Finding, ...]) -> bool:
@@ -86,13 +86,14 @@ def doctor(
                 found = examine(server.superuser_dsn("postgres"), role_of_node=role)
                 bad |= show(f"embedded server as {role}", found)
         raise typer.Exit(ENVIRONMENT if bad else PASS)
-    for node in nodes:
-        role, _, dsn = node.partition("=")
+    ends = [node.partition("=") for node in nodes]
+    registered = registered_slots(dsn for role, _, dsn in ends if role == "distribution")
+    for role, _, dsn in ends:
         if role not in ("publisher", "subscriber", "distribution") or not dsn:
             raise typer.BadParameter(
                 f"{role!r}: write publisher=DSN, subscriber=DSN or distribution=DSN"
             )
-        bad |= show(role, examine(dsn, role_of_node=role))  # type: ignore[arg-type]
+        bad |= show(role, examine(dsn, role_of_node=role, registered=registered))  # type: ignore[arg-type]
     raise typer.Exit(ENVIRONMENT if bad else PASS)
 
 

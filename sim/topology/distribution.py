@@ -168,7 +168,7 @@ class Distribution(Registration):
     async def _read(self) -> None:
         """Have the log reader store everything that is committed by now."""
         if self._reader is None:
-            self._reader = self.make_reader()
+            self._reader = await self.make_reader()
         try:
             await self._reader.run_once()
         except BaseException:
@@ -216,13 +216,13 @@ class Distribution(Registration):
                 await self._reader.pass_over(upto)
             return positions
 
-    def make_reader(self) -> LogReader:
+    async def make_reader(self) -> LogReader:
         """The Publisher's log reader, not opened yet."""
         return LogReader(
             publisher=self.publisher,
             publisher_dsn=self.node(self.publisher).logreader_dsn,
             distribution_dsn=self.node(self.distribution).logreader_dsn,
-            slot=self.slot,
+            slot=await self.slot(),
         )
 
     def make_agent(self, subscriber: str) -> DistributionAgent:
@@ -243,15 +243,13 @@ class Distribution(Registration):
         Raises:
             ConfigurationError: nobody subscribes.
         """
-        await self.publisher_number()
         async with self._driving:
             await self._close_driven()
             if self._running:
                 return
             self._stop = asyncio.Event()
-            self._running[""] = asyncio.create_task(
-                self.make_reader().run(self._stop), name="log reader"
-            )
+            reader = await self.make_reader()
+            self._running[""] = asyncio.create_task(reader.run(self._stop), name="log reader")
             for name in await self.distribution_subscribers():
                 self._start_agent(name)
 

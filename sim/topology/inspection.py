@@ -40,6 +40,8 @@ class DistributionStatus:
     slot: SlotState | None
     """As the Publisher shows it."""
     agents: tuple[AgentStatus, ...]
+    strays: tuple[SlotState, ...] = ()
+    """Slots of ours in the Publisher's database that are registered nowhere, and keep its log for ever."""
     update_modes: Mapping[str, str] = field(default_factory=dict)
     """How the Subscribers are updated: ``sync tran`` or ``read only``."""
 
@@ -115,10 +117,13 @@ class Inspection(Procedures):
         if not await self.can_distribute():
             return DistributionStatus(reader=None, slot=None, agents=())
         distribution = await self.admin(self.distribution)
+        here = await self.admin(self.publisher)
         mine = [each for each in await readers(distribution) if each.publisher == self.publisher]
+        registered = mine[0].slot if mine else None
         return DistributionStatus(
             reader=mine[0] if mine else None,
-            slot=await slot.look(await self.admin(self.publisher), mine[0].slot) if mine else None,
+            slot=None if registered is None else await slot.look(here, registered),
+            strays=tuple(await slot.strays(here, registered)),
             agents=tuple(
                 each for each in await agents(distribution) if each.publisher == self.publisher
             ),

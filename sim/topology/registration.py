@@ -7,7 +7,6 @@ one. Knows neither the log reader nor the agents.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from publisher import proc_execution, publication, slot, subscriptions
 from publisher.distribution import registry, routines
@@ -58,12 +57,6 @@ class Registration(Wiring):
 
     #: How long a first subscription waits for transactions that are open anywhere in the cluster.
     slot_timeout_ms = 30_000
-    _slot = ""
-
-    @property
-    def slot(self) -> str:
-        """The replication slot in the Publisher's database."""
-        return self._slot or names.slot(self.name, self.node(self.publisher).database)
 
     async def register(self) -> int:
         """Let the distribution database know the Publisher and its articles, as they are now.
@@ -79,23 +72,28 @@ class Registration(Wiring):
         node = self.node(self.publisher)
         await publication.admit_log_reader(here, node.logreader_role)
         distribution = await self.admin(self.distribution)
-        rows = await self.execute(self.distribution, _PUBLISHER, (self.publisher,))
-        if rows:  # another process's, or an earlier one's, whose name may be another
-            number, self._slot = rows[0]
-            if await self._article_ids(number) and await slot.look(here, self.slot) is None:
-                raise ServerError(
-                    f"replication slot {self.slot!r} of {self.publisher!r} is gone, and what was committed "
-                    "since is lost to the Subscribers: unsubscribe each of them and subscribe it again"
-                )
-        begins = await slot.create(here, self.slot, timeout_ms=self.slot_timeout_ms)
-        number = await registry.register_publisher(
-            distribution,
-            self.publisher,
-            database=node.database,
-            slot=self.slot,
-            read_to=begins,
-            horizon=await slot.horizon(here),
-        )
+        known = await self._registered()
+        taken = known[1] if known else names.slot(self.name, node.database)
+        there = await slot.look(here, taken) is not None
+        if known is not None and not there and await self._article_ids(known[0]):
+            raise ServerError(
+                f"replication slot {taken!r} of {self.publisher!r} is gone, and what was committed "
+                "since is lost to the Subscribers: unsubscribe each of them and subscribe it again"
+            )
+        begins = await slot.create(here, taken, timeout_ms=self.slot_timeout_ms)
+        try:
+            number = await registry.register_publisher(
+                distribution,
+                self.publisher,
+                database=node.database,
+                slot=taken,
+                read_to=begins,
+                horizon=await slot.horizon(here),
+            )
+        except BaseException:
+            if known is None and not there:
+                await slot.drop(here, taken)  # nobody would know of it
+            raise
         await registry.put_articles(
             distribution, number, await publication.distributed_articles(here)
         )
@@ -116,16 +114,27 @@ class Registration(Wiring):
         Raises:
             ConfigurationError: it is not known there: nobody subscribes, or nothing is distributed.
         """
-        rows: list[tuple[Any, ...]] = []
-        if await self.can_distribute():
-            rows = await self.execute(self.distribution, _PUBLISHER, (self.publisher,))
-        if not rows:
+        return (await self._distributed())[0]
+
+    async def slot(self) -> str:
+        """The replication slot in the Publisher's database, as the distribution database names it.
+
+        Raises:
+            ConfigurationError: as `publisher_number`.
+        """
+        return (await self._distributed())[1]
+
+    async def _distributed(self) -> tuple[int, str]:
+        known = await self._registered() if await self.can_distribute() else None
+        if known is None:
             why = "subscribe first" if self.distribute else "the topology was made without"
             raise ConfigurationError(f"{self.publisher!r} distributes nothing: {why}")
-        number, self._slot = rows[
-            0
-        ]  # of a topology that is there already the slot's name is not ours
-        return int(number)
+        return known
+
+    async def _registered(self) -> tuple[int, str] | None:
+        """Number and slot of the Publisher; None: the distribution database does not know it."""
+        rows = await self.execute(self.distribution, _PUBLISHER, (self.publisher,))
+        return (int(rows[0][0]), str(rows[0][1])) if rows else None
 
     async def update_modes(self) -> dict[str, UpdateMode]:
         """How the Subscribers that the distribution database knows are updated, by name."""
@@ -330,8 +339,7 @@ class Registration(Wiring):
 
     async def forget_publisher(self) -> None:
         """Drop the slot, and everything that is stored of the Publisher."""
-        await slot.drop(await self.admin(self.publisher), self.slot)
-        self._slot = ""
+        await slot.drop(await self.admin(self.publisher), await self.slot())
         await registry.forget_publisher(await self.admin(self.distribution), self.publisher)
 
     async def chosen_articles(self, subscriber: str) -> list[DistributedArticle]:

@@ -319,7 +319,7 @@ async def test_a_slot_that_is_gone_is_not_made_again_unseen(make_topology: MakeT
     await shop_at(topology, "a")
     await topology.sync()
     await topology.stop_agents()
-    await slot.drop(await topology.admin("pub"), topology.slot)
+    await slot.drop(await topology.admin("pub"), await topology.slot())
     await topology.execute("pub", MORE)
 
     with pytest.raises(ServerError, match="is gone, and what was committed since is lost"):

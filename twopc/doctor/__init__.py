@@ -6,7 +6,7 @@ know how findings are shown, nor how anything is installed.
 
 from __future__ import annotations
 
-from twopc.doctor.examination import examine, missing_grants
+from twopc.doctor.examination import examine, missing_grants, registered_slots
 from twopc.doctor.finding import Finding, Level, RoleOfNode, format_findings
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "examine",
     "format_findings",
     "missing_grants",
+    "registered_slots",
 ]

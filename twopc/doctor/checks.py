@@ -100,40 +100,6 @@ def prepared_slots(node: Node) -> Iterator[Finding]:
         yield Finding(level="ok", what=name, found=f"{setting}, {used} in use")
 
 
-def replication_slots(node: Node) -> Iterator[Finding]:
-    """The log reader keeps its place in a slot, and may be sent changes by a WAL sender."""
-    if node.role_of_node != "publisher":
-        return
-    counts: tuple[tuple[LiteralString, LiteralString], ...] = (
-        ("max_replication_slots", "SELECT count(*) AS used FROM pg_replication_slots"),
-        ("max_wal_senders", "SELECT count(*) AS used FROM pg_stat_replication"),
-    )
-    for name, count in counts:
-        used = node.row(count)["used"]
-        total = node.number(name)
-        if used < total:
-            yield Finding(level="ok", what=name, found=f"{total}, {used} in use")
-        else:
-            yield Finding(
-                level="error",
-                what=name,
-                found=f"{total}, all in use: there is none for the log reader",
-                remedy=alter_system(name, str(total + _MORE), restart=True),
-            )
-    for slot in node.rows(
-        "SELECT slot_name, coalesce(invalidation_reason, wal_status) AS reason"
-        " FROM pg_replication_slots"
-        " WHERE database = current_database() AND wal_status = 'lost'"
-    ):
-        drop = "SELECT pg_drop_replication_slot({}); -- then subscribe anew"
-        yield Finding(
-            level="error",
-            what=f"slot {slot['slot_name']}",
-            found=f"lost ({slot['reason']}): what it had not read is gone",
-            remedy=statement(drop, sql.Literal(slot["slot_name"])),
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Limit:
     """A setting that can end or loosen what must last or hold."""

@@ -13,7 +13,7 @@ import psycopg
 from psycopg import conninfo, pq
 from psycopg.rows import dict_row
 
-from twopc.doctor import checks, rights
+from twopc.doctor import checks, rights, slots
 from twopc.doctor.finding import Finding, RoleOfNode, statement
 from twopc.doctor.node import Check, Node
 from twopc.errors import ServerError
@@ -25,7 +25,7 @@ _CHECKS: tuple[Check, ...] = (
     checks.writable,
     checks.wal_level,
     checks.prepared_slots,
-    checks.replication_slots,
+    slots.replication_slots,
     rights.rights,
     rights.dblink,
     checks.link_password,
@@ -41,8 +41,12 @@ _ADVICE = {
 }
 
 
-def examine(dsn: str, *, role_of_node: RoleOfNode) -> tuple[Finding, ...]:
+def examine(
+    dsn: str, *, role_of_node: RoleOfNode, registered: frozenset[str] | None = None
+) -> tuple[Finding, ...]:
     """What was found at the database that `dsn` names, for a node that is to play a role.
+
+    `registered` are the slots that a Publisher's distribution databases know (`registered_slots`).
 
     Looks with the rights of the role in the DSN, for that is who will work there. Raises nothing
     for what is wrong with the server or the connection string, and shows no password.
@@ -61,6 +65,7 @@ def examine(dsn: str, *, role_of_node: RoleOfNode) -> tuple[Finding, ...]:
                 connection=connection,
                 role_of_node=role_of_node,
                 asks_for_password=role_of_node != "publisher" or _asks_for_password(dsn),
+                registered=registered,
             )
             return (version, *(finding for check in _CHECKS for finding in check(node)))
     except psycopg.Error as error:
@@ -75,6 +80,23 @@ def examine(dsn: str, *, role_of_node: RoleOfNode) -> tuple[Finding, ...]:
                 remedy=_ADVICE[answer],
             ),
         )
+
+
+def registered_slots(dsns: Iterable[str]) -> frozenset[str] | None:
+    """The slots that distribution databases know; None: there are none, or one of them cannot be asked."""
+    found: list[str] = []
+    asked = False
+    for dsn in dsns:
+        try:
+            with _connect(dsn, parse_dsn(dsn)) as connection:
+                known = "SELECT to_regclass('msrepl.mspublisher_databases') IS NOT NULL AS known"
+                if any(row["known"] for row in connection.execute(known)):
+                    slots_known = "SELECT slot FROM msrepl.mspublisher_databases"
+                    found += [row["slot"] for row in connection.execute(slots_known)]
+        except (psycopg.Error, ServerError):
+            return None  # its own examination says why
+        asked = True
+    return frozenset(found) if asked else None
 
 
 def missing_grants(dsn: str, coordinator_role: str, roles: Iterable[str]) -> tuple[str, ...]:

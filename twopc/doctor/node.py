@@ -22,6 +22,8 @@ class Node:
     role_of_node: RoleOfNode
     asks_for_password: bool
     """Whether the server wants a password of a role that no special rule knows."""
+    registered: frozenset[str] | None = None
+    """The slots that the distribution databases know which were named too; None: none was."""
 
     @property
     def role(self) -> str:

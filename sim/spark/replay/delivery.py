@@ -35,8 +35,8 @@ select exists (
 
 async def runs_elsewhere(topology: Topology) -> bool:
     """Somebody reads the Publisher's log at this moment."""
-    await topology.publisher_number()  # whose slot's name is known from here on
-    ((found,),) = await topology.execute(topology.publisher, READS_THE_LOG, (topology.slot,))
+    slot = await topology.slot()
+    ((found,),) = await topology.execute(topology.publisher, READS_THE_LOG, (slot,))
     return bool(found)
 
 

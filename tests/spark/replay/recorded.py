@@ -59,10 +59,11 @@ async def rows(topology: Topology, node: str, table: str) -> list[tuple[Any, ...
 async def agents_elsewhere(topology: Topology) -> None:
     """Let agents run in this process, as if it were another one; returns once the log is being read."""
     await topology.start_agents()
+    slot = await topology.slot()
     with psycopg.connect(topology.node(topology.publisher).dsn, autocommit=True) as eyes:
         await asyncio.to_thread(
             wait_for,
-            lambda: eyes.execute(delivery.READS_THE_LOG, (topology.slot,)).fetchone() == (True,),
+            lambda: eyes.execute(delivery.READS_THE_LOG, (slot,)).fetchone() == (True,),
             what="the log to be read",
             timeout_s=60,
         )
