@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test lint types check golden schema lessons clean
+.PHONY: run test lint types check golden schema lessons rights clean
 
 run: $(VENV)/.installed
 	@$(BIN)/twopc run scenarios/immediate/lost_update.twopc.yaml --order "alice first"
@@ -29,6 +29,9 @@ schema: $(VENV)/.installed-dev
 
 lessons: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.lessons
+
+rights: $(VENV)/.installed-dev
+	@$(BIN)/python -m tests.rights
 
 $(VENV)/.installed: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

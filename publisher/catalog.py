@@ -108,7 +108,7 @@ async def fresh_articles(connection: Connection) -> list[StoredArticle]:
             where = names.article_name(stored.source_schema, stored.source_object)
             raise ArticleError(
                 f"table {where} cannot be subscribed to: {stored.stale}; "
-                "`twopc regenerate` or unpublish it first"
+                "`twopc regenerate` or `twopc unpublish` it first"
             )
     return found
 

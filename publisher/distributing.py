@@ -27,6 +27,7 @@ from twopc.errors import ArticleError
 from twopc.propagation import Format, Propagation
 from twopc.sql import fragments as f
 from twopc.sql.describe import describe
+from twopc.sql.printing import full_names
 from twopc.sql.render import render
 
 Connection = AsyncConnection[Any]
@@ -141,7 +142,8 @@ async def filter_needs(connection: Connection, article_id: int, table: Table) ->
     columns: dict[str, None] = {}
     needs: list[Need] = []
     for text in (await _filters(connection, article_id)).values():
-        found = await read_filter(connection, table, text)
+        async with full_names(connection):
+            found = await read_filter(connection, table, text)
         columns |= dict.fromkeys(found.columns)
         needs += found.needs
     return FilterNeeds(columns=tuple(columns), needs=tuple(needs))
@@ -189,7 +191,7 @@ async def base_of(connection: Connection, schema: str, table: str) -> StoredArti
     if stored.stale is not None or stored.table is None:
         raise ArticleError(
             f"article {names.article_name(schema, table)} no longer fits its table: "
-            "`twopc regenerate` or unpublish it first"
+            "`twopc regenerate` or `twopc unpublish` it first"
         )
     return stored
 

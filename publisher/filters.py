@@ -96,7 +96,7 @@ def _images(article: DistributedArticle, changes: Sequence[Change]) -> list[str]
             raise ArticleError(
                 f"article {article.article.name}: its row filter needs old rows, which the log lacks, "
                 "because the table or a partition of it has lost REPLICA IDENTITY FULL: `twopc regenerate` "
-                "it, and reinitialise its subscriptions"
+                "it, and `twopc reinitialise` its Subscribers"
             )
         images += [
             record_text([image[place] for place in kept]).decode()

@@ -32,6 +32,7 @@ from twopc.articles import Article, ForeignKey, Table
 from twopc.errors import ArticleError
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
+from twopc.sql.printing import full_names
 
 Connection = AsyncConnection[Any]
 
@@ -40,17 +41,17 @@ async def describe_article(connection: Connection, stored: StoredArticle) -> tup
     """The table of an article and the article, both as they are now."""
     where = f"table {stored.source_schema}.{stored.source_object}"
     if stored.schema is None or stored.table is None:
-        raise ArticleError(f"{where} was dropped while it was published: unpublish it")
+        raise ArticleError(f"{where} was dropped while it was published: `twopc unpublish` it")
     if stored.lost_columns:
         raise ArticleError(
             f"{where}: a column that was chosen for publication was dropped: "
-            "unpublish the table and publish it again with the columns that are left"
+            "`twopc unpublish` the table and publish it again with the columns that are left"
         )
     described = await describe(connection, stored.schema, stored.table)
     if all(column.name != names.VERSION_COLUMN for column in described.columns):
         raise ArticleError(
             f"{where} has lost its column {names.VERSION_COLUMN} (21080): "
-            "unpublish the table and publish it again"
+            "`twopc unpublish` the table and publish it again"
         )
     article = article_of(described, columns=stored.columns, row_filter=stored.filter_clause)
     published = {(a.schema, a.table) for a in await stored_articles(connection, "")}
@@ -153,7 +154,8 @@ async def grant(
     needed = list(await needs_of_table(connection, stored.objid))
     filter_columns: tuple[str, ...] = ()
     if article.row_filter is not None:
-        row_filter = await read_filter(connection, table, article.row_filter)
+        async with full_names(connection):
+            row_filter = await read_filter(connection, table, article.row_filter)
         filter_columns = row_filter.columns
         needed += row_filter.needs
     parts = await distributing.filter_needs(connection, stored.article_id, table)

@@ -10,6 +10,7 @@ from psycopg import sql
 from twopc import names
 from twopc.articles import Table
 from twopc.sql.fragments import qualified
+from twopc.sql.printing import PINNED
 from twopc.sql.render import render
 
 
@@ -30,7 +31,7 @@ def shared_objects(owner: sql.Identifier) -> list[str]:
         render("twopc", "branch_marker", owner=owner),
         render("twopc", "raise_conflict", owner=owner),
         render("twopc", "raise_stale", owner=owner),
-        render("twopc", "table_structure", owner=owner),
+        render("twopc", "table_structure", owner=owner, pinned=PINNED),
         render("twopc", "touched_tables", owner=owner),
         render("twopc", "refuse_truncate_function", owner=owner),
         render("publisher", "await_branches", owner=owner),
@@ -39,7 +40,12 @@ def shared_objects(owner: sql.Identifier) -> list[str]:
         render("publisher", "raise_triggered", owner=owner),
         render("publisher", "check_touched", owner=owner),
         render("publisher", "witness", owner=owner),
-        render("publisher", "version_trigger_function", owner=owner),
+        render(
+            "publisher",
+            "version_trigger_function",
+            owner=owner,
+            owner_name=sql.Literal(owner.as_string(None)[1:-1]),
+        ),
         render("publisher", "ddl_guard_function", owner=owner),
         render("twopc", "ddl_guard_triggers"),
         *_call_objects(owner),
@@ -62,14 +68,15 @@ def _call_objects(owner: sql.Identifier) -> list[str]:
                 "open_bracket",
                 "close_bracket",
                 "call_settings",
-                "proc_obstacle",
-                "proc_described",
                 "proc_fit_body",
-                "proc_redefined",
             )
         ),
+        *(
+            render("publisher", name, owner=owner, pinned=PINNED)
+            for name in ("proc_obstacle", "proc_described", "proc_redefined")
+        ),
         # it defines routines anew that belong to their users
-        render("publisher", "proc_ddl_guard", owner=sql.SQL("current_user")),
+        render("publisher", "proc_ddl_guard", owner=sql.SQL("current_user"), pinned=PINNED),
     ]
 
 

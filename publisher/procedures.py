@@ -55,6 +55,12 @@ def drop_texts(schema: str, table: str) -> list[str]:
     return [text.as_string(None) for text in (*routines, *types)]
 
 
+def _set_path(path: str) -> sql.Composed:
+    return sql.SQL("perform pg_catalog.set_config('search_path', {}, true);").format(
+        sql.Literal(path)
+    )
+
+
 class ProcedureTexts:
     """Renders every object of one article at the Publisher.
 
@@ -93,6 +99,18 @@ class ProcedureTexts:
         if not self.path:
             return sql.SQL("")
         return compose("publisher", "trigger_denied", article=sql.Literal(self.article.name))
+
+    def _opened(self) -> sql.Composable:
+        """Let the table's triggers find what they name without schema; `_closed` follows the statement."""
+        if not self.path:
+            return sql.SQL("")
+        path = f.identifiers(dict.fromkeys(["pg_catalog", *self.path, "pg_temp"])).as_string(None)
+        return sql.SQL("{}\n            ").format(_set_path(path))
+
+    def _closed(self) -> sql.Composable:
+        if not self.path:
+            return sql.SQL("")
+        return sql.SQL("\n            {}").format(_set_path("pg_catalog, pg_temp"))
 
     def _joined(self, *checks: sql.Composable) -> sql.Composed:
         return sql.SQL("\n    ").join([check for check in checks if check.as_string(None)])
@@ -148,7 +166,8 @@ class ProcedureTexts:
             parameters=parameters,
             signature=signature,
             owner=self.owner,
-            path=f.identifiers(dict.fromkeys(["pg_catalog", *self.path, "pg_temp"])),
+            opened=self._opened(),
+            closed=self._closed(),
             denied=self._denied(),
             table=pieces.table,
             tables=pieces.tables(),
@@ -177,7 +196,8 @@ class ProcedureTexts:
             parameters=parameters,
             signature=signature,
             owner=self.owner,
-            path=f.identifiers(dict.fromkeys(["pg_catalog", *self.path, "pg_temp"])),
+            opened=self._opened(),
+            closed=self._closed(),
             denied=self._denied(),
             table=pieces.table,
             tables=pieces.tables(),
@@ -220,7 +240,8 @@ class ProcedureTexts:
             parameters=parameters,
             signature=signature,
             owner=self.owner,
-            path=f.identifiers(dict.fromkeys(["pg_catalog", *self.path, "pg_temp"])),
+            opened=self._opened(),
+            closed=self._closed(),
             denied=self._denied(),
             table=pieces.table,
             tables=pieces.tables(),

@@ -6,9 +6,11 @@ connection (a superuser's: event triggers and roles need it) and does its work i
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from psycopg import AsyncConnection, sql
+from psycopg.types.json import Jsonb
 
 from publisher import distributing, foreign_keys, logical_publication, proc_execution, witness
 from publisher.catalog import (
@@ -42,8 +44,11 @@ from twopc.sql.render import compose, render
 __all__ = [
     "admit_log_reader",
     "articles",
+    "change",
     "distributed_articles",
     "install",
+    "is_stale",
+    "numbers",
     "owner_role",
     "parts",
     "publish",
@@ -138,11 +143,11 @@ async def publish(
         if taken is not None:
             if taken.table is None:
                 raise ArticleError(
-                    f"table {schema}.{table} was dropped while it was published: unpublish it first"
+                    f"table {schema}.{table} was dropped while it was published: `twopc unpublish` it first"
                 )
             raise ArticleError(
-                f"table {schema}.{table} is published already: unpublish it first, or use "
-                "`twopc regenerate` after an ALTER TABLE"
+                f"table {schema}.{table} is published already: `twopc unpublish` it first; after an "
+                "ALTER TABLE `twopc regenerate` it, `twopc article change` how its changes travel"
             )
         if row_filter is not None:
             row_filter = (await read_filter(connection, described, row_filter)).text
@@ -163,10 +168,16 @@ async def publish(
         return article
 
 
+async def is_stale(connection: Connection, schema: str, table: str) -> bool:
+    """Whether the objects of a published table no longer fit it (ArticleError if it is not published)."""
+    return (await get_article(connection, schema, table)).stale is not None
+
+
 async def regenerate(connection: Connection, schema: str, table: str) -> Article:
     """Make procedures and triggers fit the table again, after an ALTER TABLE.
 
-    A table that was renamed goes by its new name.
+    A table that was renamed goes by its new name. Rows that the ALTER TABLE has changed have the versions that
+    they had: `sim.topology.regenerating` compares them with those of the Subscribers first.
 
     Raises:
         ArticleError: the table is not published, or can no longer be published so.
@@ -174,7 +185,7 @@ async def regenerate(connection: Connection, schema: str, table: str) -> Article
     async with connection.transaction():
         stored = await get_article(connection, schema, table)
         if stored.table is None:
-            raise ArticleError(f"table {schema}.{table} was dropped: unpublish it")
+            raise ArticleError(f"table {schema}.{table} was dropped: `twopc unpublish` it")
         if (stored.schema, stored.table) != (schema, table):
             raise ArticleError(
                 f"table {schema}.{table} is {stored.schema}.{stored.table} now: regenerate that"
@@ -182,6 +193,31 @@ async def regenerate(connection: Connection, schema: str, table: str) -> Article
         await drop_objects(connection, stored)
         article = await generate(connection, stored)
         await witness.fit(connection)
+        return article
+
+
+async def change(
+    connection: Connection, schema: str, table: str, propagation: Propagation
+) -> Article:
+    """Let an article's changes travel another way from now on (sp_changearticle).
+
+    What is in the log already travels as it did: nobody may write the table until everybody knows of it.
+
+    Raises:
+        ArticleError: the table is not published, no longer fits, or cannot travel so; nothing is changed.
+    """
+    async with connection.transaction():
+        stored = await distributing.base_of(connection, schema, table)
+        described, article = await describe_article(connection, stored)
+        distributing.check(article, propagation)
+        await connection.execute(
+            "update msrepl.sysarticles set propagation = %s where article_id = %s",
+            (Jsonb(propagation.as_json()), stored.article_id),
+        )
+        stored = await distributing.base_of(connection, schema, table)
+        await distributing.fit(
+            connection, stored, described, article, owner_role(connection.info.dbname)
+        )
         return article
 
 
@@ -224,8 +260,21 @@ async def unpublish_part(connection: Connection, article_id: int) -> None:
         await grant_again(connection)
 
 
-async def unpublish(connection: Connection, schema: str, table: str) -> None:
+async def numbers(connection: Connection, schema: str, table: str) -> list[int]:
+    """The number of an article, and those of its parts. ArticleError if it is not published"""
+    stored = await get_article(connection, schema, table)
+    return [number for number, _ in await distributing.parts_of(connection, stored.article_id)] + [
+        stored.article_id
+    ]
+
+
+async def unpublish(
+    connection: Connection, schema: str, table: str, *, subscribers: Collection[str] = ()
+) -> None:
     """Take an article back: the table is left as it was before, with its rows.
+
+    Args:
+        subscribers: who subscribes without a link, so that this database does not know of it.
 
     Raises:
         ArticleError: it is not published, or there are subscriptions: their triggers would call
@@ -236,11 +285,11 @@ async def unpublish(connection: Connection, schema: str, table: str) -> None:
         cursor = await connection.execute(
             "select subscriber from msrepl.syssubscriptions order by subscriber"
         )
-        subscribers = [name for (name,) in await cursor.fetchall()]
-        if subscribers:
+        linked = [name for (name,) in await cursor.fetchall()]
+        if linked or subscribers:
             raise ArticleError(
                 f"table {schema}.{table} has subscriptions (14046): "
-                f"unsubscribe {', '.join(subscribers)} first"
+                f"`twopc unsubscribe` {', '.join(sorted({*linked, *subscribers}))} first"
             )
         await foreign_keys.restore(connection, stored.objid)
         await distributing.drop_objects(connection, stored.article_id)
@@ -303,7 +352,7 @@ async def uninstall(connection: Connection) -> None:
         if left:
             raise ArticleError(
                 f"table {left[0].source_schema}.{left[0].source_object} is still published: "
-                "unpublish it first"
+                "`twopc unpublish` it first"
             )
         for routine in await proc_execution.proc_articles(connection):
             await proc_execution.unpublish_procedure(connection, routine.article_id)
@@ -311,6 +360,7 @@ async def uninstall(connection: Connection) -> None:
         for statement in (
             sql.SQL("drop event trigger if exists msrepl_ddl_guard"),
             sql.SQL("drop event trigger if exists msrepl_drop_guard"),
+            sql.SQL("drop event trigger if exists msrepl_rewrite_guard"),
             logical_publication.drop_text(),
             sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(PROC_SCHEMA)),
             sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(names.SCHEMA)),

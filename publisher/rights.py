@@ -193,7 +193,8 @@ async def grant_links(connection: Connection, schema: str, table: str) -> None:
 async def trigger_path(connection: Connection, table: Table) -> list[str]:
     """Where its triggers, and those of tables that its changes lead to, look for objects without schema.
 
-    Not in a schema where everybody may create objects: the procedures run with their owner's rights.
+    They run with the rights of the procedures' owner, so not in a schema where somebody may create objects
+    who may not create triggers on the table: an operator of his could be taken for one of PostgreSQL's.
     """
     acts = any(key.acts for key in table.referenced_by)
     if not (table.triggers or table.partition_triggers or acts):
@@ -201,9 +202,15 @@ async def trigger_path(connection: Connection, table: Table) -> list[str]:
     cursor = await connection.execute(
         """
         select n.nspname::text from pg_namespace n
-        where n.nspname in (%s, 'public') and not has_schema_privilege('public', n.oid, 'create')
+        where n.nspname in (%(schema)s, 'public') and not has_schema_privilege('public', n.oid, 'create')
+          and not exists (
+            select from pg_roles r
+            where not r.rolsuper and r.oid >= 16384
+              and has_schema_privilege(r.oid, n.oid, 'create')
+              and not has_table_privilege(
+                r.oid, format('%%I.%%I', %(schema)s::text, %(table)s::text), 'trigger'))
         order by n.nspname = 'public'
         """,
-        (table.schema,),
+        {"schema": table.schema, "table": table.name},
     )
     return ["pg_catalog", *(name for (name,) in await cursor.fetchall())]

@@ -111,6 +111,7 @@ def _check_table(table: Table, row_filter: str | None) -> None:
             )
     _check_key(table)
     _check_version(table)
+    _check_triggers(table)
 
 
 def _texts(table: Table, row_filter: str | None) -> Iterator[str]:
@@ -152,6 +153,18 @@ def _check_version(table: Table) -> None:
             raise ArticleError(
                 f"{where} has no default, so rows inserted at the Publisher would get no version: "
                 "ALTER TABLE ... ALTER COLUMN ... SET DEFAULT gen_random_uuid()"
+            )
+
+
+def _check_triggers(table: Table) -> None:
+    """No trigger may change a row after it got its version."""
+    ours = names.version_trigger(table.schema, table.name)
+    for trigger in (*table.triggers, *table.partition_triggers):
+        late = trigger.name.encode() > ours.encode()  # as the server orders them
+        if late and trigger.before and trigger.row and (trigger.insert or trigger.update):
+            raise ArticleError(
+                f"{_where(table)}: trigger {trigger.name!r} fires after ours that gives a row its version: "
+                f"rename it so that it sorts before {ours!r}, or drop it"
             )
 
 

@@ -37,6 +37,9 @@ limit 5
 
 _HORIZON = "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1"
 
+_END_READER = (
+    "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = %s"
+)
 _SET_TIMEOUTS = """
 select set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false)
 """
@@ -96,7 +99,7 @@ class SlotState:
             return (
                 f"replication slot {self.name!r} was invalidated by the server "
                 f"({self.invalidation_reason or 'wal_removed'}): changes since then are lost to the "
-                "Subscribers. Drop the slot, create it again and reinitialise every subscription; "
+                "Subscribers. Drop the slot, create it again and `twopc reinitialise` every Subscriber; "
                 "raise max_slot_wal_keep_size or idle_replication_slot_timeout"
             )
         if self.plugin != PLUGIN or self.two_phase:
@@ -188,8 +191,13 @@ def _usable(found: SlotState, database: str) -> str:
     return found.confirmed_flush
 
 
-async def drop(connection: Connection, name: str, *, timeout_ms: int = 5_000) -> None:
+async def drop(
+    connection: Connection, name: str, *, timeout_ms: int = 5_000, end_reader: bool = False
+) -> None:
     """Drop the slot; harmless if there is none.
+
+    Args:
+        end_reader: end the session of whoever reads it, who then finds it gone.
 
     Raises:
         ServerError: somebody (named) goes on reading it for `timeout_ms`.
@@ -209,6 +217,8 @@ async def drop(connection: Connection, name: str, *, timeout_ms: int = 5_000) ->
                     f"replication slot {name!r} cannot be dropped: {error.diag.message_primary}; "
                     "stop that log reader first"
                 ) from error
+        if end_reader:
+            await connection.execute(_END_READER, (name,))
         await asyncio.sleep(_LOOK_EVERY_S)
 
 

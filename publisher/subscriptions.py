@@ -39,7 +39,7 @@ async def add_subscription(connection: Connection, subscriber: str) -> tuple[Sub
         )
         if taken.rowcount:
             raise SubscriptionError(
-                f"{subscriber!r} subscribes to {database!r} already (21058): unsubscribe first"
+                f"{subscriber!r} subscribes to {database!r} already (21058): `twopc unsubscribe {subscriber}` first"
             )
         await _create_link_role(connection, role, password)
         await connection.execute(

@@ -78,7 +78,7 @@ async def post_tracer_token(publisher: Connection) -> Posted:
     row = await cursor.fetchone()
     if row is None or not row[0]:
         raise SubscriptionError(
-            "a tracer token needs an active subscription (21488): subscribe first"
+            "a tracer token needs an active subscription (21488): `twopc subscribe` first"
         )
     return await post_message(publisher, "tracer_token", {})
 

@@ -58,7 +58,8 @@ async def open_branches(publisher: Connection) -> list[str]:
     """The gids of ours that are prepared at the Publisher."""
     cursor = await publisher.execute(
         "select gid from pg_prepared_xacts "
-        "where database = current_database() and starts_with(gid, %s) order by gid",
+        "where database = current_database() and starts_with(gid, %s) "
+        "and owner in (select link_role from msrepl.syssubscriptions) order by gid",
         (f"{PREFIX}:",),
     )
     return [gid for (gid,) in await cursor.fetchall()]

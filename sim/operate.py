@@ -6,7 +6,7 @@ coordinators that are running, and without one: no epoch is taken here.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,6 +25,7 @@ from twopc.errors import ConfigurationError
 from twopc.names import BranchId
 from twopc.protocol import VARIANTS
 from twopc.protocol.effects import Outcome
+from twopc.sql import path
 
 #: A busy machine takes its time; one that is not there refuses at once.
 CONNECT_TIMEOUT_S = 30
@@ -37,11 +38,12 @@ select array_remove(array[
 ], null)
 """
 _COORDINATORS = "select distinct coordinator, variant from msrepl.coordinator_epoch order by 1"
+_TOPOLOGIES = "select name from msrepl.coordinator order by 1"
 _SUBSCRIBER = "select publisher, subscriber from msrepl.mssubscription_agents"
 
 
 async def attach(
-    nodes: Mapping[str, str], *, coordinator: str | None = None, newcomer: str | None = None
+    nodes: Mapping[str, str], *, coordinator: str | None = None, newcomers: Collection[str] = ()
 ) -> Topology:
     """The topology whose nodes are at these connection strings (administrators').
 
@@ -49,7 +51,7 @@ async def attach(
         nodes: name to connection string. Names of Publisher and Subscribers must be those under which
             they were set up; they are part of gids.
         coordinator: its name; None: the only one that the distribution database knows.
-        newcomer: a node that is to become a Subscriber and holds nothing of ours yet.
+        newcomers: nodes that are, or are to become, Subscribers and may hold nothing of ours yet.
 
     Raises:
         ConfigurationError: a node cannot be reached or is none, or it is not clear which coordinator.
@@ -59,18 +61,19 @@ async def attach(
     kinds: dict[str, list[str]] = {}
     names: list[str] = []
     for name, dsn in nodes.items():
-        try:
-            connection = await AsyncConnection.connect(
-                dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
-            )
-        except psycopg.Error as error:
-            raise ConfigurationError(f"node {name!r}: {error}") from None
-        async with connection:
-            kinds[name] = await _kind(connection, name, is_new=name == newcomer)
+        async with await _connect(name, dsn) as connection:
+            kinds[name] = await _kind(connection, name, is_new=name in newcomers)
             if "distribution" in kinds[name]:
                 cursor = await connection.execute(_COORDINATORS)
                 known = await cursor.fetchall()
-                names = sorted({_named(owner, variant, nodes) for owner, variant in known})
+                found = {_named(owner, variant, nodes) for owner, variant in known}
+                cursor = await connection.execute(
+                    "select to_regclass('msrepl.coordinator') is not null"
+                )
+                if await cursor.fetchone() == (True,):
+                    cursor = await connection.execute(_TOPOLOGIES)
+                    found |= {name for (name,) in await cursor.fetchall()}
+                names = sorted(found)
 
     def of(kind: str) -> list[str]:
         return [name for name, found in kinds.items() if kind in found]
@@ -78,7 +81,7 @@ async def attach(
     publishers, logs = of("publisher"), of("distribution")
     if len(publishers) != 1:
         raise ConfigurationError(
-            f"{len(publishers)} of the nodes given are Publishers; it must be one"
+            f"{len(publishers)} of the nodes given are Publishers; it must be one: `twopc install` makes one"
         )
     dsns = dict(nodes)
     if logs == publishers:  # both in one database
@@ -94,6 +97,51 @@ async def attach(
     )
 
 
+async def install(name: str, nodes: Mapping[str, str]) -> str:
+    """Make a database a Publisher, and give it a distribution database.
+
+    Args:
+        name: the topology's.
+        nodes: the Publisher and, under ``distribution``, the distribution database; without it the Publisher's
+            database is both.
+
+    Returns:
+        The Publisher's name.
+
+    Raises:
+        ConfigurationError: there is not one Publisher, it is one already, or a server is not fit.
+    """
+    publishers = [each for each in nodes if each != "distribution"]
+    if len(publishers) != 1:
+        raise ConfigurationError(
+            f"{len(publishers)} of the nodes given are to be Publishers; name one, and 'distribution' if it is "
+            "another database"
+        )
+    for each, dsn in nodes.items():
+        async with await _connect(each, dsn) as connection:
+            row = await (await connection.execute(_KIND)).fetchone()
+            if row is not None and {"publisher", "subscriber"} & {*row[0]}:
+                raise ConfigurationError(
+                    f"node {each!r}: database {connection.info.dbname!r} is a {row[0][0].capitalize()} already: "
+                    "`twopc uninstall` first"
+                )
+    made = Topology(publisher=publishers[0], subscribers=(), dsns=nodes, name=name, keep=True)
+    async with made:
+        return publishers[0]
+
+
+async def _connect(name: str, dsn: str) -> AsyncConnection[Any]:
+    try:
+        return await AsyncConnection.connect(
+            dsn,
+            autocommit=True,
+            connect_timeout=CONNECT_TIMEOUT_S,
+            options=path.options(dsn),
+        )
+    except psycopg.Error as error:
+        raise ConfigurationError(f"node {name!r}: {error}") from None
+
+
 async def _kind(connection: AsyncConnection[Any], name: str, *, is_new: bool) -> list[str]:
     row = await (await connection.execute(_KIND)).fetchone()
     if row is None or not row[0]:
@@ -101,7 +149,7 @@ async def _kind(connection: AsyncConnection[Any], name: str, *, is_new: bool) ->
             return ["subscriber"]
         raise ConfigurationError(
             f"node {name!r}: database {connection.info.dbname!r} holds nothing of ours: neither a "
-            "publication, nor a subscription, nor a decision log"
+            "publication, nor a subscription, nor a decision log: leave it out, or `twopc subscribe` it"
         )
     if "subscriber" in row[0]:
         known = await (await connection.execute(_SUBSCRIBER)).fetchone()

@@ -8,14 +8,19 @@ the text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from psycopg import sql
+from psycopg import AsyncClientCursor, AsyncConnection, AsyncCursor, sql
 
-from subscriber.objects import LinkAddress, install_texts, owner_role, role_texts, user_mapping_text
+from subscriber.firing import Obstacle
+from subscriber.objects import LinkAddress, owner_role, user_mapping_text
 from subscriber.triggers import Sites
-from twopc.drivers.install import participant_texts
+
+#: Statements that change nothing, or only for a moment; functions of ours change something.
+_LOOKS = re.compile(r"(?:select(?! msrepl\.)|with|show|set)\b", re.IGNORECASE)
 
 _HEAD = """\
 -- Subscription of {subscriber} to {publisher}, sync type "none": run it in database {database} as a superuser.
@@ -36,26 +41,36 @@ class SyncScript:
     text: str
     role: str
     """Under which the link works at the Publisher."""
+    obstacles: tuple[Obstacle, ...] = ()
+    """What keeps our triggers from firing first: the subscription begins inactive."""
     password: str = field(repr=False)
 
 
+class Trial(AsyncConnection[Any]):
+    """A connection that notes what it changes: what was done in a transaction that is rolled back is the script."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.texts: list[str] = []
+
+    async def execute(self, query: Any, params: Any = None, **options: Any) -> AsyncCursor[Any]:
+        """As psycopg's."""
+        text = AsyncClientCursor(self).mogrify(query, params).strip()
+        cursor = await super().execute(query, params, **options)
+        if not _LOOKS.match(text):
+            self.texts.append(text)
+        return cursor
+
+
 def script_synctran_commands(
-    articles: Sequence[Sequence[str]],
-    *,
-    database: str,
-    sites: Sites,
-    link: LinkAddress,
-    app_role: str,
-    coordinator_role: str,
+    commands: Sequence[str], *, database: str, sites: Sites, link: LinkAddress
 ) -> str:
-    """The script, from what `subscriber.subscription.article_commands` gives for each article.
+    """The script, from what was tried there.
 
     Args:
         database: the Subscriber's.
-        app_role: the application's role there.
     """
-    owner = owner_role(database)
-    mapping = user_mapping_text(sql.Identifier(owner), link.role, "...")
+    mapping = user_mapping_text(sql.Identifier(owner_role(database)), link.role, "...")
     head = _HEAD.format(
         subscriber=sites.subscriber,
         publisher=sites.publisher,
@@ -63,12 +78,6 @@ def script_synctran_commands(
         role=link.role,
         mapping=mapping,
     )
-    commands = [
-        *install_texts(database, sites, link),
-        *(command for article in articles for command in article),
-        *role_texts(app_role, coordinator_role),
-        *participant_texts(owner, coordinator_role),
-    ]
     return head + "".join(_ended(command) for command in commands)
 
 

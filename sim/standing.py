@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -20,11 +20,17 @@ from publisher.log_reader import LogReader, Read
 from sim.operate import CONNECT_TIMEOUT_S, attach
 from subscriber.distribution_agent import Config, Profile
 from twopc.errors import ConfigurationError
+from twopc.sql import path
 
 _WHAT = """
 select to_regclass('msrepl.mspublisher_databases') is not null,
        to_regclass('msrepl.sysarticles') is not null,
        to_regclass('msrepl.msreplication_subscriptions') is not null
+"""
+_PROFILE = """
+select a.profile from msrepl.msdistribution_agents a
+join msrepl.mspublisher_databases d on d.id = a.publisher_database_id
+where (d.publisher, a.subscriber) = (%s, %s)
 """
 Running = Callable[[], None]
 
@@ -58,7 +64,10 @@ async def _look(nodes: Mapping[str, str]) -> _Found:
     for name, dsn in nodes.items():
         try:
             connection: AsyncConnection[Any] = await AsyncConnection.connect(
-                dsn, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
+                dsn,
+                autocommit=True,
+                connect_timeout=CONNECT_TIMEOUT_S,
+                options=path.options(dsn),
             )
         except psycopg.Error as error:
             raise ConfigurationError(f"node {name!r}: {error}") from None
@@ -98,7 +107,7 @@ async def read_log(
     found = await _look(nodes)
     publishers = [name for name in nodes if name in found.slots]
     if len(publishers) != 1:
-        known = ", ".join(found.slots) or "none: subscribe first"
+        known = ", ".join(found.slots) or "none: `twopc subscribe` first"
         raise ConfigurationError(
             f"{len(publishers)} of {', '.join(nodes)} are Publishers of this distribution database; it "
             f"must be one; it knows {known}"
@@ -145,7 +154,9 @@ async def remove_delivered(
         stop = _stopped_by_signals(running)
         await keep_clean(found.distribution, stop, every_s=every_s, **retention)
         return None
-    async with await AsyncConnection.connect(found.distribution, autocommit=True) as connection:
+    async with await AsyncConnection.connect(
+        found.distribution, autocommit=True, options=path.options(found.distribution)
+    ) as connection:
         return await clean_up(connection, **retention)
 
 
@@ -153,6 +164,7 @@ async def resolve(
     nodes: Mapping[str, str],
     *,
     coordinator: str | None = None,
+    newcomers: Collection[str] = (),
     running: Callable[[list[str]], None],
 ) -> int:
     """Run the resolvers of the Subscribers where any client may write, until SIGINT or SIGTERM.
@@ -160,6 +172,7 @@ async def resolve(
     Args:
         nodes: Publisher, distribution database and Subscribers.
         coordinator: the topology's name, if the decision log knows several.
+        newcomers: nodes that may not subscribe yet.
         running: called with those Subscribers as soon as a signal ends it in order.
 
     Returns:
@@ -168,7 +181,7 @@ async def resolve(
     Raises:
         ConfigurationError: a node cannot be reached, or any client may write at none.
     """
-    async with await attach(nodes, coordinator=coordinator) as topology:
+    async with await attach(nodes, coordinator=coordinator, newcomers=newcomers) as topology:
         await topology.start_resolvers()
         if not topology.resolvers:
             raise ConfigurationError(
@@ -193,13 +206,14 @@ async def agent_config(
     subscriber: str,
     *,
     publisher: str | None,
-    profile: Profile,
+    settings: Mapping[str, Any] | None = None,
     once: bool,
 ) -> Config:
     """What a Subscriber's agent needs to run; see `subscriber.distribution_agent.main`.
 
     Args:
         nodes: the Subscriber and the distribution database.
+        settings: fields of the agent's profile that differ from the one that is kept with the subscription.
         publisher: None: the only one that the distribution database knows.
 
     Raises:
@@ -211,20 +225,34 @@ async def agent_config(
         raise ConfigurationError(f"say where {subscriber!r} is: --node {subscriber}=DSN")
     if subscriber not in found.subscribers:
         raise ConfigurationError(
-            f"node {subscriber!r}: nothing is distributed to this database: subscribe it first"
+            f"node {subscriber!r}: nothing is distributed to this database: `twopc subscribe {subscriber}` first"
         )
     if publisher is None and len(found.slots) != 1:
         raise ConfigurationError(
             "the distribution database knows several Publishers: say --publisher "
             f"{' or '.join(found.slots)}"
             if found.slots
-            else "the distribution database knows no Publisher: subscribe first"
+            else "the distribution database knows no Publisher: `twopc subscribe` first"
         )
+    name = publisher or next(iter(found.slots))
     return Config(
         subscriber=subscriber,
-        publisher=publisher or next(iter(found.slots)),
+        publisher=name,
         distribution_dsn=found.distribution,
         subscriber_dsn=nodes[subscriber],
-        profile=profile,
+        profile=await _profile(found.distribution, name, subscriber, settings)
+        if settings
+        else None,
         once=once,
     )
+
+
+async def _profile(
+    distribution: str, publisher: str, subscriber: str, settings: Mapping[str, Any]
+) -> Profile:
+    async with await AsyncConnection.connect(
+        distribution, autocommit=True, options=path.options(distribution)
+    ) as connection:
+        cursor = await connection.execute(_PROFILE, (publisher, subscriber))
+        row = await cursor.fetchone()
+    return replace(Profile.from_json(row[0] if row else {}), **settings)

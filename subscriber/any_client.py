@@ -117,5 +117,5 @@ async def check_subscribed(connection: Connection) -> None:
     cursor = await connection.execute("select to_regclass('msrepl.any_client') is not null")
     if await cursor.fetchone() != (True,):
         raise SubscriptionError(
-            f"database {connection.info.dbname!r} has no subscription with immediate updating: subscribe it first"
+            f"database {connection.info.dbname!r} has no subscription with immediate updating: `twopc subscribe` it first"
         )

@@ -20,14 +20,16 @@ LINK = "msrepl"
 
 NOTHING = sql.SQL("")
 
-#: From what a new row's version is derived beside its old one: the same throughout a transaction. A name that
-#: any client's transaction got at its first change came too late for what that change has stamped.
-SALT = sql.SQL(
-    "case when coalesce(current_setting('msrepl.gid', true), '') = ''"
-    " or current_setting('msrepl.any_client', true) = 'yes'"
-    " then extract(epoch from now()) || ' ' || pg_backend_pid()"
-    " else current_setting('msrepl.gid', true) end"
-)
+#: From what a new row's version is derived beside its old one: the same throughout a transaction, and no setting.
+#: One might be changed between the rows of a statement, whose old and new rows would then be paired wrongly.
+SALT = sql.SQL("extract(epoch from now()) || ' ' || pg_backend_pid()")
+
+
+#: A new row's version whose second half tells that this transaction has made it.
+SEALED = sql.SQL(
+    "(left(new.msrepl_tran_version::text, 18)"
+    " || left(md5(left(new.msrepl_tran_version::text, 18) || {}), 16))::uuid"
+).format(SALT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,8 @@ class CaptureTexts:
         self.article = article
         self.sites = sites
         self.owner = sql.Identifier(owner)
+        self.owner_name = owner
+        self.table_role = names.table_role(owner, article.schema, article.table)
         self.table = f.table_of(article)
         self.local = local or Table(
             schema=article.schema, name=article.table, columns=article.columns, key=article.key
@@ -86,6 +90,8 @@ class CaptureTexts:
         )
         """Several changes of one statement may have to wait for each other, because of foreign keys
         between published tables, or of unique keys that are checked at its end."""
+        self.moves_rows = self.local.kind == "p"
+        """An UPDATE may move a row from one partition to another."""
         self.takes_back = article.writes_back or bool(self._made_there())
         """Rows come back from the Publisher."""
 
@@ -102,7 +108,7 @@ class CaptureTexts:
     def trigger_name(self, what: str) -> str:
         """Name of a trigger; the row version is stamped last, everything else comes first."""
         name = self.function_name(what)
-        return names.last_trigger(name) if what == "ver" else names.first_trigger(name)
+        return names.last_trigger(name) if what in ("new", "ver") else names.first_trigger(name)
 
     def trigger(self, what: str) -> sql.Identifier:
         """The same, quoted."""
@@ -152,6 +158,7 @@ class CaptureTexts:
             "call text;",
             "detail text;",
             "context text;",
+            "hint text;",
             "marker tid;",
             "sites text[];",
         ]

@@ -32,7 +32,7 @@ class Obstacle:
     def __str__(self) -> str:
         return (
             f"trigger {self.trigger!r} of table {self.table} {self.reason} ({self.number}): "
-            f"{self.remedy}, then activate the subscription"
+            f"{self.remedy}, then `twopc activate` the subscription"
         )
 
 
@@ -61,13 +61,13 @@ def obstacles(
     """Everything that keeps our triggers from their place on a table and its partitions.
 
     Args:
-        trigger_name: our trigger's name for an operation, and for ``ver`` (the row version).
+        trigger_name: our trigger's name for an operation, and for ``new`` and ``ver`` (the row version).
     """
     found: list[Obstacle] = []
     for each in (table, *partitions):
         for operation in OPERATIONS:
             found += _late_capture(each, operation, trigger_name(operation))
-        found += _late_stamp(each, trigger_name("ver"))
+        found += _late_stamp(each, trigger_name)
     return tuple(dict.fromkeys(found))
 
 
@@ -97,16 +97,20 @@ def _late_capture(table: Table, operation: str, ours: str) -> Iterable[Obstacle]
             )
 
 
-def _late_stamp(table: Table, ours: str) -> Iterable[Obstacle]:
-    for trigger in table.triggers:
-        if trigger.before and trigger.row and trigger.update and _sorts_before(ours, trigger.name):
-            yield Obstacle(
-                number=OPERATIONS["upd"][1],
-                table=f"{table.schema}.{table.name}",
-                trigger=trigger.name,
-                reason="fires after our trigger that gives an updated row its version",
-                remedy=f"rename it so that it sorts before {ours!r}, or drop it",
-            )
+def _late_stamp(table: Table, trigger_name: Callable[[str], str]) -> Iterable[Obstacle]:
+    for operation, ours in (("ins", trigger_name("new")), ("upd", trigger_name("ver"))):
+        verb, number = OPERATIONS[operation]
+        for trigger in table.triggers:
+            if not (trigger.before and trigger.row and concerns(trigger, operation)):
+                continue
+            if _sorts_before(ours, trigger.name):
+                yield Obstacle(
+                    number=number,
+                    table=f"{table.schema}.{table.name}",
+                    trigger=trigger.name,
+                    reason=f"fires after our trigger of {verb} that gives a row its version",
+                    remedy=f"rename it so that it sorts before {ours!r}, or drop it",
+                )
 
 
 def _sorts_before(first: str, second: str) -> bool:

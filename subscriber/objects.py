@@ -11,10 +11,13 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
+from subscriber.capture import NOTHING, SEALED
 from subscriber.firing import OPERATIONS
+from subscriber.table_role import create_text, drop_text
 from subscriber.triggers import LINK, Sites, TriggerTexts
 from twopc import names
 from twopc.sql.fragments import COMMA, qualified
+from twopc.sql.printing import PINNED
 from twopc.sql.render import compose, render
 from twopc.waits import link_prefix
 
@@ -81,8 +84,9 @@ def server_texts(owner: sql.Identifier, link: LinkAddress) -> list[str]:
         f"-c lock_timeout={link.lock_timeout_ms} -c idle_in_transaction_session_timeout=60s"
         " -c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=1 -c timezone=UTC"
         " -c array_nulls=on -c xmloption=content -c standard_conforming_strings=on"
-        " -c plan_cache_mode=force_generic_plan -c client_min_messages=error"
-        " -c client_connection_check_interval=300ms"
+        " -c quote_all_identifiers=off -c plan_cache_mode=force_generic_plan -c client_min_messages=error"
+        # its votes count when they are on the Publisher's disk, and at its synchronous standby
+        " -c synchronous_commit=on -c client_connection_check_interval=300ms"
     )
     # A Publisher that is gone without a word is given up after 25 s; dblink obeys no connect_timeout.
     options = {
@@ -124,40 +128,23 @@ def _options(options: Mapping[str, str]) -> sql.Composed:
 def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
     """Everything at a Subscriber that does not depend on an article."""
     link = sql.Literal(LINK)
-    application_name = sql.Literal(link_prefix(sites.subscriber))
     return [
         render("subscriber", "catalog", owner=owner),
         render("twopc", "branch_marker", owner=owner),
         render("twopc", "raise_conflict", owner=owner),
         render("twopc", "raise_stale", owner=owner),
-        render("twopc", "table_structure", owner=owner),
+        render("twopc", "table_structure", owner=owner, pinned=PINNED),
         render("twopc", "touched_tables", owner=owner),
         render("twopc", "refuse_truncate_function", owner=owner),
         render("subscriber", "raise_uncoordinated", owner=owner),
+        render("subscriber", "name_transaction", owner=owner),
         render("subscriber", "any_client", owner=owner),
-        render("subscriber", "begin_any_client", owner=owner),
+        render("subscriber", "begin_any_client", owner=owner, link=link),
         render("subscriber", "raise_inactive", owner=owner),
         render("subscriber", "deactivate", owner=owner),
         render("subscriber", "drop_triggers", owner=owner),
-        render(
-            "subscriber",
-            "open_link",
-            owner=owner,
-            link=link,
-            server=sql.Literal(SERVER),
-            application_name=application_name,
-        ),
-        render("subscriber", "link_is_lost", owner=owner, link=link),
-        render("subscriber", "drain_link", owner=owner, link=link),
-        render("subscriber", "query_link", owner=owner, link=link),
-        render("subscriber", "explain_failure", owner=owner),
-        render("subscriber", "ship_again", owner=owner, link=link),
-        render("subscriber", "prepare_again", owner=owner, link=link),
-        render("subscriber", "flush", owner=owner, link=link),
-        render("subscriber", "reset_link", owner=owner, link=link),
-        render("subscriber", "fetch_generated", owner=owner),
-        render("subscriber", "fetch_stored", owner=owner),
-        render("subscriber", "renew_version", owner=owner),
+        *_link_objects(owner, sites),
+        *_renew_version(owner),
         render("subscriber", "held_row", owner=owner),
         render("subscriber", "held_rows_left", owner=owner),
         render(
@@ -173,15 +160,83 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
         render("subscriber", "leave_statement", owner=owner),
         render("subscriber", "release_held", owner=owner),
         render("subscriber", "close_statement", owner=owner),
+        render("subscriber", "make_stale", owner=owner),
         render("subscriber", "ddl_guard_function", owner=owner),
         render("twopc", "ddl_guard_triggers"),
-        prepare_publisher(owner, sites, may_hold=False),
-        render("subscriber", "refuse_unprepared", owner=owner, own_branch=sites.own_branch),
+        *_voting(owner, sites),
         render("subscriber", "guard_branches", owner=owner),
     ]
 
 
-def prepare_publisher(owner: sql.Identifier, sites: Sites, *, may_hold: bool) -> str:
+def _voting(owner: sql.Identifier, sites: Sites) -> list[str]:
+    """What prepares the Publisher's branch, and lets nobody commit without it."""
+    return [
+        prepare_branch(owner, sites, may_hold=False),
+        render(
+            "subscriber",
+            "prepare_publisher",
+            owner=owner,
+            own_branch=sites.own_branch,
+            sites=sites.array,
+        ),
+        render(
+            "subscriber",
+            "refuse_unprepared",
+            owner=owner,
+            own_branch=sites.own_branch,
+            sites=sites.array,
+        ),
+    ]
+
+
+def _link_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
+    """What talks over the link, and tells of it."""
+    link = sql.Literal(LINK)
+    return [
+        render(
+            "subscriber",
+            "open_link",
+            owner=owner,
+            link=link,
+            server=sql.Literal(SERVER),
+            application_name=sql.Literal(link_prefix(sites.subscriber)),
+        ),
+        render("subscriber", "link_is_lost", owner=owner, link=link),
+        render("subscriber", "drain_link", owner=owner, link=link),
+        render("subscriber", "query_link", owner=owner, link=link),
+        render("subscriber", "shown_detail", owner=owner),
+        render("subscriber", "explain_failure", owner=owner),
+        render("subscriber", "ship_again", owner=owner, link=link),
+        render("subscriber", "prepare_again", owner=owner, link=link),
+        render("subscriber", "flush", owner=owner, link=link),
+        render("subscriber", "reset_link", owner=owner, link=link),
+        render("subscriber", "fetch_generated", owner=owner),
+        render("subscriber", "fetch_stored", owner=owner),
+    ]
+
+
+def _renew_version(owner: sql.Identifier) -> list[str]:
+    """What gives inserted rows their versions."""
+    kept = sql.SQL(
+        "if new.msrepl_tran_version = {} then\n        return new;\n    end if;\n    "
+    ).format(SEALED)
+    return [
+        render(
+            "subscriber",
+            "renew_version",
+            owner=owner,
+            function=sql.Identifier(names.SCHEMA, name),
+            kept=condition,
+            comment=sql.Literal("Gives an inserted row a version of its own"),
+        )
+        for name, condition in (
+            ("renew_version", NOTHING),
+            ("renew_version_unless_moved", kept),
+        )
+    ]
+
+
+def prepare_branch(owner: sql.Identifier, sites: Sites, *, may_hold: bool) -> str:
     """The procedure that prepares the Publisher's branch; with foreign keys, rows may still be held."""
     held = (
         "\n    perform msrepl.send_held();"
@@ -190,12 +245,11 @@ def prepare_publisher(owner: sql.Identifier, sites: Sites, *, may_hold: bool) ->
     )
     return render(
         "subscriber",
-        "prepare_publisher",
+        "prepare_branch",
         owner=owner,
         link=sql.Literal(LINK),
         held=sql.SQL(held if may_hold else ""),
         own_branch=sites.own_branch,
-        sites=sites.array,
     )
 
 
@@ -204,7 +258,7 @@ def role_texts(role: str, coordinator: str | None = None) -> list[str]:
     name = sql.Identifier(role)
     texts = [
         sql.SQL("grant usage on schema {} to {}").format(sql.Identifier(names.SCHEMA), name),
-        sql.SQL("grant execute on procedure {}(text, integer, text[]) to {}").format(
+        sql.SQL("grant execute on procedure {}(text, integer, text, text[]) to {}").format(
             sql.Identifier(names.SCHEMA, "prepare_publisher"), name
         ),
         sql.SQL("grant execute on function {}() to {}").format(
@@ -240,7 +294,7 @@ def article_texts(
         "update msrepl.msreplication_objects set structure = '' where objid = {}::regclass;\n"
         "select msrepl.drop_triggers({}::regclass)"
     ).format(relation, relation)
-    prepare = [prepare_publisher(texts.owner, texts.sites, may_hold=True)] if texts.may_hold else []
+    prepare = [prepare_branch(texts.owner, texts.sites, may_hold=True)] if texts.may_hold else []
     return [
         render(
             "subscriber",
@@ -282,7 +336,7 @@ def _text_array(values: Sequence[str]) -> sql.Composed:
 
 
 def _grants(texts: TriggerTexts) -> list[str]:
-    """What the owner of our functions needs: to name the table, and to write rows back."""
+    """What the owner of our functions needs: to name the table, and a role that writes rows back."""
     found: list[sql.Composable] = []
     if texts.may_hold or texts.takes_back:
         found.append(
@@ -291,21 +345,27 @@ def _grants(texts: TriggerTexts) -> list[str]:
             )
         )
     if texts.takes_back:
-        found.append(sql.SQL("grant select, update on {} to {}").format(texts.table, texts.owner))
         found.append(compose("twopc", "grant_replica", role=texts.owner))
-    return [text.as_string(None) for text in found]
+    granted = [text.as_string(None) for text in found]
+    if texts.takes_back:
+        article = texts.article
+        granted.append(
+            create_text(texts.owner_name, article.schema, article.table, "select, update")
+        )
+    return granted
 
 
-def drop_article_texts(schema: str, table: str) -> list[str]:
-    """Drops the functions and the type of one article; its triggers are gone already."""
+def drop_article_texts(owner: str, schema: str, table: str) -> list[str]:
+    """Drops the functions, the type and the role of one article; its triggers are gone already."""
     functions = [
         sql.SQL("drop function if exists {}").format(
             sql.Identifier(names.SCHEMA, names.sync_trigger_function(what, schema, table))
         )
-        for what in ("ver", *OPERATIONS, "gen", "back")
+        for what in ("ver", *OPERATIONS, "gen", "back", "store")
     ]
     row_type = sql.Identifier(names.SCHEMA, names.sync_row_type("back", schema, table))
     return [
         *(text.as_string(None) for text in functions),
         sql.SQL("drop type if exists {}").format(row_type).as_string(None),
+        drop_text(owner, schema, table),
     ]

@@ -21,6 +21,7 @@ from twopc import names
 from twopc.articles import Article
 from twopc.errors import SubscriptionError
 from twopc.sql import fragments as f
+from twopc.sql.printing import PINNED
 from twopc.sql.render import render
 
 __all__ = ["install", "install_texts", "subscribe"]
@@ -56,7 +57,7 @@ def install_texts(database: str, sites: Sites, publisher_db: str) -> list[str]:
             schema=sql.Identifier(names.SCHEMA),
         ),
         render("subscriber", "catalog", owner=owner),
-        render("twopc", "table_structure", owner=owner),
+        render("twopc", "table_structure", owner=owner, pinned=PINNED),
         render("subscriber", "drop_triggers", owner=owner),
         render(
             "subscriber",

@@ -43,12 +43,14 @@ __all__ = [
     "addsynctriggers",
     "article_commands",
     "check_fit",
+    "hold",
     "inactive_message",
     "install",
     "link_publication",
     "owner_role",
     "regenerate",
     "register_role",
+    "stale_mark",
     "subscribe",
     "uninstall",
     "unsubscribe",
@@ -183,8 +185,36 @@ async def regenerate(
         before = await _registered(connection, article)
         found = await subscribe(connection, article, sites)
         if before not in (None, (article.schema, article.table)):
-            await _execute(connection, drop_article_texts(*before))
+            await _execute(
+                connection, drop_article_texts(owner_role(connection.info.dbname), *before)
+            )
     return found
+
+
+async def stale_mark(connection: Connection, article: Article, *, lock: bool = False) -> str | None:
+    """None while the triggers of an article fit its table; else a mark, another after each further DDL.
+
+    Args:
+        lock: keep it so until the transaction ends.
+    """
+    query = sql.SQL(
+        "select case when o.stale is not null then o.xmin::text end from msrepl.msreplication_objects as o "
+        "where o.objid = to_regclass({}){}"
+    ).format(
+        sql.Literal(f.table_of(article).as_string(connection)),
+        sql.SQL(" for update" if lock else ""),
+    )
+    row = await (await connection.execute(query)).fetchone()
+    return row[0] if row is not None else None
+
+
+async def hold(connection: Connection, article: Article) -> None:
+    """Let no change of an article's table through until its triggers are made again."""
+    await connection.execute(
+        sql.SQL("select msrepl.make_stale({}::regclass, 'the Publisher''s was altered')").format(
+            sql.Literal(f.table_of(article).as_string(connection))
+        )
+    )
 
 
 async def check_fit(connection: Connection, article: Article) -> None:
@@ -202,7 +232,7 @@ async def check_fit(connection: Connection, article: Article) -> None:
         ) from error
     if await _registered(connection, article) is None:
         raise SubscriptionError(
-            f"table {where} is not subscribed to: unsubscribe and subscribe again"
+            f"table {where} is not subscribed to: `twopc refresh` the Subscriber, or unsubscribe and subscribe it again"
         )
     check_same_shape(article, local)
 
@@ -236,19 +266,19 @@ async def _partitions(connection: Connection, article: Article) -> list[tuple[st
     return [(schema, name) for schema, name in await cursor.fetchall()]
 
 
-async def activate(connection: Connection, articles: Sequence[Article], sites: Sites) -> None:
+async def activate(
+    connection: Connection, articles: Sequence[Article], sites: Sites
+) -> list[Obstacle]:
     """Let changes through again, after whatever kept our triggers from firing first is gone.
 
-    Raises:
-        SubscriptionError: something still does; the subscription stays inactive.
+    Returns:
+        What still does; then the subscription is inactive.
     """
     async with connection.transaction():
         await connection.execute(
             "update msrepl.mssubscription_agents set status = 'active', status_reason = null"
         )
-        found = [o for article in articles for o in await subscribe(connection, article, sites)]
-    if found:
-        raise SubscriptionError(inactive_message(found))
+        return [o for article in articles for o in await subscribe(connection, article, sites)]
 
 
 def inactive_message(found: Sequence[Obstacle]) -> str:
@@ -279,7 +309,9 @@ async def unsubscribe(connection: Connection, schema: str, table: str) -> bool:
             await connection.execute(
                 "select msrepl.drop_triggers(%s::text::regclass)", (where.as_string(connection),)
             )
-        await _execute(connection, drop_article_texts(schema, table))
+        await _execute(
+            connection, drop_article_texts(owner_role(connection.info.dbname), schema, table)
+        )
         if row is None:
             return False
         created, added_version, added_keys = row
@@ -305,7 +337,11 @@ async def refuse_prepared(connection: Connection) -> None:
     cursor = await connection.execute(
         """
         select gid from pg_prepared_xacts
-        where database = current_database() and starts_with(gid, %s) order by prepared
+        where database = current_database() and starts_with(gid, %s)
+          -- whose role may take part in global transactions; anybody may prepare under any name
+          and coalesce(has_function_privilege(
+              owner, to_regprocedure('msrepl.prepare_publisher(text, integer, text[])'), 'execute'), true)
+        order by prepared
         """,
         (f"{names.PREFIX}:",),
     )
@@ -355,6 +391,7 @@ async def _drop_objects(connection: Connection) -> None:
     commands: list[sql.Composable] = [
         sql.SQL("drop event trigger if exists msrepl_ddl_guard"),
         sql.SQL("drop event trigger if exists msrepl_drop_guard"),
+        sql.SQL("drop event trigger if exists msrepl_rewrite_guard"),
         sql.SQL("drop server if exists {} cascade").format(sql.Identifier(SERVER)),
         sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(names.SCHEMA)),
         sql.SQL("drop owned by {}").format(owner),

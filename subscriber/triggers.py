@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from subscriber.capture import LINK, NOTHING, SALT, CaptureTexts, Sites
+from subscriber.capture import LINK, NOTHING, SALT, SEALED, CaptureTexts, Sites
 from subscriber.firing import OPERATIONS, by_row
+from subscriber.table_role import runs_as
 from twopc import names
 from twopc.articles import Column
 from twopc.sql import fragments as f
@@ -61,6 +62,9 @@ class TriggerTexts(CaptureTexts):
             function=self.function("ver"),
             guard=guard,
             salt=SALT,
+            seal=sql.SQL("\n    new.msrepl_tran_version := {};").format(SEALED)
+            if self.moves_rows
+            else NOTHING,
             owner=self.owner,
             comment=self._comment("Gives a new version to updated rows of"),
         )
@@ -97,7 +101,7 @@ class TriggerTexts(CaptureTexts):
         )
 
     def write_back(self) -> list[str]:
-        """The type of the rows that come back, and the function that takes them over."""
+        """The type of the rows that come back, and the functions that take them over."""
         places = f.numbered("n", len(self.article.columns))
         pairs = list(zip(places, self.article.columns, strict=True))
         place = {column.name: name for name, column in pairs}
@@ -118,9 +122,11 @@ class TriggerTexts(CaptureTexts):
             ),
             render(
                 "subscriber",
-                "write_back",
-                function=self.function("back"),
+                "store_back",
+                function=self.function("store"),
+                runs_as=runs_as(self.table_role),
                 table=self.table,
+                table_name=sql.Literal(self.article.name),
                 row_type=self.row_type(),
                 attributes=f.identifiers(places),
                 assignments=f.COMMA.join(
@@ -134,6 +140,16 @@ class TriggerTexts(CaptureTexts):
                 match=f.pairs_equal(
                     "t", self.article.key, "r", [place[key] for key in self.article.key]
                 ),
+                owner=sql.Identifier(self.table_role),
+                caller=self.owner,
+                comment=self._comment("Writes rows as the Publisher stored them in"),
+            ),
+            render(
+                "subscriber",
+                "write_back",
+                function=self.function("back"),
+                store=self.function("store"),
+                table_name=sql.Literal(self.article.name),
                 owner=self.owner,
                 comment=self._comment("Takes over what the Publisher stored in"),
             ),
@@ -157,12 +173,13 @@ class TriggerTexts(CaptureTexts):
         A statement fires the statement triggers of the table it names and of no other, so each
         partition has its own; row triggers are handed down by PostgreSQL.
         """
-        texts = [self._row_trigger("ver", "update", self.function("ver"))]
+        renew = "renew_version_unless_moved" if self.moves_rows else "renew_version"
+        texts = [
+            self._row_trigger("ver", "update", self.function("ver")),
+            self._row_trigger("new", "insert", sql.Identifier(names.SCHEMA, renew)),
+        ]
         if self.article.made_by_publisher:
             texts.append(self._row_trigger("gen", "insert", self.function("gen")))
-        if self.may_hold:
-            renew = sql.Identifier(names.SCHEMA, "renew_version")
-            texts.append(self._row_trigger("new", "insert", renew))
         for where in (self.table, *partitions):
             texts += self._statement_triggers(where)
         return texts

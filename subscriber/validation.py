@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
+from subscriber.agents_path import SEARCH_PATH
 from twopc.articles import Article, Table
 from twopc.names import PREFIX
 from twopc.sql import fragments as f
@@ -134,7 +135,7 @@ class _Repair:
             for kind in ("extra", "changed", "missing")
         }
         # a user's triggers that fire for agents look for objects as they do for an agent
-        await self._connection.execute("set local search_path to default")
+        await self._connection.execute(f"select set_config('search_path', {SEARCH_PATH}, true)")
         await self._delete(by_kind["extra"])
         await self._change(by_kind["changed"], there)
         await self._insert([there[key][1] for key in by_kind["missing"]])

@@ -15,7 +15,9 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
+from publisher.publication import owner_role
 from sim.topology import Topology
+from tests.by_hand import ByHand
 from twopc.names import GlobalId
 from twopc.server import Server
 from twopc.server.waiting import wait_for
@@ -33,9 +35,11 @@ class Pair:
         self.publisher = topology.publisher
         self.gid = ""
         self.app: AsyncConnection[Any]
+        self.coordinator = ByHand(topology.name)
 
     async def open(self) -> None:
         """Connect the application, as its own role."""
+        await self.topology.execute(self.subscriber, self.coordinator.introduction)
         dsn = self.topology.node(self.subscriber).app_dsn
         self.app = await AsyncConnection.connect(dsn, autocommit=True)
 
@@ -43,10 +47,14 @@ class Pair:
         """Begin a global transaction on the application's connection; returns its id."""
         self.gid = str(GlobalId(coordinator=self.topology.name, epoch=1, sequence=next(_sequence)))
         await self.app.execute(
-            f"begin isolation level {isolation}; set local msrepl.gid = '{self.gid}';"
+            f"begin isolation level {isolation}; {self.coordinator.naming(self.gid, self.app.info.backend_pid)};"
             f" set local msrepl.shipping = '{shipping}'"
         )
         return self.gid
+
+    def vote(self) -> str:
+        """What asks for the Publisher's vote."""
+        return self.coordinator.vote(self.gid, self.app.info.backend_pid)
 
     async def execute(self, statement: str, params: Any = None) -> list[tuple[Any, ...]]:
         """One statement of the application."""
@@ -55,7 +63,7 @@ class Pair:
 
     async def prepare(self) -> int:
         """Prepare both branches; returns how many calls were sent to the Publisher."""
-        cursor = await self.app.execute(f"call msrepl.prepare_publisher('{self.gid}', null)")
+        cursor = await self.app.execute(self.vote())
         row = await cursor.fetchone()
         assert row is not None
         tag = await self.app.execute(f"prepare transaction '{self.gid}:{self.subscriber}'")
@@ -143,9 +151,14 @@ class Pair:
     async def restore(self, *tables: str) -> None:
         """Put the tables back to what they were at `save`, parents first, past all triggers."""
         for node in (self.publisher, self.subscriber):
+            owner = owner_role(self.topology.node(node).database)
             texts = ["begin", "set local session_replication_role = replica"]
+            # whose rows keep their versions
+            texts += [f"grant pg_read_all_data, pg_write_all_data to {owner}"]
+            texts += [f"set local role {owner}"]
             texts += [f"delete from {table}" for table in tables]
             texts += [f"insert into {table} table saved_{table}" for table in tables]
+            texts += ["reset role", f"revoke pg_read_all_data, pg_write_all_data from {owner}"]
             await self.topology.execute(node, "; ".join([*texts, "commit"]))
 
     async def waiting_link(self) -> None:

@@ -40,6 +40,7 @@ BANNED: dict[str, tuple[str, dict[str, str]]] = {
     "asyncio.sleep": (
         "wait for the condition, not for the clock",
         {
+            "tests/chaos/worker.py": "a client that was refused tries again in a moment",
             "twopc/drivers/runtime.py": "a server that is down tells nobody when it is up again",
             "twopc/drivers/keeper.py": "recovery and deadlock detection look at intervals",
             "twopc/drivers/resolver.py": "what nobody tells of is looked for at intervals",
@@ -50,6 +51,7 @@ BANNED: dict[str, tuple[str, dict[str, str]]] = {
             "publisher/slot.py": "a slot that is in use: the server tells no end of it",
             "publisher/log_reader/sources.py": "likewise",
             "sim/faults/serving.py": "a fault that delays takes its time",
+            "sim/topology/beside.py": "other processes tell nobody how far they are",
             "sim/topology/distribution.py": "how far an agent of another process is: it tells nobody",
         },
     ),
@@ -171,3 +173,27 @@ def test_nothing_is_left_over(path: Path) -> None:
 def test_sql_does_not_sleep(path: Path) -> None:
     """Waiting is done on locks and results."""
     assert "pg_sleep" not in text_of(path) or name_of(path) in MAY_SLEEP
+
+
+#: Connections whose search path is not ours.
+OTHER_PATHS = {
+    "twopc/drivers/sessions.py": 1,  # statements of an application run there
+    "twopc/server/external.py": 1,  # asks nothing: is a server there?
+    "twopc/doctor/examination.py": 1,  # likewise: does it want a password?
+}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_sessions_of_ours_have_our_search_path(path: Path) -> None:
+    """Where nobody strange can put an operator or function in the place of PostgreSQL's."""
+    if name_of(path).split("/")[0] not in ("twopc", "publisher", "subscriber"):
+        return
+    bare = 0
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Call) and re.fullmatch(
+            r"(\w+\.)?(AsyncConnection|PGconn|psycopg)\.connect", ast.unparse(node.func)
+        ):
+            words = ast.unparse(node)
+            bare += "path.options(" not in words and "pinned(" not in words
+    bare -= text_of(path).count("path.SET")
+    assert bare == OTHER_PATHS.get(name_of(path), 0), "connect with twopc.sql.path.options"

@@ -57,9 +57,23 @@ def test_a_cycle_over_two_servers_is_found() -> None:
     ]  # fmt: skip
     (cycle,) = build(sessions).cycles()
     assert [edge.party.pid for edge in cycle] == [1, 2, 3]
-    victim = youngest(cycle, sessions)
-    assert victim is not None
-    assert (victim.node, victim.pid) == ("sub2", 3)
+    found = youngest(cycle, sessions)
+    assert found is not None
+    victim, waiter = found
+    assert (victim.node, victim.pid, waiter.pid) == ("sub2", 3, 13)
+
+
+def test_who_waits_over_its_link_is_sacrificed_before_who_is_younger() -> None:
+    """It can be told why."""
+    sessions = [
+        one("sub1", 1), link(11, ("sub1", 1), 12),
+        one("sub2", 3, 2), link(12, ("sub2", 3)),
+        one("sub2", 2), link(13, ("sub2", 2), 11),
+    ]  # fmt: skip
+    (cycle,) = build(sessions).cycles()
+    found = youngest(cycle, sessions)
+    assert found is not None
+    assert (found[0].pid, found[1].pid) == (2, 13)
 
 
 def test_a_cycle_within_one_server_is_left_to_it() -> None:

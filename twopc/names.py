@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+from twopc.proof import no_proof
 
 PREFIX = "twopc"
 GID_BYTES_MAX = 199
@@ -26,9 +28,14 @@ SCHEMA = "msrepl"
 LINK_SCHEMA = "msrepl_link"
 VERSION_COLUMN = "msrepl_tran_version"
 
+#: What the decision log's columns hold.
+EPOCH_MAX = 2**31 - 1
+SEQUENCE_MAX = 2**63 - 1
+
 _PART = re.compile(r"[A-Za-z0-9_.-]+\Z")
+_NUMBER = "0|[1-9][0-9]{0,19}"  # as it is written: no other digits, no leading zeros
 _GID = re.compile(
-    rf"{PREFIX}:(?P<coordinator>[A-Za-z0-9_.-]+):(?P<epoch>\d+):(?P<sequence>\d+)"
+    rf"{PREFIX}:(?P<coordinator>[A-Za-z0-9_.-]+):(?P<epoch>{_NUMBER}):(?P<sequence>{_NUMBER})"
     r"(?::(?P<branch>[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)?))?\Z"
 )
 _COORDINATOR_BYTES_MAX = 63
@@ -61,9 +68,10 @@ class GlobalId:
 
     def __post_init__(self) -> None:
         _checked_part(self.coordinator, "coordinator", _COORDINATOR_BYTES_MAX)
-        if self.epoch < 0 or self.sequence < 0:
+        if not (0 <= self.epoch <= EPOCH_MAX and 0 <= self.sequence <= SEQUENCE_MAX):
             raise ValueError(
-                f"epoch {self.epoch} and sequence {self.sequence} must not be negative"
+                f"epoch {self.epoch} must be 0 to {EPOCH_MAX}, and sequence {self.sequence}"
+                f" 0 to {SEQUENCE_MAX}"
             )
 
     def __str__(self) -> str:
@@ -119,14 +127,12 @@ class BranchId:
 
 
 def _global_id(found: re.Match[str]) -> GlobalId | None:
-    """What a gid's text names; None if no coordinator can be called so. Anybody may prepare under any gid."""
-    if len(found["coordinator"]) > _COORDINATOR_BYTES_MAX:
+    """What a gid's text names; None if no coordinator has made it. Anybody may prepare under any gid."""
+    epoch, sequence = int(found["epoch"]), int(found["sequence"])
+    is_ours = len(found["coordinator"]) <= _COORDINATOR_BYTES_MAX
+    if not is_ours or epoch > EPOCH_MAX or sequence > SEQUENCE_MAX:
         return None
-    return GlobalId(
-        coordinator=found["coordinator"],
-        epoch=int(found["epoch"]),
-        sequence=int(found["sequence"]),
-    )
+    return GlobalId(coordinator=found["coordinator"], epoch=epoch, sequence=sequence)
 
 
 def _fits(branch: str) -> bool:
@@ -134,8 +140,8 @@ def _fits(branch: str) -> bool:
 
 
 _STREAM_GID = re.compile(
-    r"msrepl_agent:(?P<publisher>[A-Za-z0-9_.-]+):(?P<database>\d+)"
-    r":(?P<upto>\d+):(?P<stream>\d+)\Z"
+    rf"msrepl_agent:(?P<publisher>[A-Za-z0-9_.-]+):(?P<database>{_NUMBER})"
+    rf":(?P<upto>{_NUMBER}):(?P<stream>{_NUMBER})\Z"
 )
 
 
@@ -172,16 +178,27 @@ class StreamId:
 
 
 class EpochIds:
-    """The ids of one epoch, checked once: a coordinator makes thousands of them a second."""
+    """The ids of one epoch, checked once: a coordinator makes thousands of them a second.
 
-    __slots__ = ("_prefix", "coordinator", "epoch")
+    Args:
+        prove: what the coordinator proves of a global transaction with; see `twopc.proof`.
+    """
 
-    def __init__(self, coordinator: str, epoch: int, branches: Iterable[str]) -> None:
-        longest = GlobalId(coordinator=coordinator, epoch=epoch, sequence=2**63 - 1)
+    __slots__ = ("_prefix", "coordinator", "epoch", "prove")
+
+    def __init__(
+        self,
+        coordinator: str,
+        epoch: int,
+        branches: Iterable[str],
+        prove: Callable[[str, str, int], str] = no_proof,
+    ) -> None:
+        longest = GlobalId(coordinator=coordinator, epoch=epoch, sequence=SEQUENCE_MAX)
         for branch in branches:
             longest.branch(branch)  # raises if its gid were no gid, or too long
         self.coordinator = coordinator
         self.epoch = epoch
+        self.prove = prove
         self._prefix = f"{PREFIX}:{coordinator}:{epoch}:"
 
     def text(self, sequence: int) -> str:
@@ -277,8 +294,8 @@ def stored_key(operation: str, schema: str, table: str) -> str:
 
 
 def version_trigger(schema: str, table: str) -> str:
-    """The Publisher's ``sp_mssync_upd_trig_<table>``, which renews the row version."""
-    return bounded(f"sp_mssync_upd_trig_{table_part(schema, table)}")
+    """The Publisher's ``~sp_mssync_upd_trig_<table>``, which gives a row its version, after any user's trigger."""
+    return last_trigger(f"sp_mssync_upd_trig_{table_part(schema, table)}")
 
 
 def witness_trigger(schema: str, table: str) -> str:
@@ -314,6 +331,17 @@ def role(kind: str, *parts: str) -> str:
     """A role name: roles belong to the whole cluster, so the parts are hashed in."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
     return bounded(f"msrepl_{kind}_{digest}")
+
+
+def table_roles(owner: str) -> str:
+    """What the names of all begin with that write a table of the database whose objects are `owner`'s."""
+    return f"{role('table', owner)}_"
+
+
+def table_role(owner: str, schema: str, table: str) -> str:
+    """The role in whose name one subscribed table is written."""
+    digest = hashlib.sha256(f"{schema}\0{table}".encode()).hexdigest()[:12]
+    return table_roles(owner) + digest
 
 
 #: What the name of every replication slot of ours begins with.

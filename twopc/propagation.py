@@ -69,7 +69,7 @@ class Propagation:
     upd: Method = Method(format=Format.SCALL)
     dele: Method = Method(format=Format.CALL)
     large: tuple[str, ...] | None = None
-    """Columns whose old value is NULL in XCALL; None: those of type bytea and xml."""
+    """Columns whose old value is NULL in XCALL; None: those for which `is_large` holds."""
 
     def method(self, operation: str) -> Method:
         """Of ins, upd or del."""
@@ -98,6 +98,17 @@ class Propagation:
             dele=parse_method("del", str(stored["del"])),
             large=tuple(str(each) for each in large) if isinstance(large, list) else None,
         )
+
+
+_LARGE = ("text", "bytea", "xml", "json", "jsonb", "tsvector", "character varying")
+
+
+def is_large(type: str) -> bool:
+    """Whether values of a type, as ``format_type`` writes it, have no bound and are stored out of line when long.
+
+    The original leaves the old values of text, ntext, image and xml out of XCALL.
+    """
+    return type in _LARGE or type.endswith("[]")
 
 
 def parse_method(operation: str, text: str) -> Method:

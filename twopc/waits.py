@@ -21,7 +21,9 @@ from twopc.names import BranchId, GlobalId, bounded
 WAITS_SQL = """
 select s.port || '@' || extract(epoch from pg_postmaster_start_time()) as server,
        a.pid,
-       a.application_name,
+       -- anybody may take any name: a link's is believed of a link's role
+       case when starts_with(a.usename::text, 'msrepl_link_') or a.application_name !~ '^msrepl [^ ]+ [0-9]+$'
+            then a.application_name else '' end,
        extract(epoch from a.backend_start)::float8,
        extract(epoch from a.xact_start)::float8,
        coalesce(a.wait_event_type = 'Extension', false) as on_link,
@@ -45,14 +47,14 @@ from pg_stat_activity a
 cross join (select current_setting('port') as port) s
 left join lateral (
     select l.waitstart, l.mode, l.locktype, l.database, l.relation as relation_oid, l.page, l.tuple,
-           l.transactionid, l.classid, l.objid, l.objsubid, l.relation::regclass::text as relation
+           l.transactionid, l.classid, l.objid, l.objsubid, regexp_replace(l.relation::regclass::text, '^public[.]', '') as relation
     from pg_locks l
     where l.pid = a.pid and not l.granted and a.wait_event_type = 'Lock'
     limit 1
 ) w on true
 left join lateral (
     -- who waits for another transaction's row holds the lock on that row's tuple meanwhile
-    select l.relation::regclass::text as relation
+    select regexp_replace(l.relation::regclass::text, '^public[.]', '') as relation
     from pg_locks l
     where w.locktype = 'transactionid' and l.pid = a.pid and l.granted and l.locktype = 'tuple'
     limit 1
@@ -268,8 +270,17 @@ def build(sessions: Iterable[Session], transactions: Transactions | None = None)
     return Graph(edges={party: tuple(own) for party, own in edges.items() if own})
 
 
-def youngest(cycle: Cycle, sessions: Iterable[Session]) -> Session | None:
-    """The local session that has least to lose; None if none of the parties has a session we see."""
+def youngest(cycle: Cycle, sessions: Iterable[Session]) -> tuple[Session, Session] | None:
+    """Whom to sacrifice: the local session that has least to lose, and the session of it that waits.
+
+    Of those that wait over their links, if there are any, as in a cycle that no server sees whole: only there
+    it is our own code that waits, and tells an application without a coordinator why. None if none of the
+    parties has a session we see.
+    """
     local = {Party(one.server, one.pid): one for one in sessions}
-    parties = [local[edge.party] for edge in cycle if edge.party in local]
-    return max(parties, key=lambda one: (one.xact_start, one.pid), default=None)
+    parties = [(local[edge.party], edge.waiter) for edge in cycle if edge.party in local]
+    return max(
+        parties,
+        key=lambda one: (one[0] is not one[1], one[0].xact_start, one[0].pid),
+        default=None,
+    )

@@ -11,7 +11,7 @@ from operator import ne
 
 from publisher.commands.rows import Command, LoggedRows, Make, Pick, Values, picker
 from publisher.pgoutput import Change
-from twopc.propagation import TYPE_OF, bitmask, record_text
+from twopc.propagation import TYPE_OF, bitmask, is_large, record_text
 
 _INSERT, _UPDATE, _DELETE = TYPE_OF["ins"], TYPE_OF["upd"], TYPE_OF["del"]
 
@@ -147,7 +147,7 @@ def _before(rows: LoggedRows, large: tuple[str, ...] | None) -> Pick:
         at
         for at, column in enumerate(article.value_columns)
         if column.name not in article.key
-        and (column.type in ("bytea", "xml") if large is None else column.name in large)
+        and (is_large(column.type) if large is None else column.name in large)
     ]
     if not hidden:
         return pick

@@ -55,7 +55,7 @@ class LoggedRows:
         name = self.article.name
         return ArticleError(
             f"article {name}: the log lacks {what}, because the table or a partition of it has lost "
-            "REPLICA IDENTITY FULL: `twopc regenerate` it, and reinitialise its subscriptions"
+            "REPLICA IDENTITY FULL: `twopc regenerate` it, and `twopc reinitialise` its Subscribers"
         )
 
     def old_row(self, change: Change) -> Values | None:

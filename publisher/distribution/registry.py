@@ -5,7 +5,7 @@ Every function takes an administrator's connection and does its work in one tran
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from psycopg import AsyncConnection, sql
@@ -21,6 +21,8 @@ Connection = AsyncConnection[Any]
 INACTIVE, SUBSCRIBED, ACTIVE = 0, 1, 2
 #: Notified when an article was entered: whoever makes commands reads the articles again.
 ARTICLES_CHANGED = "msrepl_articles"
+#: Notified when agents should look: there is more to deliver, or a subscription is gone.
+AGENTS_WAKE = "msrepl_distribution"
 
 
 async def register_publisher(
@@ -157,7 +159,7 @@ async def put_articles(
         row = await cursor.fetchone()
         if row is not None:
             raise SubscriptionError(
-                f"{row[0]!r} still subscribes to an article that is gone: unsubscribe it first"
+                f"{row[0]!r} still subscribes to an article that is gone: `twopc unsubscribe` it first"
             )
         await connection.execute(
             "delete from msrepl.msarticles "
@@ -251,7 +253,7 @@ async def add_subscription(
         if known.rowcount == 0:
             raise SubscriptionError(
                 f"{subscriber!r} cannot subscribe to article {article_id}: the distribution database has "
-                "none of that number: publish the table first"
+                "none of that number: `twopc publish` the table first"
             )
         await connection.execute(
             """
@@ -289,6 +291,44 @@ async def add_subscription(
         )
 
 
+async def subscribers(
+    connection: Connection, publisher_database_id: int, article_ids: Collection[int]
+) -> list[str]:
+    """Who subscribes to one of these articles."""
+    cursor = await connection.execute(
+        "select distinct subscriber from msrepl.mssubscriptions "
+        "where publisher_database_id = %s and article_id = any (%s) order by 1",
+        (publisher_database_id, list(article_ids)),
+    )
+    return [name for (name,) in await cursor.fetchall()]
+
+
+async def sync_types(
+    connection: Connection, publisher_database_id: int, subscriber: str
+) -> set[str]:
+    """How a Subscriber's copies came to be."""
+    cursor = await connection.execute(
+        "select distinct sync_type from msrepl.mssubscriptions "
+        "where (publisher_database_id, subscriber) = (%s, %s)",
+        (publisher_database_id, subscriber),
+    )
+    return {kind for (kind,) in await cursor.fetchall()}
+
+
+async def set_profile(
+    connection: Connection,
+    publisher_database_id: int,
+    subscriber: str,
+    profile: Mapping[str, Any],
+) -> None:
+    """Keep what a Subscriber's agent is set to; it subscribes already."""
+    await connection.execute(
+        "update msrepl.msdistribution_agents set profile = %s "
+        "where (publisher_database_id, subscriber) = (%s, %s)",
+        (Jsonb(dict(profile)), publisher_database_id, subscriber),
+    )
+
+
 async def drop_subscription(
     connection: Connection,
     publisher_database_id: int,
@@ -324,3 +364,4 @@ async def drop_subscription(
             "delete from msrepl.msrepl_originators where (publisher_database_id, srvname) = (%s, %s)",
             at,
         )
+        await connection.execute(f"notify {AGENTS_WAKE}".encode())

@@ -16,6 +16,7 @@ from typing import Any
 from psycopg import AsyncConnection, OperationalError, pq
 
 from twopc.log import get_logger
+from twopc.sql import path
 
 Connection = AsyncConnection[Any]
 
@@ -190,7 +191,9 @@ async def keep_clean(
     """
     while not stop.is_set():
         try:
-            async with await AsyncConnection.connect(dsn, autocommit=True) as connection:
+            async with await AsyncConnection.connect(
+                dsn, autocommit=True, options=path.options(dsn)
+            ) as connection:
                 done = await clean_up(connection, **retention)
             _log.info("cleaned up", removed=str(done), deactivated=done.deactivated)
         except OperationalError as error:

@@ -14,10 +14,13 @@ from twopc.lsn import lsn_text
 from twopc.names import article_name
 
 _LOCK = "select pg_advisory_lock(hashtextextended(%s, 18752))"
+#: Any role may hold that lock.
 _HOLDER = """
-select format('pid %%s, %%s', l.pid, coalesce(nullif(a.application_name, ''), 'without application_name'))
-from pg_locks l join pg_stat_activity a on a.pid = l.pid
-where l.locktype = 'advisory' and l.granted
+select format('pid %%s, %%s, of role %%s', l.pid,
+              coalesce(nullif(a.application_name, ''), 'without application_name'), a.usename)
+from pg_locks l join pg_stat_activity a on a.pid = l.pid and a.datname = current_database()
+where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+  and l.database = (select d.oid from pg_database d where d.datname = current_database())
   and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended(%s, 18752)
 """
 _START = """
@@ -102,7 +105,7 @@ class Control:
         if found is None:
             raise ServerError(
                 f"replication slot {self._slot!r} does not exist at Publisher {publisher!r}: changes since "
-                "it was dropped are lost to the Subscribers. Create it again and reinitialise every "
+                "it was dropped are lost to the Subscribers. Create it again and `twopc reinitialise` every "
                 "subscription"
             )
         if found.problem is not None:
@@ -115,7 +118,7 @@ class Control:
             raise ServerError(
                 f"table {article_name(*row)} of Publisher {publisher!r} is not in PostgreSQL's publication "
                 f"{NAME!r} any more: its changes since then are lost to the Subscribers. `twopc regenerate` "
-                "the article, and reinitialise its subscriptions"
+                "the article, and `twopc reinitialise` its Subscribers"
             )
 
     async def check_end(self, publisher: str, read_to: int) -> None:

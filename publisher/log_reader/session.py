@@ -10,18 +10,13 @@ from typing import Any
 
 from psycopg import AsyncConnection, conninfo
 
+from twopc.sql.printing import PRINTED
+
 Connection = AsyncConnection[Any]
 
 #: What decides how values look as text.
 OUTPUT = {
-    "datestyle": "ISO",
-    "intervalstyle": "postgres",
-    "timezone": "UTC",
-    "extra_float_digits": "1",  # the shortest text that is read back as the same value
-    "bytea_output": "hex",
-    "lc_monetary": "C",
-    "xmlbinary": "base64",
-    "quote_all_identifiers": "off",
+    **PRINTED,
     "search_path": "",  # names of tables, functions and types are written with their schema
 }
 #: What could end or hinder a session that reads and stores for hours, or make a store less than durable.

@@ -50,7 +50,7 @@ class Warnings:
             raise ServerError(
                 f"the log cannot be read on: {self._text}. Changes committed while it was missing are lost to "
                 "the Subscribers: create it again (`twopc regenerate` an article), drop the slot, and "
-                "reinitialise every subscription"
+                "`twopc reinitialise` every Subscriber"
             )
 
 

@@ -248,7 +248,7 @@ class Store:
                 seqno=lsn_text(seqno),
                 command=f"TRUNCATE {table}",
                 message=f"table {table} was emptied at the Publisher past the trigger that refuses it: its "
-                "rows are still at the Subscribers; validate and repair them, or reinitialise",
+                "rows are still at the Subscribers; `twopc validate --repair` them, or `twopc reinitialise`",
             )
             for seqno, table in batch.truncated
         ]

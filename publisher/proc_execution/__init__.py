@@ -133,7 +133,7 @@ async def _check_new(connection: Connection, routine: Routine) -> None:
     row = await cursor.fetchone()
     if row is not None:
         raise ArticleError(
-            f"{_where(routine)} is published already, as {row[0]} (21024): unpublish it first"
+            f"{_where(routine)} is published already, as {row[0]} (21024): `twopc procedure unpublish` it first"
         )
 
 

@@ -12,10 +12,13 @@ set lc_messages = 'C'
 as $msrepl$
 declare
     stack text;
+    caller text;
 begin
     get diagnostics stack = pg_context;
+    caller := split_part(stack, E'\n', 2);
     if opened is null
-        or starts_with(split_part(stack, E'\n', 2), 'PL/pgSQL function msrepl_call.run_' || article || '(') is not true
+        or starts_with(caller, 'PL/pgSQL function msrepl_call.run_' || article || '(') is not true
+        and starts_with(caller, 'PL/pgSQL function "msrepl_call"."run_' || article || '"(') is not true
     then
         raise exception 'only msrepl_call.run_% closes a bracket', article
             using errcode = 'insufficient_privilege',

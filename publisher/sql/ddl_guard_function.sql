@@ -1,11 +1,15 @@
--- msrepl.ddl_guard: after DDL, replaces the sync procedures of an article that no longer fits its table by
--- ones that say so, and refuses DDL that takes row versions away.
+-- msrepl.ddl_guard: after DDL, or before it rewrites a table, replaces the sync procedures of an article that no
+-- longer fits its table by ones that say so, and refuses DDL that takes row versions away.
 -- called by: event triggers of this database (ddl_guard_triggers.sql)
 -- tables:    msrepl.sysarticles; catalogs
 -- holes:     owner
 --
 -- The check costs nothing at run time: a stale article simply has other procedures, in the transaction of
 -- the DDL itself, so they come and go with it. An article without a structure is being worked on.
+--
+-- A rewrite may give rows other values under the versions that they have (ALTER COLUMN … TYPE … USING, a volatile
+-- default): the article is stale even if its structure is what it was. Each command that touches a stale article
+-- leaves another xmin: whoever has compared rows (sim.topology.regenerating) sees that they may have changed since.
 create or replace function msrepl.ddl_guard() returns event_trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -21,10 +25,15 @@ begin
     then
         return;
     end if;
+    -- neither a default nor a type: rows stay as they are
+    if tg_event = 'table_rewrite' and pg_event_trigger_table_rewrite_reason() & 6 = 0 then
+        return;
+    end if;
     touched := msrepl.touched_tables(tg_event);
     for article in
-        select a.article_id, a.objid, a.source_schema, a.source_object, a.procedures, c.oid is null as dropped,
-               msrepl.table_structure(a.objid) is distinct from a.structure as altered
+        select a.article_id, a.objid, a.source_schema, a.source_object, a.procedures, a.stale, c.oid is null as dropped,
+               tg_event = 'table_rewrite'
+                   or msrepl.table_structure(a.objid) is distinct from a.structure as altered
         from msrepl.sysarticles a
         left join pg_class c on c.oid = a.objid
         where touched is null or a.objid = any (touched)
@@ -36,7 +45,7 @@ begin
         ) then
             raise exception 'column msrepl_tran_version of published table %.% cannot be changed or dropped (21080)',
                 article.source_schema, article.source_object
-                using errcode = 'dependent_objects_still_exist', hint = 'Unpublish the table first.';
+                using errcode = 'dependent_objects_still_exist', hint = 'Unpublish the table first: twopc unpublish.';
         end if;
         if not article.dropped and not exists (
             select from pg_trigger t
@@ -45,13 +54,14 @@ begin
         ) then
             raise exception 'the trigger that renews row versions of published table %.% cannot be disabled or dropped',
                 article.source_schema, article.source_object
-                using errcode = 'dependent_objects_still_exist', hint = 'Unpublish the table first.';
+                using errcode = 'dependent_objects_still_exist', hint = 'Unpublish the table first: twopc unpublish.';
         end if;
         continue when not article.altered;
         update msrepl.sysarticles a
-        set stale = case when article.dropped then 'the table was dropped' else 'the table was altered' end
-        where a.article_id = article.article_id and a.stale is null;
-        continue when not found;
+        set stale = coalesce(
+            a.stale, case when article.dropped then 'the table was dropped' else 'the table was altered' end)
+        where a.article_id = article.article_id;
+        continue when article.stale is not null;
         for routine in
             select p.proname, pg_get_function_arguments(p.oid) as arguments
             from pg_proc p

@@ -1,7 +1,7 @@
 -- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
 -- called by: the DELETE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, before, table, old_names, key_match,
+-- holes:     procedure, parameters, before, opened, closed, table, old_names, key_match,
 --            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
 --            inside, held_match, signature, owner, comment
 --
@@ -9,7 +9,7 @@
 -- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
 create or replace procedure {procedure}({parameters})
 language plpgsql security definer
-set search_path = {path}
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -30,20 +30,20 @@ begin
     {before}
     loop
         begin
-            delete from {table} as t
-            using unnest($4) as r({old_names})
+            {opened}delete from {table} as t
+            using pg_catalog.unnest($4) as r({old_names})
             where {key_match} and {same};
-            get diagnostics again = row_count;
+            get diagnostics again = row_count;{closed}
             done := kept + again;
             if done <> sent then
                 perform 1
                 from unnest($4) as r({old_names})
                 join {table} as t on {key_match}
                 for update of t;
-                delete from {table} as t
-                using unnest($4) as r({old_names})
+                {opened}delete from {table} as t
+                using pg_catalog.unnest($4) as r({old_names})
                 where {key_match} and {same};
-                get diagnostics again = row_count;
+                get diagnostics again = row_count;{closed}
                 done := done + again;
             end if;
             exit when done = sent or waited;

@@ -1,14 +1,14 @@
 -- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
 -- called by: the INSERT trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, before, table, columns, new_values,
+-- holes:     procedure, parameters, before, opened, closed, table, columns, new_values,
 --            new_names, clashes, article, only_key, denied, tables, after, signature, owner, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
 -- none). What it clashed with is looked up only after it failed.
 create or replace procedure {procedure}({parameters})
 language plpgsql security definer
-set search_path = {path}
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -27,10 +27,10 @@ begin
     {before}
     loop
         begin
-            insert into {table} as t ({columns}) overriding system value
+            {opened}insert into {table} as t ({columns}) overriding system value
             select {new_values}
-            from unnest($4) as r({new_names});
-            get diagnostics done = row_count;
+            from pg_catalog.unnest($4) as r({new_names});
+            get diagnostics done = row_count;{closed}
             exit;
         exception
             when unique_violation or exclusion_violation then

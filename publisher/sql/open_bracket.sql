@@ -5,10 +5,11 @@
 --
 -- Returns the mark's number; NULL: the call travels as rows. Everybody may execute it, and only the runner
 -- gets an answer: the second line of the context says who calls, in one language, and with its schema unless
--- the caller had that in its search_path when the runner was compiled.
+-- the caller had that in its search_path when the runner was compiled. A session may have every name quoted.
 --
 -- The lock is shared by calls of the routine and keeps DDL on it away until the caller has ended. Only then
--- is the row read: a definition and the calls that ran it stand in the log in the same order.
+-- is the row read: a definition and the calls that ran it stand in the log in the same order. Any role may take
+-- the lock: only one that may change the row is waited for, and rows need no order.
 create or replace function msrepl_call.open_bracket(article integer, call text) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -16,12 +17,16 @@ set lc_messages = 'C'
 as $msrepl$
 declare
     stack text;
+    caller text;
     known msrepl.sysprocarticles;
     reason text;
+    stranger text;
     opened bigint;
 begin
     get diagnostics stack = pg_context;
-    if starts_with(split_part(stack, E'\n', 2), 'PL/pgSQL function msrepl_call.run_' || article || '(') is not true
+    caller := split_part(stack, E'\n', 2);
+    if starts_with(caller, 'PL/pgSQL function msrepl_call.run_' || article || '(') is not true
+        and starts_with(caller, 'PL/pgSQL function "msrepl_call"."run_' || article || '"(') is not true
     then
         raise exception 'only msrepl_call.run_% opens a bracket', article
             using errcode = 'insufficient_privilege',
@@ -31,7 +36,19 @@ begin
         raise debug 'call of routine % travels as rows: read_only', article;
         return null;
     end if;
-    perform pg_advisory_xact_lock_shared(1836282470, article);
+    if not pg_try_advisory_xact_lock_shared(1836282470, article) then
+        select format('pid %s of role %s', l.pid, a.usename) into stranger
+        from pg_locks as l join pg_stat_activity as a on a.pid = l.pid
+        where l.locktype = 'advisory' and l.granted and l.mode = 'ExclusiveLock'
+          and l.classid = 1836282470 and l.objid = article::oid and l.objsubid = 2
+          and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+          and not has_table_privilege(a.usesysid, 'msrepl.sysprocarticles', 'update');
+        if found then
+            raise warning 'calls of routine % travel as rows: % holds the advisory lock (1836282470, %)', article, stranger, article;
+            return null;
+        end if;
+        perform pg_advisory_xact_lock_shared(1836282470, article);
+    end if;
     select a.* into known from msrepl.sysprocarticles as a where a.article_id = article;
     if known.called is not true then
         reason := 'nobody';

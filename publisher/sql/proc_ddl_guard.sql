@@ -1,7 +1,7 @@
 -- msrepl.proc_ddl_guard: keeps published routines what they are, and carries new definitions on.
 -- called by: event triggers of this database (proc_guard_triggers.sql)
 -- tables:    msrepl.sysprocarticles, msrepl.log_message; catalogs
--- holes:     owner
+-- holes:     owner, pinned
 --
 -- Its owner is the administrator who installs: it defines routines anew that belong to their users. It runs
 -- nothing of theirs. While an article is being worked on, the DDL is our own.
@@ -12,6 +12,7 @@
 create or replace function msrepl.proc_ddl_guard() returns event_trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+{pinned}
 as $msrepl$
 declare
     touched oid[] := array[]::oid[];
@@ -32,7 +33,8 @@ begin
         where d.classid = 'pg_proc'::regclass
           and (d.objid in (select a.objid from msrepl.sysprocarticles as a)
                or d.schema_name in (select 'msrepl_body_' || a.article_id from msrepl.sysprocarticles as a)
-               or d.object_identity ~ '^msrepl_call\.(run|args)_[0-9]+\(')
+               -- the identity is printed as the session prints
+               or d.address_names[1] = 'msrepl_call' and d.address_names[2] ~ '^(run|args)_[0-9]+$')
         limit 1;
         tables := exists (
             select from pg_event_trigger_dropped_objects() as d
@@ -49,7 +51,7 @@ begin
     end if;
     if lost is not null then
         raise exception '%', lost
-            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it with unpublish_procedure first.';
+            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it first: twopc procedure unpublish.';
     end if;
     for article in
         select a.*, n.nspname, p.proname, p.proowner, p.prosrc, p.prosqlbody, p.prosecdef, p.proconfig, p.provolatile, l.lanname
@@ -62,7 +64,7 @@ begin
         if (article.nspname, article.proname) is distinct from (article.schema, article.name) then
             raise exception 'routine %.% cannot be renamed or moved: it is published', article.schema, article.name
                 using errcode = 'dependent_objects_still_exist',
-                      hint = 'Unpublish it with unpublish_procedure first.';
+                      hint = 'Unpublish it first: twopc procedure unpublish.';
         end if;
         perform pg_advisory_xact_lock(1836282470, article.article_id);
         if article.wrapper_source is null

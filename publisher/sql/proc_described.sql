@@ -1,10 +1,11 @@
 -- msrepl.proc_described: the arguments of a routine, as sysprocarticles keeps them.
 -- called by: publisher.proc_execution, proc_ddl_guard
 -- tables:    catalogs
--- holes:     owner
+-- holes:     owner, pinned
 create or replace function msrepl.proc_described(routine oid) returns jsonb
 language sql stable
 set search_path = pg_catalog, pg_temp
+{pinned}
 as $msrepl$
     select coalesce(jsonb_agg(jsonb_build_object(
                'name', coalesce(p.proargnames[u.place], ''),

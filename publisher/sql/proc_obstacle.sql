@@ -1,7 +1,7 @@
 -- msrepl.proc_obstacle: what at the Publisher would do more to these tables than a call does at a Subscriber.
 -- called by: publisher.proc_execution, proc_ddl_guard
 -- tables:    msrepl.sysarticles; catalogs
--- holes:     owner
+-- holes:     owner, pinned
 --
 -- Agents work as replicas: there neither triggers nor referential actions do anything.
 --
@@ -10,6 +10,7 @@
 create or replace function msrepl.proc_obstacle(writes text[]) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
+{pinned}
 as $msrepl$
     with known as (
         select a.objid, case a.source_schema when 'public' then a.source_object

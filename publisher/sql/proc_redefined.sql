@@ -1,7 +1,7 @@
 -- msrepl.proc_redefined: takes over what a user has defined in the place of a published routine.
 -- called by: proc_ddl_guard
 -- tables:    msrepl.sysprocarticles, msrepl.log_message; catalogs
--- holes:     owner
+-- holes:     owner, pinned
 --
 -- CREATE OR REPLACE keeps names, types and result: what was made of them fits still. The new text becomes the
 -- body, what stands in its place is put back, and the definition is posted for the Subscribers. It runs with
@@ -9,6 +9,7 @@
 create or replace function msrepl.proc_redefined(article integer) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
+{pinned}
 set check_function_bodies = off
 as $msrepl$
 declare
@@ -22,11 +23,11 @@ begin
     if routine.prokind = 'f' and routine.provolatile <> 'v' then
         raise exception 'published function %.% must be VOLATILE: its calls are marked in the log',
             known.schema, known.name
-            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it with unpublish_procedure first.';
+            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it first: twopc procedure unpublish.';
     end if;
     if routine.prolang in (select l.oid from pg_language as l where l.lanname in ('internal', 'c')) then
         raise exception 'published routine %.% cannot be one without a text (21004)', known.schema, known.name
-            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it with unpublish_procedure first.';
+            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it first: twopc procedure unpublish.';
     end if;
     defined := rtrim(pg_get_functiondef(routine.oid), E'\n');
     if known.wrapper_source is not null then

@@ -1,7 +1,7 @@
 -- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
 -- called by: the UPDATE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, before, table, assignments, old_names,
+-- holes:     procedure, parameters, before, opened, closed, table, assignments, old_names,
 --            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
 --            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
 --            owner, comment
@@ -12,7 +12,7 @@
 -- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
 create or replace procedure {procedure}({parameters})
 language plpgsql security definer
-set search_path = {path}
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -33,22 +33,22 @@ begin
     {before}
     loop
         begin
-            update {table} as t
+            {opened}update {table} as t
             set {assignments}
-            from rows from (unnest($4), unnest($5)) as r({old_names}, {new_names})
-            where {key_match} and t.msrepl_tran_version = r.{old_version};
-            get diagnostics again = row_count;
+            from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r({old_names}, {new_names})
+            where {key_match} and t.msrepl_tran_version operator(pg_catalog.=) r.{old_version};
+            get diagnostics again = row_count;{closed}
             done := kept + again;
             if done <> sent then
                 perform 1
                 from rows from (unnest($4), unnest($5)) as r({old_names}, {new_names})
                 join {table} as t on {key_match}
                 for update of t;
-                update {table} as t
+                {opened}update {table} as t
                 set {assignments}
-                from rows from (unnest($4), unnest($5)) as r({old_names}, {new_names})
-                where {key_match} and t.msrepl_tran_version = r.{old_version};
-                get diagnostics again = row_count;
+                from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r({old_names}, {new_names})
+                where {key_match} and t.msrepl_tran_version operator(pg_catalog.=) r.{old_version};
+                get diagnostics again = row_count;{closed}
                 done := done + again;
             end if;
             exit when done = sent or waited;

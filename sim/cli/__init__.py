@@ -28,12 +28,15 @@ from sim.cli.init import init
 from sim.cli.listing import list_, show
 from sim.cli.matrix import matrix
 from sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
+from sim.cli.procedure import procedure
+from sim.cli.publish import article, install, publish, uninstall, unpublish
 from sim.cli.replay import replay
 from sim.cli.report import report
 from sim.cli.run import run
 from sim.cli.schema import schema
 from sim.cli.search import search
 from sim.cli.step import step
+from sim.cli.subscribe import refresh, reinitialise, subscribe, unsubscribe
 from sim.cli.sweep import sweep
 from sim.cli.tour import tour
 from sim.cli.up import down, up
@@ -127,6 +130,14 @@ COMMANDS = (
     (up, "up", "Leave a topology running, for any client."),
     (watch, "watch", "Show live what happens at what `up` runs."),
     (down, "down", "End what `up` has left running."),
+    (install, "install", "Make a database a Publisher."),
+    (publish, "publish", "Publish a table."),
+    (subscribe, "subscribe", "Give a Subscriber everything that is published."),
+    (refresh, "refresh", "Give Subscribers what was published since."),
+    (reinitialise, "reinitialise", "Copy every row to a Subscriber anew."),
+    (unsubscribe, "unsubscribe", "Take a subscription away."),
+    (unpublish, "unpublish", "Take an article back."),
+    (uninstall, "uninstall", "Take everything of ours out of the nodes."),
     (doctor, "doctor", "Say whether servers are fit, and what to change."),
     (indoubt, "indoubt", "List prepared branches, or force one by hand."),
     (recover, "recover", "Settle what dead coordinators left prepared."),
@@ -145,6 +156,8 @@ COMMANDS = (
 )
 GROUPS = (
     (agent, "agent", "Run log reader, distribution agents or cleanup."),
+    (article, "article", "Show published tables; change how they travel."),
+    (procedure, "procedure", "Publish the execution of routines."),
     (any_client, "any-client", "Let clients without a coordinator write, or not."),
     (tracer, "tracer", "Measure how long a transaction takes to arrive."),
     (archive, "archive", "Look into an archive, or compact it."),

@@ -6,18 +6,63 @@ import asyncio
 import sys
 from datetime import timedelta
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from sim.cli.operate import Nodes, parse_nodes
+from sim.cli.place import NamedNodes, parse_nodes
 
 agent = typer.Typer(
     help="Run the log reader, a Subscriber's distribution agent, or clean-up until Ctrl-C or SIGTERM.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+Batch = Annotated[
+    int | None, typer.Option("--batch", help="CommitBatchSize: transactions to a commit, 100.")
+]
+Threshold = Annotated[
+    int | None,
+    typer.Option("--threshold", help="CommitBatchThreshold: commands to a commit, 1000."),
+]
+Streams = Annotated[
+    int | None,
+    typer.Option("--streams", help="SubscriptionStreams: connections, 1 to 64; one."),
+]
+SkipErrors = Annotated[
+    str | None,
+    typer.Option(
+        "--skip-errors",
+        metavar="20598:2627:…",
+        help="SkipErrors: errors that drop a transaction; none.",
+    ),
+]
+Polling = Annotated[
+    int | None,
+    typer.Option(
+        "--polling-ms", help="PollingInterval, in milliseconds, 5000; news wakes it earlier."
+    ),
+]
 Once = Annotated[bool, typer.Option("--once", help="Do what there is to do now, and end.")]
+
+
+def profile_of(
+    batch: int | None,
+    threshold: int | None,
+    streams: int | None,
+    skip_errors: str | None,
+    polling_ms: int | None,
+) -> dict[str, Any]:
+    """The fields of an agent's profile that were said."""
+    said = {
+        "commit_batch_size": batch,
+        "commit_batch_threshold": threshold,
+        "subscription_streams": streams,
+        "skip_errors": None
+        if skip_errors is None
+        else tuple(error for error in skip_errors.split(":") if error),
+        "polling_interval_ms": polling_ms,
+    }
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _say(who: str) -> None:
@@ -26,7 +71,7 @@ def _say(who: str) -> None:
 
 
 @agent.command("log-reader")
-def log_reader(nodes: Nodes, once: Once = False) -> None:
+def log_reader(nodes: NamedNodes, once: Once = False) -> None:
     """Read the Publisher's log into the distribution database.
 
     Needs two nodes (or one, if they share a database): the Publisher under its name, and the distribution
@@ -42,7 +87,7 @@ def log_reader(nodes: Nodes, once: Once = False) -> None:
 
 @agent.command("clean-up")
 def clean_up(
-    nodes: Nodes,
+    nodes: NamedNodes,
     every_s: Annotated[float, typer.Option(help="Seconds from one clean-up to the next.")] = 600,
     min_hours: Annotated[
         float, typer.Option(help="Younger transactions stay, delivered or not.")
@@ -74,47 +119,40 @@ def clean_up(
     if done is not None:
         print(done)
         for subscriber in done.deactivated:
-            print(f"subscription of {subscriber} deactivated (21074): reinitialise it")
+            print(
+                f"subscription of {subscriber} deactivated (21074): twopc reinitialise {subscriber}"
+            )
 
 
 @agent.command("distribution")
 def distribution(
     subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")],
-    nodes: Nodes,
+    nodes: NamedNodes,
     publisher: Annotated[
         str | None, typer.Option(help="Whose changes, if there are several Publishers.")
     ] = None,
-    batch: Annotated[int, typer.Option(help="CommitBatchSize: transactions to a commit.")] = 100,
-    threshold: Annotated[
-        int, typer.Option(help="CommitBatchThreshold: commands to a commit.")
-    ] = 1000,
-    streams: Annotated[int, typer.Option(help="SubscriptionStreams: connections, 1 to 64.")] = 1,
-    skip_errors: Annotated[
-        str,
-        typer.Option(metavar="20598:2627:…", help="SkipErrors: errors that drop a transaction."),
-    ] = "",
-    polling_ms: Annotated[
-        int, typer.Option(help="PollingInterval, in milliseconds; news wakes it earlier.")
-    ] = 5000,
+    batch: Batch = None,
+    threshold: Threshold = None,
+    streams: Streams = None,
+    skip_errors: SkipErrors = None,
+    polling_ms: Polling = None,
     once: Once = False,
 ) -> None:
     """Bring to a Subscriber what is in the distribution database.
 
     Needs two nodes, the Subscriber under its name and the distribution database; it may run beside either.
+    What is not said holds as it is kept with the subscription.
     """
     from sim.standing import agent_config
-    from subscriber.distribution_agent import Profile, main
+    from subscriber.distribution_agent import main
 
-    profile = Profile(
-        commit_batch_size=batch,
-        commit_batch_threshold=threshold,
-        subscription_streams=streams,
-        skip_errors=tuple(error for error in skip_errors.split(":") if error),
-        polling_interval_ms=polling_ms,
-    )
     config = asyncio.run(
         agent_config(
-            parse_nodes(nodes), subscriber, publisher=publisher, profile=profile, once=once
+            parse_nodes(nodes),
+            subscriber,
+            publisher=publisher,
+            settings=profile_of(batch, threshold, streams, skip_errors, polling_ms),
+            once=once,
         )
     )
     done = main(config, running=partial(_say, f"agent of {subscriber}"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sim.cli.exits import PASS, SAFETY, UNKNOWN
-from sim.cli.operate import Nodes, parse_nodes
+from sim.cli.place import NamedNodes, parse_nodes
 from sim.cli.spark_options import (
     ArchivePath,
     Conf,
@@ -35,7 +35,7 @@ _ROOT = Path(".twopc/audits")
 
 def audit(
     archive: ArchivePath,
-    nodes: Nodes,
+    nodes: NamedNodes,
     only: Annotated[
         list[str] | None,
         typer.Option(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sim.cli.operate import CoordinatorName, Nodes, parse_nodes, with_topology
+from sim.cli.place import CoordinatorName, Folder, NamedNodes, Nodes, parse_nodes, with_topology
 
 any_client = typer.Typer(
     help="Say at which Subscribers clients without a coordinator may change subscribed tables.",
@@ -21,22 +21,34 @@ Subscribers = Annotated[
 
 
 @any_client.command("on")
-def on(nodes: Nodes, subscribers: Subscribers = None, coordinator: CoordinatorName = None) -> None:
+def on(
+    nodes: Nodes = None,
+    subscribers: Subscribers = None,
+    coordinator: CoordinatorName = None,
+    folder: Folder = None,
+) -> None:
     """Let any client in. A resolver must run: `twopc resolver`."""
     names = tuple(subscribers or ())
-    with_topology(nodes, coordinator, lambda t: t.allow_any_client(*names, resolve=False))
+    with_topology(
+        nodes, coordinator, lambda t: t.allow_any_client(*names, resolve=False), folder=folder
+    )
     print("any client may change subscribed tables; let `twopc resolver` run")
 
 
 @any_client.command("off")
-def off(nodes: Nodes, subscribers: Subscribers = None, coordinator: CoordinatorName = None) -> None:
+def off(
+    nodes: Nodes = None,
+    subscribers: Subscribers = None,
+    coordinator: CoordinatorName = None,
+    folder: Folder = None,
+) -> None:
     """Let only coordinators' transactions in. What is decided is finished first."""
     names = tuple(subscribers or ())
-    with_topology(nodes, coordinator, lambda t: t.forbid_any_client(*names))
+    with_topology(nodes, coordinator, lambda t: t.forbid_any_client(*names), folder=folder)
     print("only coordinators' transactions may change subscribed tables")
 
 
-def resolver(nodes: Nodes, coordinator: CoordinatorName = None) -> None:
+def resolver(nodes: NamedNodes, coordinator: CoordinatorName = None) -> None:
     """Finish at the Publisher what clients have decided, until Ctrl-C or SIGTERM.
 
     Needs the Publisher, the distribution database and the Subscribers concerned, each with an administrator's

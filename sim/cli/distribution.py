@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sim.cli.exits import LIVENESS, PASS, SAFETY
-from sim.cli.operate import CoordinatorName, Nodes, with_topology
+from sim.cli.place import CoordinatorName, Folder, Nodes, with_topology
 
 if TYPE_CHECKING:
     from publisher.distribution import AgentStatus, BrowsedCommand
@@ -27,9 +27,16 @@ tracer = typer.Typer(
 )
 
 
-def status(nodes: Nodes, coordinator: CoordinatorName = None, as_json: Json = False) -> None:
+def status(
+    nodes: Nodes = None,
+    coordinator: CoordinatorName = None,
+    folder: Folder = None,
+    as_json: Json = False,
+) -> None:
     """Say how far the log reader and every agent are, and what is wrong with them."""
-    found: DistributionStatus = with_topology(nodes, coordinator, lambda t: t.distribution_status())
+    found: DistributionStatus = with_topology(
+        nodes, coordinator, lambda t: t.distribution_status(), folder=folder
+    )
     if as_json:
         print(json.dumps(_plain(found), default=str))
     else:
@@ -94,8 +101,9 @@ def _show_agent(agent: AgentStatus, mode: str) -> None:
 
 
 def browse(
-    nodes: Nodes,
+    nodes: Nodes = None,
     coordinator: CoordinatorName = None,
+    folder: Folder = None,
     start: Annotated[
         str | None, typer.Option("--from", metavar="LSN", help="First position.")
     ] = None,
@@ -120,7 +128,7 @@ def browse(
         return found
 
     last = ""
-    for each in with_topology(nodes, coordinator, look):
+    for each in with_topology(nodes, coordinator, look, folder=folder):
         if as_json:
             print(json.dumps(_plain(each), default=str))
             continue
@@ -132,16 +140,19 @@ def browse(
 
 
 def sync(
-    nodes: Nodes, subscribers: Subscribers = None, coordinator: CoordinatorName = None
+    nodes: Nodes = None,
+    subscribers: Subscribers = None,
+    coordinator: CoordinatorName = None,
+    folder: Folder = None,
 ) -> None:
-    """Deliver now what is committed at the Publisher, where no agents run by themselves."""
-    done = with_topology(nodes, coordinator, lambda t: t.sync(*(subscribers or ())))
+    """Deliver now what is committed at the Publisher; log reader and agents that run elsewhere are waited for."""
+    done = with_topology(nodes, coordinator, lambda t: t.sync(*(subscribers or ())), folder=folder)
     for name, each in done.items():
         print(f"{name}: {each.transactions} transactions, {each.commands} commands")
 
 
 def validate(
-    nodes: Nodes,
+    nodes: Nodes = None,
     subscribers: Subscribers = None,
     coordinator: CoordinatorName = None,
     table: Annotated[
@@ -171,20 +182,25 @@ def validate(
 
 
 @tracer.command("post")
-def tracer_post(nodes: Nodes, coordinator: CoordinatorName = None) -> None:
+def tracer_post(
+    nodes: Nodes = None, coordinator: CoordinatorName = None, folder: Folder = None
+) -> None:
     """Post a token into the log (sp_posttracertoken)."""
-    token = with_topology(nodes, coordinator, lambda t: t.post_tracer_token())
+    token = with_topology(nodes, coordinator, lambda t: t.post_tracer_token(), folder=folder)
     print(f"tracer token {token.id} posted")
 
 
 @tracer.command("history")
 def tracer_history(
-    nodes: Nodes,
+    nodes: Nodes = None,
     token: Annotated[int | None, typer.Argument(help="Its number; none: all.")] = None,
     coordinator: CoordinatorName = None,
+    folder: Folder = None,
 ) -> None:
     """Show where tokens are, the latest first (sp_helptracertokenhistory)."""
-    for each in with_topology(nodes, coordinator, lambda t: t.tracer_history(tracer_id=token)):
+    for each in with_topology(
+        nodes, coordinator, lambda t: t.tracer_history(tracer_id=token), folder=folder
+    ):
         print(each)
 
 

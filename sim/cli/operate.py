@@ -4,57 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sim.cli.exits import ENVIRONMENT, PASS, UNKNOWN, USAGE
+from sim.cli.exits import ENVIRONMENT, PASS, UNKNOWN
+from sim.cli.place import (
+    CoordinatorName,
+    Folder,
+    NamedNodes,
+    Nodes,
+    parse_nodes,
+    table_of,
+    with_topology,
+)
 
 if TYPE_CHECKING:
-    from sim.topology import Topology
     from twopc.drivers.in_doubt import InDoubtBranch
-
-Nodes = Annotated[
-    list[str],
-    typer.Option(
-        "--node",
-        "-n",
-        help="NAME=DSN of a node, the distribution database among them; an administrator's DSN. "
-        "Once for each.",
-        metavar="NAME=DSN",
-    ),
-]
-CoordinatorName = Annotated[
-    str | None,
-    typer.Option("--coordinator", help="Whose decisions, if the log knows several coordinators."),
-]
-
-
-def parse_nodes(nodes: list[str]) -> dict[str, str]:
-    """``NAME=DSN`` options as a mapping."""
-    found: dict[str, str] = {}
-    for node in nodes:
-        name, equals, dsn = node.partition("=")
-        if not equals or not name or not dsn:
-            raise typer.BadParameter(f"{name!r}: write NAME=DSN, as in pub=postgresql://host/db")
-        if name in found:
-            raise typer.BadParameter(f"node {name!r} is given twice")
-        found[name] = dsn
-    return found
-
-
-def with_topology(
-    nodes: list[str], coordinator: str | None, work: Callable[[Topology], Awaitable[Any]]
-) -> Any:
-    """What `work` makes of the topology whose nodes are given."""
-    from sim.operate import attach
-
-    async def go() -> Any:
-        async with await attach(parse_nodes(nodes), coordinator=coordinator) as topology:
-            return await work(topology)
-
-    return asyncio.run(go())
 
 
 def doctor(
@@ -97,19 +63,22 @@ def doctor(
     raise typer.Exit(ENVIRONMENT if bad else PASS)
 
 
-def recover(nodes: Nodes, coordinator: CoordinatorName = None) -> None:
+def recover(
+    nodes: Nodes = None, coordinator: CoordinatorName = None, folder: Folder = None
+) -> None:
     """Settle what dead coordinators left prepared: one pass, safe to run at any time."""
     from sim import operate
 
-    settled = with_topology(nodes, coordinator, operate.recover)
+    settled = with_topology(nodes, coordinator, operate.recover, folder=folder)
     for one in settled:
         print(f"{one.gid} at {one.node}: {one.outcome} ({one.reason})")
     print(f"{len(settled)} branches settled")
 
 
 def indoubt(
-    nodes: Nodes,
+    nodes: Nodes = None,
     coordinator: CoordinatorName = None,
+    folder: Folder = None,
     force: Annotated[
         str | None,
         typer.Option(help="commit or abort one branch by hand; recorded as heuristic."),
@@ -127,10 +96,12 @@ def indoubt(
         if not reason:
             raise typer.BadParameter("--reason is missing: it is recorded with the decision")
         outcome = Outcome.COMMITTED if force == "commit" else Outcome.ABORTED
-        ended = with_topology(nodes, coordinator, lambda t: operate.force(t, gid, outcome, reason))
+        ended = with_topology(
+            nodes, coordinator, lambda t: operate.force(t, gid, outcome, reason), folder=folder
+        )
         print(f"{gid}: {ended}, recorded as heuristic")
         raise typer.Exit(PASS)
-    branches = with_topology(nodes, coordinator, operate.look)
+    branches = with_topology(nodes, coordinator, operate.look, folder=folder)
     for branch in branches:
         _show(branch)
     print(f"{len(branches)} prepared" if branches else "nothing is prepared")
@@ -156,25 +127,35 @@ def _show(branch: InDoubtBranch) -> None:
 
 
 def regenerate(
-    table: Annotated[str, typer.Argument(help="TABLE or SCHEMA.TABLE.")], nodes: Nodes
+    table: Annotated[str, typer.Argument(help="TABLE or SCHEMA.TABLE.")],
+    nodes: Nodes = None,
+    repair: Annotated[
+        bool,
+        typer.Option(help="Give the Publisher's values to rows that the ALTER TABLE has changed."),
+    ] = False,
+    folder: Folder = None,
 ) -> None:
     """Make procedures and triggers fit a published table again, after an ALTER TABLE."""
-    schema, name = _table(table)
-    with_topology(nodes, None, lambda t: t.regenerate(name, schema=schema))
+    schema, name = table_of(table)
+    with_topology(
+        nodes, None, lambda t: t.regenerate(name, schema=schema, repair=repair), folder=folder
+    )
     print(f"{schema}.{name}: procedures and triggers are new")
 
 
 def activate(
-    subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")], nodes: Nodes
+    subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")],
+    nodes: Nodes = None,
+    folder: Folder = None,
 ) -> None:
     """Activate a subscription again, once what stood in its way is gone."""
-    with_topology(nodes, None, lambda t: t.activate(subscriber))
+    with_topology(nodes, None, lambda t: t.activate(subscriber), folder=folder)
     print(f"{subscriber}: active")
 
 
 def script(
     subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")],
-    nodes: Nodes,
+    nodes: NamedNodes,
     role: Annotated[
         str | None,
         typer.Option(help="The application's role there; without it, that of the DSN."),
@@ -189,7 +170,7 @@ def script(
 
     async def go() -> Any:
         given = parse_nodes(nodes)
-        async with await attach(given, newcomer=subscriber) as topology:
+        async with await attach(given, newcomers=[subscriber]) as topology:
             return await topology.script(subscriber, role=role)
 
     made = asyncio.run(go())
@@ -229,13 +210,3 @@ def clean(
     for line in left:
         print(line)
     print(f"{len(left)} leftovers removed" if left else "nothing was left behind")
-
-
-def _table(text: str) -> tuple[str, str]:
-    schema, dot, name = text.partition(".")
-    if not dot:
-        return "public", schema
-    if not schema or not name:
-        print(f"{text!r}: write TABLE or SCHEMA.TABLE", file=sys.stderr)
-        raise typer.Exit(USAGE)
-    return schema, name

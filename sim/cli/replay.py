@@ -15,8 +15,8 @@ import typer
 
 from sim.cli import replay_log
 from sim.cli.exits import NOTHING, PASS, SAFETY, UNKNOWN
-from sim.cli.operate import parse_nodes
 from sim.cli.options import Pg, Servers
+from sim.cli.place import parse_nodes
 from sim.cli.replay_options import (
     After,
     Against,

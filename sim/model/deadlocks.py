@@ -82,9 +82,12 @@ class DeadlockWatch:
         }
 
     def _break(self, cycle: Cycle, sessions: list[Session]) -> None:
-        victim = youngest(cycle, sessions)
-        found = self._nodes[victim.node].sessions.get(victim.pid) if victim is not None else None
-        if victim is None or found is None:
+        chosen = youngest(cycle, sessions)
+        if chosen is None:
+            return
+        victim, _ = chosen
+        found = self._nodes[victim.node].sessions.get(victim.pid)
+        if found is None:
             return
         words = tuple(map(str, cycle))
         self.broken.append(words)

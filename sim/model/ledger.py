@@ -1,4 +1,4 @@
-"""The decision log as its server keeps it: epochs, their locks, decisions; all of it survives a crash.
+"""The decision log as its server keeps it: epochs, the sessions they live by, decisions; all of it survives a crash.
 
 What `twopc/sql/{log_decisions,open_epoch,resume_epoch,fence_epochs}.sql` mean. It must not know who asks.
 """
@@ -55,7 +55,7 @@ class Ledger:
         """Without participants: nobody is to be told any more, and it is kept as evidence."""
         self.damage: list[Damage] = []
         self.holders: dict[int, LedgerSession] = {}
-        """The session that has an epoch's lock."""
+        """The session that an epoch lives by."""
         self.flushes = 0
 
     def connect(self) -> LedgerSession:
@@ -98,7 +98,7 @@ class Ledger:
 
 
 class LedgerSession:
-    """A connection to it: at most one that writes for a process, which holds the locks of its epochs."""
+    """A connection to it: at most one that writes for a process, which its epochs live by."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -154,7 +154,7 @@ class LedgerSession:
             writing.succeed()
 
     def open_epoch(self, coordinator: str, variant: str) -> Steps[int]:
-        """A new epoch, and its lock."""
+        """A new epoch, alive as long as this session is."""
         ledger = self._ledger
         yield from ledger.write()
         ledger.tell("epochs", changed=True)
@@ -168,7 +168,7 @@ class LedgerSession:
         return epoch
 
     def resume_epoch(self, epoch: int, old: LedgerSession | None) -> Steps[bool]:
-        """Take an epoch's lock again, from a session of the same process that may be there still; False: it
+        """Go on with an epoch, instead of a session of the same process that may be there still; False: it
         was fenced."""
         ledger = self._ledger
         if old is not None and old is not self:

@@ -79,6 +79,7 @@ class ModelTransaction:
         texts = [
             f"begin isolation level {level}" if level else "begin",
             f"set local msrepl.gid = '{self.gid}'",
+            "set local msrepl.proof = ''",
         ]
         if shipping == "lazy":
             texts.append("set local msrepl.shipping = 'lazy'")
@@ -162,7 +163,7 @@ class ModelTransaction:
         """What the victim of a deadlock gets."""
         return DeadlockError(
             f"deadlock across servers; this transaction was chosen: {'; '.join(self.cycle)}",
-            cycle=self.cycle, gid=self.gid, node=subscriber, sqlstate="57014",
+            cycle=self.cycle, gid=self.gid, node=subscriber, sqlstate="40P01",
         )  # fmt: skip
 
     def _at(self, subscriber: str) -> str:

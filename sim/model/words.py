@@ -198,7 +198,7 @@ class TableSpec:
     rows: tuple[Mapping[str, Any], ...] = ()
     published: tuple[str, ...] = ()
     filter: str = ""
-    propagate: Mapping[str, str] = field(default_factory=dict)
+    propagate: Mapping[str, Any] = field(default_factory=dict)
     procedures: tuple[str, ...] = ()
 
 

@@ -89,7 +89,7 @@ def _table(scenario: Scenario, name: str) -> TableSpec:
         ),
         published=table.published,
         filter=table.filter or "",
-        propagate=MappingProxyType(dict(table.propagate.methods)),
+        propagate=MappingProxyType(dict(table.propagate.given)),
         procedures=table.procedures,
     )
 

@@ -108,7 +108,7 @@ async def set_up(topology: Topology, scenario: Scenario) -> None:
                 name,
                 columns=table.published or None,
                 row_filter=table.filter,
-                propagate=table.propagate.methods,
+                propagate=table.propagate.given,
             )
     for key, procedure in scenario.procedures.items():
         with _blaming("procedures", key):

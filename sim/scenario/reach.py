@@ -41,6 +41,14 @@ def _published(document: Document, at: Path, name: str, table: Table) -> None:
         if column not in table.columns:
             near = suggestion(column, table.columns)
             document.error(document.mark((*at, "published", place)), f"no column '{column}'{near}")
+    known = table.published or table.columns
+    for place, column in enumerate(table.propagate.large or ()):
+        if column not in known:
+            near = suggestion(column, known)
+            document.error(
+                document.mark((*at, "propagate", "large", place)),
+                f"no column '{column}' is published{near}",
+            )
     missing = [column for column in table.key_columns if column not in table.published]
     if table.published and missing:
         document.error(

@@ -60,6 +60,8 @@ class Propagate(Part):
     """Of updates: SCALL, CALL, MCALL, XCALL, SQL or NONE."""
     dele: _Del | None = Field(default=None, alias="del")
     """Of deletes: CALL, XCALL, SQL or NONE."""
+    large: Texts | None = None
+    """Columns whose old values XCALL leaves out; where it is missing, those whose type has no bound."""
 
     @classmethod
     def spell_out(cls, value: Any) -> Any:
@@ -69,10 +71,13 @@ class Propagate(Part):
         )
 
     @property
-    def methods(self) -> dict[str, str]:
-        """Format and procedure by operation, of those that are given."""
-        given = {"ins": self.ins, "upd": self.upd, "del": self.dele}
-        return {operation: text for operation, text in given.items() if text is not None}
+    def given(self) -> dict[str, str | list[str]]:
+        """Format and procedure by operation, and the large columns, as far as they are given."""
+        methods = {"ins": self.ins, "upd": self.upd, "del": self.dele}
+        found: dict[str, str | list[str]] = {
+            operation: text for operation, text in methods.items() if text is not None
+        }
+        return found if self.large is None else found | {"large": [*self.large]}
 
 
 class Table(Part):

@@ -28,7 +28,7 @@ Connection = AsyncConnection[Any]
 _LOCK_TIMEOUT_MS = 2_000
 #: Tables of ours that change with every transaction; the rest say how a node is set up.
 _RUNNING = (
-    "branch_marker", "call_marker", "coordinator_epoch", "decision", "held_row", "heuristic_outcome", "log_message",
+    "branch_marker", "call_marker", "coordinator_epoch", "coordinator_key", "decision", "held_row", "heuristic_outcome", "log_message",
     "msdistribution_agents", "msdistribution_history", "mspublisher_databases", "msrepl_blocks",
     "msreplication_subscriptions", "mstracer_history", "mstracer_tokens", "touched_row",
 )  # fmt: skip
@@ -61,7 +61,17 @@ where relnamespace = to_regnamespace(%s) and relkind = 'r' and relname <> all (%
 _SEES_US = """
 select format('trigger %I of table %s', t.tgname, t.tgrelid::regclass)
 from pg_trigger as t
-where t.tgenabled in ('A', 'R') and (t.tgtype::integer & (4 | 32)) <> 0 order by 1 limit 1
+where t.tgenabled in ('A', 'R') and (t.tgtype::integer & (4 | 32)) <> 0
+  and t.tgfoid is distinct from to_regprocedure('msrepl.sp_mssync_upd_trig()') order by 1 limit 1
+"""
+#: Published tables, and the role whose rows keep the versions that they are put back with.
+_VERSIONED = """
+select n.nspname, c.relname, f.proowner::regrole::text
+from pg_trigger as t
+join pg_proc as f on f.oid = t.tgfoid
+join pg_class as c on c.oid = t.tgrelid
+join pg_namespace as n on n.oid = c.relnamespace
+where t.tgfoid = to_regprocedure('msrepl.sp_mssync_upd_trig()')
 """
 #: Definitions by the row of the catalog that has them; what a VACUUM or a TRUNCATE changes is left out.
 _STRUCTURE = """
@@ -288,7 +298,23 @@ async def _put_back(topology: Topology, node: str, to: Checkpoint) -> None:
     ]
     if tables:
         texts.append(f"truncate {', '.join(tables)}")
-    texts += [f"copy {table} ({to.columns[node, table]}) from stdin" for table in filled]
+    owners = {
+        sql.Identifier(schema, table).as_string(None): owner
+        for schema, table, owner in await topology.execute(node, _VERSIONED)
+    }
+    filled.sort(key=lambda table: table in owners)
+    copies = [f"copy {table} ({to.columns[node, table]}) from stdin" for table in filled]
+    kept = sum(table in owners for table in filled)
+    if kept:
+        role = owners[filled[-1]]
+        copies[-kept:] = [
+            f"grant pg_write_all_data to {role}",
+            f"set local role {role}",
+            *copies[-kept:],
+            "reset role",
+            f"revoke pg_write_all_data from {role}",
+        ]
+    texts += copies
     for (at, sequence), (value, called) in to.sequences.items():
         if at == node:
             name = sql.Literal(sequence).as_string(None)

@@ -37,26 +37,25 @@ class Clients(Inspection):
         fails with its SQLSTATE, at the statement (or, with ``msrepl.shipping = 'lazy'``, at the COMMIT).
 
         Args:
-            subscribers: none: all of them. They subscribe already.
+            subscribers: none: all that subscribe with immediate updating.
             resolve: False: the resolver is another process's (`twopc resolver`).
 
         Raises:
-            ConfigurationError: there is no such Subscriber.
+            ConfigurationError: there is no such Subscriber, or none at all.
             SubscriptionError: it does not subscribe.
         """
-        for name in subscribers or self.subscribers:
+        for name in subscribers or await self._updating():
             here = await self.admin(self._subscriber(name))
             await any_client.check_subscribed(here)
             known = await any_client.found(here)
             if known is None:
                 coordinator = f"{self.name}.{name}"
-                # nobody holds its lock after this statement: there is no process that could decide
+                # without a session that writes for it: there is no process that could decide
                 rows = await self.execute(
                     self.distribution,
-                    "select msrepl.open_epoch(%s, %s)",
+                    "insert into msrepl.coordinator_epoch (coordinator, variant) values (%s, %s) returning epoch",
                     (coordinator, _LAST_AGENT),
                 )
-                await self.execute(self.distribution, "select pg_advisory_unlock_all()")
                 known = AnyClient(coordinator=coordinator, epoch=rows[0][0])
             known = await any_client.allow(here, known)
             if resolve:
@@ -69,24 +68,32 @@ class Clients(Inspection):
             LockTimeoutError: a client's transaction does not end; nothing was changed at that Subscriber.
             InDoubtError: something stays prepared.
         """
-        for name in subscribers or self.subscribers:
+        names = subscribers or await self._updating()
+        for name in names:
             known = await any_client.forbid(await self.admin(self._subscriber(name)))
             if known is not None:
                 await self._start_resolver(name, known)  # to finish what is decided
         await self.resolve(asyncio.get_running_loop().time() + 10)
-        for name in subscribers or self.subscribers:
+        for name in names:
             resolver = self.resolvers.pop(name, None)
             if resolver is not None:
                 await resolver.close()
 
     async def start_resolvers(self) -> None:
         """Run the resolver of every Subscriber where any client may write. Harmless if it runs."""
+        for name, known in (await self.any_client_subscribers()).items():
+            await self._start_resolver(name, known)
+
+    async def any_client_subscribers(self) -> dict[str, AnyClient]:
+        """The Subscribers where any client may write, and in whose name."""
+        names = {}
         for name in self.subscribers:
             here = await self.admin(name)
             there = await self.execute(name, "select to_regclass('msrepl.any_client') is not null")
             known = await any_client.found(here) if there[0][0] else None
             if known is not None:
-                await self._start_resolver(name, known)
+                names[name] = known
+        return names
 
     async def stop_resolvers(self) -> None:
         """Stop them; what clients decide meanwhile waits at the Publisher, prepared."""
@@ -125,11 +132,13 @@ class Clients(Inspection):
         names = [f"{self.name}.{name}" for name in self.resolvers]
         if not names:
             return ()
+        database = self.node(self.publisher).database
+        links = [role("link", database, name) for name in self.resolvers]
         rows = await self.execute(
             self.publisher,
             "select gid from pg_prepared_xacts where database = current_database() "
-            "and split_part(gid, ':', 2) = any (%s) order by prepared",
-            (names,),
+            "and split_part(gid, ':', 2) = any (%s) and owner = any (%s) order by prepared",
+            (names, links),
         )
         return [gid for (gid,) in rows]
 
@@ -156,6 +165,18 @@ class Clients(Inspection):
             await resolver.close()
             raise
         return resolver
+
+    async def immediate_subscribers(self) -> list[str]:
+        """Those that change their copies too, the Publisher with them."""
+        return sorted(await self._linked() & {*self.nodes})
+
+    async def _updating(self) -> Sequence[str]:
+        found = await self.immediate_subscribers()
+        if not found:
+            raise ConfigurationError(
+                f"no Subscriber of {self.publisher!r} has a subscription with immediate updating: `twopc subscribe` one first"
+            )
+        return found
 
     def _subscriber(self, name: str) -> str:
         if name not in self.subscribers:

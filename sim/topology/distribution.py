@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
+from publisher.distribution import registry
 from publisher.log_reader import LogReader
 from publisher.posting import post_message, stored_message
-from sim.topology.registration import Registration
+from sim.topology.beside import Beside
 from subscriber.distribution_agent import AheadError, Delivered, DistributionAgent, Profile
 from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
 from twopc.log import get_logger
@@ -60,13 +61,13 @@ class Driven(Protocol):
         ...
 
 
-class Distribution(Registration):
+class Distribution(Beside):
     """A topology that can deliver."""
 
     def __init__(self, **wiring: Any) -> None:
         super().__init__(**wiring)
         self.profiles: dict[str, Profile] = {}
-        """What each Subscriber's agent is set to."""
+        """What agents of this process are set to, in the place of what is kept with their subscriptions."""
         self.subscribed: list[str] = []
         """The Subscribers that this object has subscribed."""
         self._reader: LogReader | None = None
@@ -107,7 +108,8 @@ class Distribution(Registration):
     async def sync(self, *subscribers: str) -> dict[str, Delivered]:
         """Deliver everything that is committed at the Publisher at this moment to Subscribers (all).
 
-        A transaction that was refused because its Subscriber's copy is stale can then be tried again.
+        A transaction that was refused because its Subscriber's copy is stale can then be tried again. A log
+        reader or an agent that another process runs is waited for.
 
         Returns:
             What each agent has done; nothing of agents that are running by themselves.
@@ -126,7 +128,7 @@ class Distribution(Registration):
             if not known[name]:
                 raise SubscriptionError(
                     f"the subscription of {name!r} is not active: its copy was not finished, or it fell "
-                    "behind what is kept (21074): `reinitialise` it"
+                    "behind what is kept (21074): `twopc reinitialise {name}`"
                 )
         wanted = list(dict.fromkeys(subscribers or known))
         if self._running:
@@ -168,6 +170,8 @@ class Distribution(Registration):
     async def _read(self) -> None:
         """Have the log reader store everything that is committed by now."""
         if self._reader is None:
+            if await self.others_read():
+                return
             self._reader = await self.make_reader()
         try:
             await self._reader.run_once()
@@ -175,8 +179,10 @@ class Distribution(Registration):
             await self._close_reader()
             raise
 
-    async def _drive(self, subscriber: str) -> Delivered:
+    async def _drive(self, subscriber: str) -> Delivered | None:
         agent = self._agents.get(subscriber)
+        if agent is None and await self.others_deliver(subscriber):
+            return None
         if agent is None:
             agent = self._agents[subscriber] = self.make_driven(subscriber)
         for _ in range(_ATTEMPTS):
@@ -316,16 +322,6 @@ class Distribution(Registration):
                         left.discard(name)
             await asyncio.sleep(_LOOK_EVERY_S)
 
-    async def position(self, subscriber: str) -> str:
-        """Up to where everything is at a Subscriber, a pg_lsn; ``0/0`` if nothing was ever delivered."""
-        rows = await self.execute(
-            subscriber,
-            "select transaction_timestamp::text from msrepl.msreplication_subscriptions "
-            "where publisher = %s and stream = 0",
-            (self.publisher,),
-        )
-        return str(rows[0][0]) if rows else "0/0"
-
     async def forget_publisher(self) -> None:
         """As `Registration.forget_publisher`: with nobody left to read for, nobody reads."""
         await self.stop_agents()
@@ -346,6 +342,15 @@ class Distribution(Registration):
         agent = self._agents.pop(subscriber, None)
         if agent is not None:
             await agent.close()
+
+    async def set_profile(self, subscriber: str, profile: Profile) -> None:
+        """Keep what a Subscriber's agent is set to: it holds wherever the agent begins next."""
+        await registry.set_profile(
+            await self.admin(self.distribution),
+            await self.publisher_number(),
+            subscriber,
+            profile.as_json(),
+        )
 
     def attend(self, subscriber: str) -> None:
         """Have a new Subscriber's agent run, if the others do."""

@@ -21,6 +21,7 @@ from twopc.articles import Article
 from twopc.errors import LockTimeoutError, SubscriptionError
 from twopc.names import VERSION_COLUMN
 from twopc.sql import fragments as f
+from twopc.sql import path
 from twopc.sql.describe import describe
 
 Connection = AsyncConnection[Any]
@@ -45,6 +46,7 @@ async def reading(publisher: Connection) -> AsyncIterator[Moment]:
     """
     async with publisher.transaction():
         await publisher.execute("set transaction isolation level repeatable read, read only")
+        await publisher.execute(path.SET_LOCAL)
         cursor = await publisher.execute("select pg_current_snapshot()::text")
         row = await cursor.fetchone()
         assert row is not None

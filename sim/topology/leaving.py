@@ -5,13 +5,14 @@ Knows nothing of how subscriptions begin.
 
 from __future__ import annotations
 
-from publisher import subscriptions
+from publisher import publication, subscriptions
 from sim.topology import initial
 from sim.topology.nodes import revoke_tables
 from sim.topology.scripting import Scripting
 from subscriber import proc_execution as routines_here
 from subscriber import propagation as procedures
 from subscriber import subscription
+from twopc.errors import ConfigurationError, SubscriptionError
 
 
 class Leaving(Scripting):
@@ -22,8 +23,16 @@ class Leaving(Scripting):
 
         Raises:
             LockTimeoutError: one does not end; nothing is changed anywhere.
-            SubscriptionError: a branch is prepared there; likewise.
+            SubscriptionError: a branch is prepared there; likewise. Or it does not subscribe.
         """
+        known = {*await self.update_modes(), *await self._linked()}
+        there = await self.execute(
+            subscriber, "select to_regclass('msrepl.mssubscription_agents') is not null"
+        )
+        if subscriber not in known and not there[0][0]:
+            raise SubscriptionError(
+                f"{subscriber!r} does not subscribe; Subscribers are {', '.join(sorted(known)) or 'none'}"
+            )
         here, node, ran = await self.admin(subscriber), self.node(subscriber), self.agents_run
         await self.dismiss_agent(subscriber)
         if await self._is_half_gone(subscriber):
@@ -48,13 +57,45 @@ class Leaving(Scripting):
             raise
         await self._forget_left(subscriber)
 
+    async def dissolve(self) -> None:
+        """Take everything of ours out of the nodes' databases, with our roles; tables and rows stay.
+
+        Raises:
+            SubscriptionError: somebody subscribes still, or a branch is prepared.
+            ArticleError: a table is published still.
+            ConfigurationError: another topology uses the distribution database too, or a role of ours has
+                something in a database that is no node here; then only the roles are left.
+        """
+        publisher = await self.admin(self.publisher)
+        left = sorted({*await self._linked(), *await self.update_modes()})
+        if left:
+            raise SubscriptionError(
+                f"{', '.join(left)} still subscribe{'s' if len(left) == 1 else ''}: `twopc unsubscribe {left[0]}` first"
+            )
+        for name in self.nodes:
+            await subscription.refuse_prepared(await self.admin(name))
+        others = await self.execute(
+            self.distribution, "select name from msrepl.coordinator where name <> %s", (self.name,)
+        )
+        if others:
+            raise ConfigurationError(
+                f"topology {others[0][0]!r} uses the distribution database too: uninstall it first"
+            )
+        await publication.uninstall(publisher)
+        await self.execute(self.distribution, "drop schema if exists msrepl cascade")
+        await self.drop_roles()
+
     async def _is_half_gone(self, subscriber: str) -> bool:
         """The Publisher knows it, and nothing of the subscription is there: it could not be told the last time."""
         found = await self.execute(
             subscriber, "select to_regclass('msrepl.msreplication_objects') is null"
         )
+        return bool(found[0][0]) and subscriber in await self._linked()
+
+    async def _linked(self) -> set[str]:
+        """Who subscribes with immediate updating, as the Publisher knows it."""
         known = await subscriptions.subscriptions(await self.admin(self.publisher))
-        return bool(found[0][0]) and subscriber in {each.subscriber for each in known}
+        return {each.subscriber for each in known}
 
     async def _forget_left(self, subscriber: str) -> None:
         if subscriber in self.subscribed:

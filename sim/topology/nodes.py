@@ -20,6 +20,7 @@ from psycopg import AsyncConnection, conninfo, sql
 
 from twopc import names
 from twopc.doctor.checks import version_finding
+from twopc.drivers.database import DURABLE
 from twopc.errors import ConfigurationError, ServerError
 from twopc.server import ExternalServer, Server
 from twopc.sql.passwords import verifier
@@ -56,6 +57,8 @@ class Node:
     """The distribution agents' role: reads the distribution database, writes at Subscribers."""
     agent_password: str = field(repr=False)
     embedded: bool = True
+    attached: bool = False
+    """It was there already, and the administrator works in the place of every role of ours."""
 
     @property
     def dsn(self) -> str:
@@ -65,26 +68,35 @@ class Node:
     @property
     def app_dsn(self) -> str:
         """The application's connection string."""
-        return self.server.dsn(self.database, self.app_role, self.app_password)
+        return self._dsn_of(self.app_role, self.app_password)
 
     @property
     def coordinator_dsn(self) -> str:
         """The connection string of the coordinator's role."""
-        return self.server.dsn(self.database, self.coordinator_role, self.coordinator_password)
+        return self._dsn_of(self.coordinator_role, self.coordinator_password)
 
     @property
     def logreader_dsn(self) -> str:
         """The connection string of the log reader's role."""
-        return self.server.dsn(self.database, self.logreader_role, self.logreader_password)
+        return self._dsn_of(self.logreader_role, self.logreader_password)
 
     @property
     def agent_dsn(self) -> str:
         """The connection string of the agents' role."""
-        return self.server.dsn(self.database, self.agent_role, self.agent_password)
+        return self._dsn_of(self.agent_role, self.agent_password)
+
+    def _dsn_of(self, role: str, password: str) -> str:
+        return self.dsn if self.attached else self.server.dsn(self.database, role, password)
 
     async def connect(self) -> AsyncConnection[Any]:
-        """An administrator's connection in autocommit mode."""
-        return await AsyncConnection.connect(self.dsn, autocommit=True)
+        """An administrator's connection in autocommit mode; what is arranged over it outlives a crash."""
+        connection = await AsyncConnection.connect(self.dsn, autocommit=True)
+        try:
+            await connection.execute(DURABLE)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
 
     @property
     def link_options(self) -> dict[str, str]:
@@ -140,6 +152,8 @@ class Nodes:
         self._durable = durable
         self._distribute = distribute
         self._own: list[Server] = []
+        # roles belong to a server, so nodes on the same one must share its value
+        self._existing: dict[str, ExternalServer] = {}
         self.nodes: dict[str, Node] = {}
 
     @property
@@ -194,20 +208,49 @@ class Nodes:
             "\0".join(sorted(given)).encode(), salt=salt, n=2**14, r=8, p=1, dklen=24
         ).hex()
 
-    def attach(self) -> dict[str, Node]:
-        """Take nodes that are there; the administrator's role serves for every role."""
-        for name, dsn in self._dsns.items():
-            parts = conninfo.conninfo_to_dict(dsn)
-            role, password = str(parts.get("user") or ""), str(parts.get("password") or "")
-            self.nodes[name] = Node(
-                name=name,
-                kind=self._kinds[name],
-                server=ExternalServer.from_dsn(dsn),
-                database=str(parts.get("dbname") or role or "postgres"),
-                embedded=False,
-                **_credentials(dict.fromkeys(_ROLES, role), dict.fromkeys(_ROLES, password)),
-            )
+    async def attach(self) -> dict[str, Node]:
+        """Take nodes that are there. Where our roles are not, the administrator's serves for each."""
+        await together(*(self._attach(name, dsn) for name, dsn in self._dsns.items()))
         return self.nodes
+
+    async def _attach(self, name: str, dsn: str) -> None:
+        parts, server = conninfo.conninfo_to_dict(dsn), ExternalServer.from_dsn(dsn)
+        role = str(parts.get("user") or "")
+        ours = {kind: names.role(kind, self.name) for kind in _ROLES}
+        async with await AsyncConnection.connect(dsn, autocommit=True) as admin:
+            cursor = await admin.execute(
+                "select rolname from pg_roles where rolname = any (%s)", (list(ours.values()),)
+            )
+            there = {found for (found,) in await cursor.fetchall()}
+        roles = {kind: each if each in there else role for kind, each in ours.items()}
+        self.nodes[name] = Node(
+            name=name,
+            kind=self._kinds[name],
+            server=self._existing.setdefault(server.where, server),
+            database=str(parts.get("dbname") or role or "postgres"),
+            embedded=False,
+            attached=True,
+            **_credentials(roles, dict.fromkeys(_ROLES, "")),
+        )
+
+    async def admit(self, name: str, like: str) -> None:
+        """Give an attached node's server our roles, if another node's has them: without passwords."""
+        node, ours = self.nodes[name], {kind: names.role(kind, self.name) for kind in _ROLES}
+        if not node.attached or self.nodes[like].app_role != ours["app"]:
+            return
+        async with await node.connect() as admin:
+            for kind in ("app", "coordinator", "agent"):
+                found = await admin.execute(
+                    "select from pg_roles where rolname = %s", (ours[kind],)
+                )
+                if not found.rowcount:
+                    await admin.execute(
+                        sql.SQL("create role {} login").format(sql.Identifier(ours[kind]))
+                    )
+            await admin.execute(
+                compose("twopc", "grant_replica", role=sql.Identifier(ours["agent"]))
+            )
+        await self._attach(name, self._dsns[name])
 
     async def _servers(self) -> dict[str, tuple[AnyServer, bool]]:
         found: dict[str, tuple[AnyServer, bool]] = {}
@@ -225,12 +268,10 @@ class Nodes:
             shared = started[0]
         else:
             by_name = {}
-        existing: dict[str, ExternalServer] = {}
         for node in self._kinds:
             if node in self._dsns:
-                # roles belong to a server, so nodes on the same one must share its value
                 external = ExternalServer.from_dsn(self._dsns[node])
-                found[node] = (existing.setdefault(external.where, external), False)
+                found[node] = (self._existing.setdefault(external.where, external), False)
             else:
                 assert shared is not None
                 found[node] = (by_name.get(node, shared), True)
@@ -286,6 +327,14 @@ class Nodes:
                 await in_thread(
                     node.server.drop_database, node.database, may_roll_back=may_roll_back
                 )
+        await self.drop_roles()
+
+    async def drop_roles(self) -> None:
+        """Drop our roles on servers that run.
+
+        Raises:
+            ConfigurationError: one has something in a database that is no node.
+        """
         for server in {id(n.server): n.server for n in self.nodes.values()}.values():
             if await in_thread(server.is_running):
                 await self._drop_roles(server)
@@ -295,7 +344,8 @@ class Nodes:
         maintenance = mine[0].database if not mine[0].embedded else "postgres"
         roles = {names.role(kind, self.name) for kind in _ROLES}
         # in databases that stay, uninstalling has dropped these; those of another topology are not ours
-        roles |= {names.role("owner", node.database) for node in mine if node.embedded}
+        owners = {names.role("owner", node.database) for node in mine if node.embedded}
+        roles |= owners
         for node in mine:
             if node.kind == "publisher" and node.embedded:
                 roles |= {
@@ -306,7 +356,9 @@ class Nodes:
         admin = await AsyncConnection.connect(server.superuser_dsn(maintenance), autocommit=True)
         async with admin:
             found = await admin.execute(
-                "select rolname from pg_roles where rolname = any (%s) order by 1", (list(roles),)
+                "select rolname from pg_roles where rolname = any (%s)"
+                " or exists (select from unnest(%s::text[]) as t where starts_with(rolname, t)) order by 1",
+                (list(roles), [names.table_roles(owner) for owner in owners]),
             )
             left = [sql.Identifier(role) for (role,) in await found.fetchall()]
             for node in mine:
@@ -314,11 +366,21 @@ class Nodes:
                     # what a role owns and may do is known to each database alone
                     async with await node.connect() as here:
                         for role in left:
+                            # tables that an application has made as one of them stay
+                            await here.execute(
+                                sql.SQL("reassign owned by {} to current_user").format(role)
+                            )
                             await here.execute(sql.SQL("drop owned by {} cascade").format(role))
             for role in left:
                 # rights that belong to no database, such as SET ON PARAMETER
                 await admin.execute(compose("twopc", "drop_rights", role=role))
-                await admin.execute(sql.SQL("drop role {}").format(role))
+                try:
+                    await admin.execute(sql.SQL("drop role {}").format(role))
+                except psycopg.errors.DependentObjectsStillExist as error:
+                    raise ConfigurationError(
+                        f"{error.diag.message_primary}: {error.diag.message_detail}; name that database's node "
+                        "as well"
+                    ) from error
 
 
 async def _check_fit(connection: AsyncConnection[Any], nodes: Sequence[Node]) -> None:

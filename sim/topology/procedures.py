@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from publisher import proc_execution
 from publisher.distribution import routines
-from sim.topology.replication import Replication
+from sim.topology.regenerating import Regenerating
 from subscriber import proc_execution as routines_here
 from twopc.log import get_logger
 from twopc.proc_execution import ProcArticle, ProcType
@@ -17,7 +17,7 @@ from twopc.proc_execution import ProcArticle, ProcType
 _log = get_logger(__name__)
 
 
-class Procedures(Replication):
+class Procedures(Regenerating):
     """A topology that publishes the execution of procedures."""
 
     async def publish_procedure(
@@ -55,6 +55,32 @@ class Procedures(Replication):
             _log.warning(
                 "a call may differ", routine=article.identity, kind=each.kind, why=each.text
             )
+        if await self.distributes_already():
+            await self.register()
+        return article
+
+    async def published_procedures(self) -> tuple[ProcArticle, ...]:
+        """Every routine that is published."""
+        return await proc_execution.proc_articles(await self.admin(self.publisher))
+
+    async def alter_procedure(
+        self,
+        name: str,
+        *,
+        schema: str = "public",
+        signature: str | None = None,
+        replicate_ddl: bool,
+    ) -> ProcArticle:
+        """Have a routine's new definitions travel to Subscribers from now on, or stay at the Publisher.
+
+        Raises:
+            ArticleError: it is not published.
+        """
+        publisher = await self.admin(self.publisher)
+        article = await proc_execution.find(publisher, schema, name, signature)
+        article = await proc_execution.alter_procedure(
+            publisher, article.article_id, replicate_ddl=replicate_ddl
+        )
         if await self.distributes_already():
             await self.register()
         return article

@@ -106,7 +106,7 @@ async def switch_off_at(topology: Topology, subscriber: str, off: Set[str]) -> N
 async def _compare_no_versions(publisher: Connection, article: Article) -> None:
     """Rows are found by key alone, whatever has become of them since they were received."""
     pieces = Pieces(article)
-    version = sql.SQL(" and t.{} = r.{}").format(
+    version = sql.SQL(" and t.{} operator(pg_catalog.=) r.{}").format(
         sql.SQL(names.VERSION_COLUMN), sql.Identifier(OLD_VERSION)
     )
     await _patch(publisher, _procedure("upd", article), version.as_string(None), "", times=2)
@@ -128,7 +128,7 @@ async def _keep_what_was_sent(subscriber: Connection, articles: Sequence[Article
             function = names.sync_trigger_function(operation, article.schema, article.table)
             await _patch(subscriber, function, "'rollback to s' || sync.sent - 1", "''", times=1)
     await _patch(subscriber, "flush", "'rollback to s' || sent - 1", "''", times=1)
-    await _patch(subscriber, "prepare_publisher", "'rollback to s' || sent", "''", times=1)
+    await _patch(subscriber, "prepare_branch", "'rollback to s' || sent", "''", times=1)
 
 
 async def _fire_for_agents(subscriber: Connection, articles: Sequence[Article]) -> None:

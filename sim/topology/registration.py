@@ -6,7 +6,7 @@ one. Knows neither the log reader nor the agents.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from publisher import proc_execution, publication, slot, subscriptions
 from publisher.distribution import registry, routines
@@ -78,7 +78,7 @@ class Registration(Wiring):
         if known is not None and not there and await self._article_ids(known[0]):
             raise ServerError(
                 f"replication slot {taken!r} of {self.publisher!r} is gone, and what was committed "
-                "since is lost to the Subscribers: unsubscribe each of them and subscribe it again"
+                "since is lost to the Subscribers: `twopc unsubscribe` each of them and subscribe it again"
             )
         begins = await slot.create(here, taken, timeout_ms=self.slot_timeout_ms)
         try:
@@ -127,9 +127,13 @@ class Registration(Wiring):
     async def _distributed(self) -> tuple[int, str]:
         known = await self._registered() if await self.can_distribute() else None
         if known is None:
-            why = "subscribe first" if self.distribute else "the topology was made without"
+            why = "`twopc subscribe` first" if self.distribute else "the topology was made without"
             raise ConfigurationError(f"{self.publisher!r} distributes nothing: {why}")
         return known
+
+    async def knows_publisher(self) -> bool:
+        """The distribution database knows the Publisher: somebody has subscribed."""
+        return await self.can_distribute() and await self._registered() is not None
 
     async def _registered(self) -> tuple[int, str] | None:
         """Number and slot of the Publisher; None: the distribution database does not know it."""
@@ -165,10 +169,16 @@ class Registration(Wiring):
             ArticleError: there is no such table among the articles, or it is no condition.
         """
         here = await self.admin(self.publisher)
-        parts = set()
-        for name, condition in filters.items():
-            schema, _, table = name.rpartition(".")
-            parts.add(await publication.publish_part(here, schema or "public", table, condition))
+        before, parts = await publication.parts(here), set()
+        try:
+            for name, condition in filters.items():
+                schema, _, table = name.rpartition(".")
+                part = await publication.publish_part(here, schema or "public", table, condition)
+                parts.add(part)
+        except BaseException:
+            for part in parts - before:
+                await publication.unpublish_part(here, part)
+            raise
         chosen: dict[str, DistributedArticle] = {}
         for each in await publication.distributed_articles(here):  # parts come after their base
             if each.article.name not in chosen or each.article_id in parts:
@@ -338,9 +348,24 @@ class Registration(Wiring):
         return {article_id for (article_id,) in await cursor.fetchall()}
 
     async def forget_publisher(self) -> None:
-        """Drop the slot, and everything that is stored of the Publisher."""
-        await slot.drop(await self.admin(self.publisher), await self.slot())
+        """Drop the slot, whoever reads it, and everything that is stored of the Publisher."""
+        await slot.drop(await self.admin(self.publisher), await self.slot(), end_reader=True)
         await registry.forget_publisher(await self.admin(self.distribution), self.publisher)
+
+    async def subscribers_of(self, numbers: Collection[int]) -> list[str]:
+        """Who gets one of these articles, as the distribution database knows it."""
+        if not await self.knows_publisher():
+            return []
+        return await registry.subscribers(
+            await self.admin(self.distribution), await self.publisher_number(), numbers
+        )
+
+    async def forget_articles(self, numbers: Collection[int]) -> None:
+        """Have the distribution database know articles no longer that nobody gets."""
+        if await self.knows_publisher():
+            known = await self._distributed()
+            for number in numbers:
+                await registry.drop_article(await self.admin(self.distribution), known[0], number)
 
     async def chosen_articles(self, subscriber: str) -> list[DistributedArticle]:
         """What a Subscriber gets, as its tables are at the Publisher now."""

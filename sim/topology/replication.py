@@ -1,4 +1,4 @@
-"""Publishing and subscribing: what needs both ends at once.
+"""Subscribing: what needs both ends at once.
 
 Knows nothing of transactions.
 """
@@ -11,134 +11,33 @@ from typing import Any, Literal, get_args
 
 from psycopg import AsyncConnection
 
-from publisher import proc_execution, publication, subscriptions
+from publisher import proc_execution
+from publisher.distribution import registry
 from publisher.distribution.update_modes import UpdateMode
 from sim.topology import initial
-from sim.topology.leaving import Leaving
-from sim.topology.nodes import grant_tables
+from sim.topology.articles import Articles
 from subscriber import propagation as procedures
 from subscriber import read_only, subscription
 from subscriber.distribution_agent.profile import Profile
-from twopc.articles import Article
 from twopc.distributed import DistributedArticle
 from twopc.drivers.install import install_participant
 from twopc.drivers.points import Points
-from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
+from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.proc_execution import ProcArticle
-from twopc.propagation import Propagation
 
 SyncType = Literal["automatic", "replication support only", "none"]
 Connection = AsyncConnection[Any]
 
 
-class Replication(Leaving):
-    """A topology that publishes and subscribes."""
+class Replication(Articles):
+    """A topology whose Subscribers subscribe."""
 
     def __init__(self, **wiring: Any) -> None:
         super().__init__(**wiring)
-        self._published: list[tuple[str, str]] = []
         self.copying_points = Points(os.environ)
         """What is armed there acts where a Subscriber's rows are copied."""
         self.copied = ""
         """The Subscriber that is being copied to now."""
-
-    # -- articles ----------------------------------------------------------------------------------
-
-    async def publish(
-        self,
-        table: str,
-        *,
-        schema: str = "public",
-        columns: Sequence[str] | None = None,
-        row_filter: str | None = None,
-        propagate: Mapping[str, str] | None = None,
-        propagation: Propagation | None = None,
-    ) -> Article:
-        """Publish a table; see `publisher.publication.publish`.
-
-        Subscribers that are there already get it by `refresh_subscriptions`.
-
-        Args:
-            propagate: how each operation travels, as ``{"ins": "CALL", "upd": "XCALL sp_mine"}``; what is
-                left out travels as in the original.
-            propagation: the same as a value.
-        """
-        connection = await self.admin(self.publisher)
-        article = await publication.publish(
-            connection,
-            schema,
-            table,
-            columns=tuple(columns) if columns is not None else None,
-            row_filter=row_filter,
-            propagation=propagation or _propagation(propagate or {}),
-        )
-        await grant_tables(connection, schema, table, self.node(self.publisher).app_role)
-        self._published.append((schema, table))
-        if await self.distributes_already():
-            await self.register()
-        return article
-
-    async def take_away(self) -> None:
-        """As `Wiring.take_away`: subscriptions, then articles, then what they stand on."""
-        for name in [n for n in self.subscribed if not self.node(n).embedded]:
-            await self.unsubscribe(name)
-        if self.nodes and not self.node(self.publisher).embedded:
-            for schema, table in [*self._published]:
-                await self.unpublish(table, schema=schema)
-            if self.publisher in self._brought:
-                await publication.uninstall(await self.admin(self.publisher))
-        await super().take_away()
-
-    async def unpublish(self, table: str, *, schema: str = "public") -> None:
-        """Take an article back; see `publisher.publication.unpublish`."""
-        await publication.unpublish(await self.admin(self.publisher), schema, table)
-        if (schema, table) in self._published:
-            self._published.remove((schema, table))
-
-    async def regenerate(self, table: str, *, schema: str = "public") -> Article:
-        """Make the objects of an article fit its table again, at the Publisher and every Subscriber.
-
-        After an ALTER TABLE at the Publisher, and the same at each Subscriber. A table that was renamed
-        goes by its new name. Changes that were made before are delivered first, unless agents are running by
-        themselves: they have the old shape.
-
-        Raises:
-            ArticleError: the table is not published, or can no longer be published so.
-            SubscriptionError: a Subscriber's table does not match: nothing is changed anywhere. Or a
-                user's trigger fires before ours there: then that subscription is inactive.
-        """
-        publisher = await self.admin(self.publisher)
-        there = [s.subscriber for s in await subscriptions.subscriptions(publisher)]
-        known = [name for name in there if name in self.nodes]
-        modes = await self.update_modes()
-        readers = [
-            name for name, mode in modes.items() if mode == "read only" and name in self.nodes
-        ]
-        if await self.distributes_already():
-            await self.deliver_before_change([*known, *readers])
-        async with publisher.transaction():
-            article = await publication.regenerate(publisher, schema, table)
-            for subscriber in (*known, *readers):
-                await subscription.check_fit(await self.admin(subscriber), article)
-        found = [
-            obstacle
-            for subscriber in known
-            for obstacle in await subscription.regenerate(
-                await self.admin(subscriber), article, self.sites(subscriber)
-            )
-        ]
-        if await self.distributes_already():
-            # others may be stale still, and wait for their turn
-            changed = await publication.distributed_articles(publisher, of=(schema, table))
-            await self.put_articles(changed)
-            for subscriber in (*known, *readers):
-                mine = {each.article_id for each in await self.subscribed_articles(subscriber)}
-                await self.create_procedures(
-                    subscriber, [each for each in changed if each.article_id in mine]
-                )
-        if found:
-            raise SubscriptionError(subscription.inactive_message(found))
-        return article
 
     # -- subscriptions -----------------------------------------------------------------------------
 
@@ -176,23 +75,26 @@ class Replication(Leaving):
         if node.kind != "subscriber":
             raise ConfigurationError(f"{subscriber!r} is the {node.kind}, not a Subscriber")
         reads = update_mode == "read only"
+        await self._nodes.admit(subscriber, like=self.publisher)
+        node = self.node(subscriber)
         await self._check_new(subscriber, sync, filters, update_mode)
         if sync == "none":
-            script = await self.script(subscriber, filters=filters)
-            await self.add_sync_triggers(subscriber, script, profile=profile, scripts=scripts)
+            script = await self.script(subscriber, filters=filters, scripts=scripts)
+            await self.add_sync_triggers(subscriber, script, profile=profile)
             return
         articles = await self.choose(filters or {})
         if not articles:
-            raise SubscriptionError("nothing is published yet: publish a table first")
+            raise SubscriptionError("nothing is published yet: `twopc publish` a table first")
         routines = await proc_execution.proc_articles(await self.admin(self.publisher))
         link = None if reads else await self.register_link(subscriber)
-        self.profiles[subscriber] = profile or Profile()
         try:
             if self.distribute:
                 role = None if link is None else link.role
                 await self.announce(
                     subscriber, articles, link_role=role, sync_type=sync, routines=routines
                 )
+                if profile is not None:
+                    await self.set_profile(subscriber, profile)
             found = await self._bring(
                 subscriber, articles, routines, sync, scripts or {}, link=link, reads=reads
             )
@@ -229,9 +131,14 @@ class Replication(Leaving):
                 "sync='replication support only' for rows that are there already"
             )
         known = await self.update_modes()
-        if subscriber in known and (reads or known[subscriber] == "read only"):
+        if subscriber in known:
             raise SubscriptionError(
-                f"{subscriber!r} subscribes already, {known[subscriber]} (21058): unsubscribe it first"
+                f"{subscriber!r} subscribes already, {known[subscriber]} (21058): "
+                f"`twopc unsubscribe {subscriber}` first"
+            )
+        if sync not in get_args(SyncType):
+            raise ConfigurationError(
+                f"sync={sync!r}: use {', '.join(map(repr, get_args(SyncType)))}"
             )
 
     async def _bring(
@@ -314,19 +221,25 @@ class Replication(Leaving):
         found = await proc_execution.proc_articles(await self.admin(self.publisher))
         return [routine for routine in found if routine.article_id in wanted]
 
-    async def refresh_subscriptions(self, *subscribers: str) -> None:
+    async def refresh_subscriptions(self, *subscribers: str) -> dict[str, list[str]]:
         """Give Subscribers (all) the articles that were published after they subscribed.
 
         As sp_refreshsubscriptions and the snapshot agent: tables and rows are copied while others write.
         Routines are defined.
+
+        Returns:
+            The articles and routines that each has got.
         """
+        done: dict[str, list[str]] = {}
         published = await proc_execution.proc_articles(await self.admin(self.publisher))
-        for subscriber in subscribers or tuple(self.subscribed):
+        for subscriber in subscribers or await self.distribution_subscribers():
             known = {each.article.name for each in await self.subscribed_articles(subscriber)}
             articles = [each for each in await self.choose({}) if each.article.name not in known]
             mine = {each.article_id for each in await self.subscribed_routines(subscriber)}
             routines = [each for each in published if each.article_id not in mine]
-            if not articles and not routines:
+            done[subscriber] = [each.article.name for each in articles]
+            done[subscriber] += [each.identity for each in routines]
+            if not done[subscriber]:
                 continue
             reads = await self.is_read_only(subscriber)
             role = None if reads else await self.link_role(subscriber)
@@ -350,6 +263,7 @@ class Replication(Leaving):
             await self.switch_calls()
             if found:
                 raise SubscriptionError(subscription.inactive_message(found))
+        return done
 
     async def reinitialise(self, subscriber: str) -> None:
         """Copy everything to a Subscriber anew, while others go on; its own transactions are waited for.
@@ -360,7 +274,10 @@ class Replication(Leaving):
         """
         articles = await self.chosen_articles(subscriber)
         if not articles:
-            raise SubscriptionError(f"{subscriber!r} does not subscribe: subscribe it first")
+            raise SubscriptionError(
+                f"{subscriber!r} does not subscribe: `twopc subscribe {subscriber}` first"
+            )
+        await self._refuse_without_rows(subscriber)
         await self._reach("snapshot.begin", subscriber)
         here, publisher = await self.admin(subscriber), await self.admin(self.publisher)
         plain = [each.article for each in articles]
@@ -395,13 +312,15 @@ class Replication(Leaving):
         await self.set_active(subscriber, articles, routines)
         await self.switch_calls()
 
-
-def _propagation(propagate: Mapping[str, str]) -> Propagation:
-    """How an article travels, from what differs from the original's defaults."""
-    default = Propagation().as_json()
-    unknown = sorted(set(propagate) - set(default))
-    if unknown:
-        raise ArticleError(
-            f"propagation of {unknown[0]!r}: operations are {', '.join(map(repr, default))}"
+    async def _refuse_without_rows(self, subscriber: str) -> None:
+        """Refuse a Subscriber that brought its rows itself. SubscriptionError"""
+        types = await registry.sync_types(
+            await self.admin(self.distribution), await self.publisher_number(), subscriber
         )
-    return Propagation.from_json({**default, **propagate})
+        others = types - {"automatic"}
+        if others:
+            raise SubscriptionError(
+                f"{subscriber!r} subscribes with sync={min(others)!r} and brought its rows itself, which are "
+                "not ours to replace (21070): `twopc unsubscribe` it, give it the Publisher's rows and subscribe it "
+                "again"
+            )

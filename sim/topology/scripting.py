@@ -6,11 +6,14 @@ And what every subscription begins with: the Subscriber's link, known at the Pub
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from psycopg import sql
+import psycopg
+from psycopg import AsyncConnection, sql
 
-from publisher import publication, subscriptions
-from sim.script import SyncScript, script_synctran_commands
+from publisher import subscriptions
+from publisher.proc_execution import proc_articles
+from sim.script import SyncScript, Trial, script_synctran_commands
 from sim.topology import initial
 from sim.topology.distribution import Distribution
 from sim.topology.nodes import grant_tables
@@ -22,8 +25,11 @@ from subscriber import (
     tables,
 )
 from subscriber.distribution_agent.profile import Profile
+from subscriber.firing import Obstacle
+from subscriber.objects import install_texts
 from subscriber.triggers import Sites
 from twopc.distributed import DistributedArticle
+from twopc.drivers.install import install_participant
 from twopc.errors import SubscriptionError
 from twopc.proc_execution import ProcArticle
 from twopc.sql.describe import describe
@@ -62,7 +68,9 @@ class Scripting(Distribution):
         for each in await subscriptions.subscriptions(await self.admin(self.publisher)):
             if each.subscriber == subscriber:
                 return each.link_role
-        raise SubscriptionError(f"{subscriber!r} does not subscribe: subscribe it first")
+        raise SubscriptionError(
+            f"{subscriber!r} does not subscribe: `twopc subscribe {subscriber}` first"
+        )
 
     async def forget_subscriber(self, subscriber: str) -> None:
         """Have Publisher and distribution database know a Subscriber no longer."""
@@ -77,13 +85,16 @@ class Scripting(Distribution):
         subscriber: str,
         articles: Sequence[DistributedArticle],
         scripts: Mapping[str, Sequence[str]] | None = None,
+        *,
+        here: AsyncConnection[Any] | None = None,
     ) -> None:
         """Make what agents call for some articles.
 
         Args:
             scripts: by table, SQL that makes the user's own procedures.
+            here: a connection to the Subscriber; None: the administrator's.
         """
-        here = await self.admin(subscriber)
+        here = here or await self.admin(subscriber)
         for each in articles:
             await propagation.create(
                 here,
@@ -96,10 +107,15 @@ class Scripting(Distribution):
             )
 
     async def create_routines(
-        self, subscriber: str, routines: Sequence[ProcArticle], *, calls: bool
+        self,
+        subscriber: str,
+        routines: Sequence[ProcArticle],
+        *,
+        calls: bool,
+        here: AsyncConnection[Any] | None = None,
     ) -> None:
         """Define routines at a Subscriber as they are at the Publisher; `calls`: agents call them there."""
-        here, agent = await self.admin(subscriber), self.node(subscriber).agent_role
+        here, agent = here or await self.admin(subscriber), self.node(subscriber).agent_role
         for routine in routines:
             await proc_execution.create(here, routine, agent, call=calls)
 
@@ -109,46 +125,87 @@ class Scripting(Distribution):
         *,
         role: str | None = None,
         filters: Mapping[str, str] | None = None,
+        scripts: Mapping[str, Sequence[str]] | None = None,
     ) -> SyncScript:
         """What a Subscriber must run that has the tables and rows already; see `sim.script`.
 
-        The Publisher knows the Subscriber from then on, and what is committed from then on is kept for it.
+        It is tried there, and rolled back. The Publisher knows the Subscriber from then on, and what is committed
+        from then on is kept for it.
 
         Args:
             role: the application's role there; None: the topology's.
             filters: by table, a condition: only rows that fulfil it are there, and come there.
+            scripts: as for `subscribe`.
 
         Raises:
             SubscriptionError: it subscribes already, or a table of it does not match.
         """
-        node, here = self.node(subscriber), await self.admin(subscriber)
+        await self._nodes.admit(subscriber, like=self.publisher)
         articles = await self.choose(filters or {})
+        routines = await proc_articles(await self.admin(self.publisher))
         link, sites = await self.register_link(subscriber), self.sites(subscriber)
         try:
-            commands = []
-            for each in articles:
-                tables.check_same_shape(
-                    each.article, await describe(here, each.article.schema, each.article.table)
-                )
-                texts, _ = await subscription.article_commands(here, each.article, sites)
-                commands.append(texts)
             if self.distribute:
-                await self.announce(subscriber, articles, link_role=link.role, sync_type="none")
+                await self.announce(
+                    subscriber,
+                    articles,
+                    link_role=link.role,
+                    sync_type="none",
+                    routines=routines,
+                )
                 async with initial.reading(await self.admin(self.publisher)) as moment:
-                    pass
-                await self.start_from(subscriber, articles, moment)
+                    routines = await proc_articles(await self.admin(self.publisher))
+                await self.start_from(subscriber, articles, moment, routines=routines)
+            async with (
+                await Trial.connect(self.node(subscriber).dsn, autocommit=True) as trial,
+                trial.transaction(force_rollback=True),
+            ):
+                found = await self._try(
+                    trial, subscriber, link, articles, routines, scripts or {}, role
+                )
         except BaseException:
             await self.forget_subscriber(subscriber)
             raise
         text = script_synctran_commands(
-            commands,
-            database=node.database,
-            sites=sites,
-            link=link,
-            app_role=role or node.app_role,
-            coordinator_role=node.coordinator_role,
+            trial.texts, database=self.node(subscriber).database, sites=sites, link=link
         )
-        return SyncScript(text=text, role=link.role, password=link.password)
+        return SyncScript(text=text, role=link.role, obstacles=tuple(found), password=link.password)
+
+    async def _try(
+        self,
+        trial: Trial,
+        subscriber: str,
+        link: subscription.LinkAddress,
+        articles: Sequence[DistributedArticle],
+        routines: Sequence[ProcArticle],
+        scripts: Mapping[str, Sequence[str]],
+        role: str | None,
+    ) -> list[Obstacle]:
+        """Make a whole subscription where tables and rows are, but for the link's password."""
+        node, sites = self.node(subscriber), self.sites(subscriber)
+        found: list[Obstacle] = []
+        for each in articles:
+            plain = each.article
+            tables.check_same_shape(plain, await describe(trial, plain.schema, plain.table))
+        try:
+            for text in install_texts(node.database, sites, link):
+                await trial.execute(text.encode())
+        except psycopg.errors.ObjectNotInPrerequisiteState as error:
+            raise SubscriptionError(f"{error.diag.message_primary}") from error
+        for each in articles:
+            found += await subscription.subscribe(trial, each.article, sites)
+        app = role or node.app_role
+        await subscription.register_role(trial, app, node.coordinator_role)
+        await install_participant(
+            trial, subscription.owner_role(node.database), node.coordinator_role
+        )
+        if self.distribute:
+            await propagation.install(trial, node.agent_role)
+            await self.create_procedures(subscriber, articles, scripts, here=trial)
+            await self.create_routines(subscriber, routines, calls=False, here=trial)
+        for each in articles:
+            await grant_tables(trial, each.article.schema, each.article.table, app)
+        return found
 
     async def add_sync_triggers(
         self,
@@ -156,42 +213,24 @@ class Scripting(Distribution):
         script: SyncScript,
         *,
         profile: Profile | None = None,
-        scripts: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """Run the script of a subscription; see `subscriber.subscription.addsynctriggers`.
 
         Args:
-            profile, scripts: as for `subscribe`.
+            profile: as for `subscribe`.
 
         Raises:
-            SubscriptionError: it cannot be run; nothing was changed at the Subscriber.
+            SubscriptionError: it cannot be run; nothing was changed at the Subscriber. Or a user's trigger fires
+                before ours: then the subscription is there, but inactive until `activate`.
         """
-        here, node = await self.admin(subscriber), self.node(subscriber)
-        articles = await self.choose({})
-        async with here.transaction():
-            await subscription.addsynctriggers(here, script.text, script.role, script.password)
-            if self.distribute:
-                articles = await self.chosen_articles(subscriber)
-                await propagation.install(here, node.agent_role)
-                await self.create_procedures(subscriber, articles, scripts)
-        for each in articles:
-            await grant_tables(here, each.article.schema, each.article.table, node.app_role)
-        self.profiles[subscriber] = profile or Profile()
+        here = await self.admin(subscriber)
+        await subscription.addsynctriggers(here, script.text, script.role, script.password)
+        if self.distribute and profile is not None:
+            await self.set_profile(subscriber, profile)
         self.subscribed.append(subscriber)
         self.attend(subscriber)
-
-    async def activate(self, subscriber: str) -> None:
-        """Let a Subscriber's changes through again once nothing keeps our triggers from firing first.
-
-        Raises:
-            SubscriptionError: something still does, or the subscription is read only.
-        """
-        if await self.is_read_only(subscriber):
-            raise SubscriptionError(
-                f"the subscription of {subscriber!r} is read only: it has no triggers to activate"
-            )
-        articles = await publication.articles(await self.admin(self.publisher))
-        await subscription.activate(await self.admin(subscriber), articles, self.sites(subscriber))
+        if script.obstacles:
+            raise SubscriptionError(subscription.inactive_message(script.obstacles))
 
     async def set_not_for_replication(
         self, subscriber: str, table: str, object_name: str, value: bool, *, schema: str = "public"

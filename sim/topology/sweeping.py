@@ -90,7 +90,9 @@ def _drop_roles(
     roles |= {names.role("owner", database) for database in mine}
     roles |= {names.role("link", database, node) for database in mine for node in nodes}
     found = connection.execute(
-        "select rolname from pg_roles where rolname = any (%s) order by 1", (sorted(roles),)
+        "select rolname from pg_roles where rolname = any (%s)"
+        " or exists (select from unnest(%s::text[]) as t where starts_with(rolname, t)) order by 1",
+        (sorted(roles), [names.table_roles(names.role("owner", database)) for database in mine]),
     ).fetchall()
     for (role,) in found:
         name = sql.Identifier(role)

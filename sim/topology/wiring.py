@@ -94,7 +94,7 @@ class Wiring:
     async def __aenter__(self) -> Self:
         try:
             if self._attach:
-                self._nodes.attach()
+                await self._nodes.attach()
             else:
                 await self._nodes.create()
                 await self._install()
@@ -116,7 +116,7 @@ class Wiring:
             here, publication.owner_role(publisher.database), publisher.coordinator_role
         )
         log = await self.admin(self.distribution)
-        await install_decision_log(log, distribution.coordinator_role)
+        await install_decision_log(log, distribution.coordinator_role, self.name)
         if self.distribute:
             await publication.admit_log_reader(here, publisher.logreader_role)
             await install_distribution(log, distribution.logreader_role, distribution.agent_role)
@@ -156,11 +156,31 @@ class Wiring:
 
     async def take_away(self) -> None:
         """Remove from databases that were there before what this topology brought into them."""
+        if self.nodes and not self.node(self.distribution).embedded:
+            await self._forget_name()
         for name in sorted(self._brought):
             node = self.node(name)
             if not node.embedded and node.kind == "distribution" and self._is_apart(node):
                 await self.execute(name, "drop schema if exists msrepl cascade")
         self._brought.clear()
+
+    async def _forget_name(self) -> None:
+        """Have the distribution database know the topology no longer; harmless if it does not, or is gone."""
+        there = await self.execute(
+            self.distribution, "select to_regclass('msrepl.coordinator') is not null"
+        )
+        if there[0][0]:
+            await self.execute(
+                self.distribution, "delete from msrepl.coordinator where name = %s", (self.name,)
+            )
+
+    async def drop_roles(self) -> None:
+        """Drop our login roles on the nodes' servers, with what they may do in the nodes' databases.
+
+        Raises:
+            ConfigurationError: one has something in a database that is no node here.
+        """
+        await self._nodes.drop_roles()
 
     def _is_apart(self, node: Node) -> bool:
         """The distribution database is not the Publisher's."""

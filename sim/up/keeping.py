@@ -173,7 +173,8 @@ def _make(folder: Path, loaded: Loaded, source: str, *, each: bool) -> State:
     async def install() -> dict[str, Node]:
         async with topology:
             await set_up(topology, scenario)
-            await topology.allow_any_client(resolve=False)
+            if await topology.immediate_subscribers():
+                await topology.allow_any_client(resolve=False)
             return {
                 name: Node(
                     kind=node.kind,

@@ -5,15 +5,18 @@ Each is found again by its command line, which names the folder; no secret is in
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from sim.operate import attach
 from sim.up.state import State
 from twopc.errors import ServerError
 from twopc.server.waiting import wait_for
@@ -47,10 +50,31 @@ class Part:
         return f"{self.kind}-{self.node}.log" if self.node else f"{self.kind}.log"
 
 
-def wanted(state: State) -> tuple[Part, ...]:
-    """Those that a topology needs."""
-    agents = tuple(Part("agent", name) for name in state.subscribers)
-    return (Part("log-reader"), *agents, Part("resolver"), Part("clean-up"))
+def wanted(subscribed: Iterable[str], *, any_client: bool) -> tuple[Part, ...]:
+    """Those that a topology needs.
+
+    Args:
+        subscribed: the Subscribers that something is distributed to.
+        any_client: any client may write at one of them.
+    """
+    agents = [Part("agent", name) for name in subscribed]
+    return (
+        *([Part("log-reader")] if agents else []),
+        *agents,
+        *([Part("resolver")] if any_client else []),
+        Part("clean-up"),
+    )
+
+
+async def look(state: State) -> tuple[Part, ...]:
+    """Those that a topology needs now; its servers run."""
+    async with await attach(
+        state.dsns, coordinator=state.name, newcomers=state.subscribers
+    ) as topology:
+        return wanted(
+            await topology.distribution_subscribers(),
+            any_client=bool(await topology.any_client_subscribers()),
+        )
 
 
 def running(folder: Path) -> dict[Part, psutil.Process]:
@@ -76,8 +100,8 @@ def start(state: State) -> None:
     Raises:
         ServerError: one ended at once; says what it said.
     """
-    alive = running(state.folder)
-    begun = [(part, _start(state.folder, part)) for part in wanted(state) if part not in alive]
+    alive, needed = running(state.folder), asyncio.run(look(state))
+    begun = [(part, _start(state.folder, part)) for part in needed if part not in alive]
     for part, process in begun:
         said = state.folder / part.file
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from sim import standing
 from sim.up.parts import RUNS
 from sim.up.state import load
-from subscriber.distribution_agent import Profile
 from subscriber.distribution_agent import main as run_agent
 from twopc import log
 
@@ -32,13 +31,18 @@ def main(folder: str, kind: str, node: str = "") -> None:
         asyncio.run(standing.read_log(state.dsns, running=runs))
     elif kind == "agent":
         config = asyncio.run(
-            standing.agent_config(
-                state.dsns, node, publisher=state.publisher, profile=Profile(), once=False
-            )
+            standing.agent_config(state.dsns, node, publisher=state.publisher, once=False)
         )
         run_agent(config, running=runs)
     elif kind == "resolver":
-        asyncio.run(standing.resolve(state.dsns, coordinator=state.name, running=runs))
+        asyncio.run(
+            standing.resolve(
+                state.dsns,
+                coordinator=state.name,
+                newcomers=state.subscribers,
+                running=runs,
+            )
+        )
     else:
         asyncio.run(standing.remove_delivered(state.dsns, every_s=_CLEAN_UP_EVERY_S, running=runs))
 

@@ -30,7 +30,8 @@ select (select count(*) from pg_stat_activity
         where datname = current_database() and backend_type = 'client backend'
           and usename = %s and application_name !~ '^(msrepl|twopc) '),
        case when to_regclass('msrepl.any_client_sequence') is null then null
-            else pg_sequence_last_value(to_regclass('msrepl.any_client_sequence')) end
+            else pg_sequence_last_value(to_regclass('msrepl.any_client_sequence')) end,
+       to_regclass('msrepl.any_client') is not null
 """
 _PREPARED = """
 select gid, extract(epoch from clock_timestamp() - prepared)::float8 from pg_prepared_xacts
@@ -86,6 +87,8 @@ class _Seen(NamedTuple):
     now: NodeNow
     waits: Sequence[tuple[Any, ...]] = ()
     prepared: Sequence[tuple[Any, ...]] = ()
+    any_client: bool = False
+    """Any client may write there."""
 
 
 class Watch:
@@ -98,6 +101,8 @@ class Watch:
         self._read: dict[str, int] = {}
         self._refused: Counter[str] = Counter()
         self._refusals: deque[Refusal] = deque(maxlen=_REFUSALS_KEPT)
+        self._wanted = parts.wanted(state.subscribers, any_client=True)
+        """What should run, as it was when all servers answered last."""
 
     async def __aenter__(self) -> Watch:
         return self
@@ -114,6 +119,10 @@ class Watch:
         names = (state.publisher, *state.subscribers)
         seen = await together(*(self._node(name) for name in names))
         graph = waits.build(waits.session(one.now.name, row) for one in seen for row in one.waits)
+        known = await self._agents()
+        if known is not None and not any(one.now.error for one in seen):
+            subscribed = [agent.subscriber for agent in known]
+            self._wanted = parts.wanted(subscribed, any_client=any(one.any_client for one in seen))
         in_doubt = [
             (one.now.name, str(gid), float(age))
             for one in seen
@@ -125,7 +134,7 @@ class Watch:
             refusals=tuple(self._refusals),
             blocked=tuple(str(edge) for edges in graph.edges.values() for edge in edges),
             in_doubt=tuple(sorted(in_doubt, key=lambda each: -each[2])),
-            agents=tuple(await self._agents()),
+            agents=tuple(known or ()),
             missing=await asyncio.to_thread(self._missing),
         )
 
@@ -136,9 +145,10 @@ class Watch:
     async def _node(self, name: str) -> _Seen:
         """All that a node is asked; one that goes away in the midst of it did not answer."""
         try:
-            ((sessions, begun),) = await self.rows(name, _NODE, (self.role(name),))
+            ((sessions, begun, there),) = await self.rows(name, _NODE, (self.role(name),))
             waiting = await self.rows(name, waits.WAITS_SQL)
             prepared = await self.rows(name, _PREPARED)
+            any_client = there and bool(await self.rows(name, "select from msrepl.any_client"))
         except psycopg.Error as error:
             told = str(error).splitlines() or [type(error).__name__]
             return _Seen(NodeNow(name=name, error=told[0]))
@@ -148,7 +158,7 @@ class Watch:
             transactions=int(begun or 0),
             refused=self._refused[name],
         )
-        return _Seen(now, waiting, prepared)
+        return _Seen(now, waiting, prepared, any_client)
 
     async def rows(self, name: str, query: str, params: Any = None) -> list[tuple[Any, ...]]:
         """A query at a node, by the administrator.
@@ -170,18 +180,19 @@ class Watch:
             await connection.close()
             raise
 
-    async def _agents(self) -> list[AgentStatus]:
+    async def _agents(self) -> list[AgentStatus] | None:
+        """How far they are; None: the distribution database does not answer."""
         try:
             await self.rows("distribution", "select 1")
             return await agents(self._connections["distribution"])
         except psycopg.Error:
-            return []  # its server is among the missing
+            return None  # its server is among the missing
 
     def _missing(self) -> tuple[str, ...]:
         state = self._state
         down = [f"server of {name}" for name in state.servers if server_of(state, name).pid is None]
         alive = parts.running(state.folder)
-        return (*down, *(str(part) for part in parts.wanted(state) if part not in alive))
+        return (*down, *(str(part) for part in self._wanted if part not in alive))
 
     def _read_log(self, server: str, path: Path) -> None:
         """What servers have complained of since we looked last; conflicts have facts in their DETAIL."""

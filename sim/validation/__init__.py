@@ -213,7 +213,7 @@ class _Session:
         names = [each.article.name for each in found]
         if not found:
             raise SubscriptionError(
-                f"{ends.subscriber!r} has no active subscription that is distributed to: subscribe first"
+                f"{ends.subscriber!r} has no active subscription that is distributed to: `twopc subscribe {ends.subscriber}` first"
             )
         for table in tables:
             if table not in names:

@@ -66,6 +66,7 @@ class DistributionAgent:
     Args:
         subscriber, publisher: node names; the Subscriber's name is also that of its changes' originator.
         distribution_dsn, subscriber_dsn: of the agent's role at either database.
+        profile: None: the one that is kept with the subscription, read whenever it connects.
         points: protocol points; None: those that the environment arms.
     """
 
@@ -81,6 +82,7 @@ class DistributionAgent:
     ) -> None:
         self.subscriber = subscriber
         self.publisher = publisher
+        self._given = profile
         self.profile = profile or Profile()
         self._distribution_dsn = distribution_dsn
         self._subscriber_dsn = subscriber_dsn
@@ -143,14 +145,14 @@ class DistributionAgent:
 
     async def _connect(self) -> None:
         await self._disconnect()
-        profile = self.profile
         source = self._source = await Source.open(
             self._distribution_dsn,
             publisher=self.publisher,
             subscriber=self.subscriber,
-            profile=profile,
+            profile=self._given,
             news=self._news,
         )
+        profile = self.profile = source.profile
         self._reporting = Reporting(source.pipe, source.publisher_database_id, self.subscriber)
         target = self._target = await Target.open(
             self._subscriber_dsn,
@@ -252,6 +254,7 @@ class DistributionAgent:
                 self._news.clear()
                 try:
                     await self._open()
+                    patience.profile = self.profile
                     more = await self._window(final=patience.is_over)
                     patience.renew()
                     await self._look_at_clock(idle=not more)

@@ -23,7 +23,8 @@ class Config:
     publisher: str
     distribution_dsn: str = field(repr=False)
     subscriber_dsn: str = field(repr=False)
-    profile: Profile = field(default_factory=Profile)
+    profile: Profile | None = None
+    """None: the one that is kept with the subscription."""
     once: bool = False
     """Deliver what there is now, and end."""
 

@@ -20,7 +20,7 @@ class Patience:
     """
 
     def __init__(self, profile: Profile, clock: Callable[[], float] = time.monotonic) -> None:
-        self._profile = profile
+        self.profile = profile
         self._clock = clock
         self._failures = 0
         self._clash = ""
@@ -37,7 +37,7 @@ class Patience:
             DeliveryError: it was tried often enough.
         """
         self._failures += 1
-        profile = self._profile
+        profile = self.profile
         if self._failures > profile.retry_attempts:
             raise DeliveryError(
                 f"{subscriber}: {error}; given up after {profile.retry_attempts} further attempts",
@@ -56,7 +56,7 @@ class Patience:
     def clash_wait_ms(self) -> float:
         """How much longer the Subscriber's own change is waited for."""
         waited = (self._clock() - self._since) * 1000
-        return max(0.0, self._profile.barrier_timeout_ms - waited)
+        return max(0.0, self.profile.barrier_timeout_ms - waited)
 
     @property
     def is_over(self) -> bool:

@@ -16,6 +16,7 @@ import psycopg
 from psycopg import AsyncConnection, pq
 
 from twopc.drivers.lean import Report, report
+from twopc.sql import path
 
 _ERRORS: Final = frozenset((pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE))
 _SYNC: Final = pq.ExecStatus.PIPELINE_SYNC
@@ -123,11 +124,10 @@ class Pipe:
     async def connect(
         cls, dsn: str, *, on_notify: Callable[[], None] | None = None, **options: str
     ) -> Pipe:
-        """Connect; `options` are settings of the session."""
+        """Connect; `options` are settings of the session, whose search path is ours."""
         settings = " ".join(f"-c {name}={value}" for name, value in options.items())
-        given = psycopg.conninfo.conninfo_to_dict(dsn).get("options", "")
         connection = await AsyncConnection.connect(
-            dsn, autocommit=True, options=f"{given or ''} {settings}".strip()
+            dsn, autocommit=True, options=f"{path.options(dsn)} {settings}".strip()
         )
         return cls(connection, on_notify)
 

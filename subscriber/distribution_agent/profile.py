@@ -6,7 +6,9 @@ Pure values, checked once.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
 
 from twopc.errors import ConfigurationError
 
@@ -75,3 +77,16 @@ class Profile:
                     f"agent profile: skip_errors has {error!r}, which is neither one of the numbers"
                     " 20598, 2601, 2627 nor a SQLSTATE"
                 )
+
+    def as_json(self) -> dict[str, Any]:
+        """What differs from the defaults, as the distribution database keeps it."""
+        usual = asdict(Profile())
+        return {name: value for name, value in asdict(self).items() if value != usual[name]}
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Self:
+        """The profile that `as_json` has given."""
+        values = dict(kept)
+        if "skip_errors" in values:
+            values["skip_errors"] = tuple(values["skip_errors"])
+        return cls(**values)

@@ -34,6 +34,11 @@ SUBSCRIPTIONS = Statement(
     order by 1
     """.replace("/* beside */", str(BESIDE))
 )
+#: Also while its subscription is not active.
+SUBSCRIBES = Statement(
+    "select from msrepl.msdistribution_agents where (publisher_database_id, subscriber) = ($1::int, $2)",
+    kept=False,
+)
 #: The transactions in as many blocks as hold so many, a row for each block, in their order. The first block may
 #: hold some that are not wanted any more.
 WINDOW = Statement(

@@ -52,7 +52,7 @@ class Source:
         self.pipe = pipe
         self.publisher_database_id = publisher_database_id
         self.subscriber = subscriber
-        self._profile = profile
+        self.profile = profile
         self._id = int4(publisher_database_id)
         self._text_id = str(publisher_database_id).encode()
         self._rows: list[tuple[str | None, ...]] | None = None
@@ -61,9 +61,18 @@ class Source:
 
     @classmethod
     async def open(
-        cls, dsn: str, *, publisher: str, subscriber: str, profile: Profile, news: asyncio.Event
+        cls,
+        dsn: str,
+        *,
+        publisher: str,
+        subscriber: str,
+        profile: Profile | None,
+        news: asyncio.Event,
     ) -> Source:
         """Connect, and listen.
+
+        Args:
+            profile: None: the one that is kept with the subscription.
 
         Raises:
             SubscriptionError: the distribution database does not know the Publisher.
@@ -72,7 +81,6 @@ class Source:
             dsn,
             on_notify=news.set,
             application_name=f"msrepl\\ agent\\ {subscriber}",
-            statement_timeout=str(profile.query_timeout_ms),
             # The order of the log is that of an index, whatever the statistics of tables say that
             # were empty a minute ago.
             plan_cache_mode="force_generic_plan",
@@ -86,11 +94,13 @@ class Source:
                     (Statement(f"listen {CHANNEL}", kept=False), ()),
                     (
                         Statement(
-                            "select id, publisher_db from msrepl.mspublisher_databases"
-                            " where publisher = $1",
+                            "select d.id, d.publisher_db, a.profile from msrepl.mspublisher_databases d"
+                            " left join msrepl.msdistribution_agents a"
+                            " on a.publisher_database_id = d.id and a.subscriber = $2"
+                            " where d.publisher = $1",
                             kept=False,
                         ),
-                        (publisher.encode(),),
+                        (publisher.encode(), subscriber.encode()),
                     ),
                 )
             )
@@ -100,8 +110,12 @@ class Source:
                     f"the distribution database has nothing of Publisher {publisher!r}: subscribe"
                     f" {subscriber!r} first, or name another Publisher"
                 )
-            found = cls(pipe, int(str(rows[0][0])), subscriber, profile)
-            found.publisher_db = str(rows[0][1])
+            number, publisher_db, kept = rows[0]
+            profile = profile or Profile.from_json(json.loads(kept or "{}"))
+            timeout = f"set statement_timeout = {profile.query_timeout_ms}"
+            checked(await pipe.run((Statement(timeout, kept=False), ())))
+            found = cls(pipe, int(str(number)), subscriber, profile)
+            found.publisher_db = str(publisher_db)
             return found
         except BaseException:
             await pipe.close()
@@ -112,6 +126,9 @@ class Source:
 
         Returns:
             Whether the subscription has changed, and the transactions.
+
+        Raises:
+            SubscriptionError: there is no subscription any more.
         """
         answer = checked(
             await self.pipe.run(
@@ -124,9 +141,21 @@ class Source:
         )
         changed = (rows := answer.rows(0)) != self._rows
         if changed:
+            if not rows:
+                await self._check_subscribed()
             self._rows = rows
             self.subscription = subscription_of(rows)
         return changed, window_of(answer.results[1], position)
+
+    async def _check_subscribed(self) -> None:
+        answer = checked(
+            await self.pipe.run((queries.SUBSCRIBES, (self._text_id, self.subscriber.encode())))
+        )
+        if not answer.rows(0):
+            raise SubscriptionError(
+                f"{self.subscriber!r} does not subscribe any more: `twopc subscribe {self.subscriber}`, and "
+                "start its agent again"
+            )
 
     async def loads(
         self,
@@ -171,7 +200,7 @@ class Source:
     def _is_large(self, batch: Batch) -> bool:
         """Whether it travels in blocks; only a single transaction can be so."""
         return len(batch.seqnos) == 1 and (
-            batch.commands > self._profile.block_commands or batch.bytes > self._profile.block_bytes
+            batch.commands > self.profile.block_commands or batch.bytes > self.profile.block_bytes
         )
 
     def _reads(self, batches: Sequence[Batch]) -> list[list[Batch]]:
@@ -185,7 +214,7 @@ class Source:
                 and not self._is_large(reads[-1][-1])
                 and not self._is_large(batch)
                 and commands + batch.commands <= _READ_COMMANDS
-                and length + batch.bytes <= self._profile.block_bytes
+                and length + batch.bytes <= self.profile.block_bytes
             ):
                 reads[-1].append(batch)
             else:
@@ -201,7 +230,7 @@ class Source:
         first, last = read[0], read[-1]
         params = (self._id, int4s(first.articles), *terms)
         if len(read) == 1 and self._is_large(first):
-            limits = (self._profile.block_commands, self._profile.block_bytes)
+            limits = (self.profile.block_commands, self.profile.block_bytes)
             return self.pipe.send(
                 (
                     queries.BLOCK,

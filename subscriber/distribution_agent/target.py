@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from subscriber.agents_path import SEARCH_PATH
 from subscriber.distribution_agent.dispatch import Takers, dispatch_text, run_text
 from subscriber.distribution_agent.loads import Part
 from subscriber.distribution_agent.pipe import Answer, LostError, Pipe, Statement, Step
@@ -26,8 +27,9 @@ _TAKE_OVER_MS = 30_000
 
 #: What a value's text means must not depend on the database; NOT FOR REPLICATION is the replica role.
 _SETTINGS = Statement(
-    """
-    select set_config('session_replication_role', 'replica', false),
+    f"""
+    select set_config('search_path', {SEARCH_PATH}, false),
+        set_config('session_replication_role', 'replica', false),
         set_config('datestyle', 'ISO', false), set_config('intervalstyle', 'postgres', false),
         set_config('lc_monetary', 'C', false), set_config('xmloption', 'content', false),
         set_config('array_nulls', 'on', false), set_config('standard_conforming_strings', 'on', false),
@@ -48,6 +50,20 @@ _NO_STREAMS = Statement(
     """,
     kept=False,
 )
+#: Any role may hold those locks.
+_HOLDER = Statement(
+    """
+    select format('pid %s, %s, of role %s', l.pid,
+                  coalesce(nullif(a.application_name, ''), 'without application_name'), a.usename)
+    from pg_locks l join pg_stat_activity a on a.pid = l.pid and a.datname = current_database()
+    where l.locktype = 'advisory' and l.granted and l.objsubid = 1 and l.pid <> pg_backend_pid()
+        and l.database = (select d.oid from pg_database d where d.datname = current_database())
+        and (l.classid::bigint << 32 | l.objid::bigint) in (
+            hashtextextended('msrepl agent of ' || $1, 0), hashtextextended('msrepl streams of ' || $1, 0))
+    limit 1
+    """,
+    kept=False,
+)
 _POSITION = Statement(
     """
     select transaction_timestamp from msrepl.msreplication_subscriptions
@@ -65,7 +81,7 @@ _FIRST_POSITION = Statement(
 _PREPARED = Statement(
     """
     select p.gid, d.oid from pg_database d
-    left join pg_prepared_xacts p on p.database = d.datname
+    left join pg_prepared_xacts p on p.database = d.datname and p.owner = current_user
     where d.datname = current_database()
     """,
     kept=False,
@@ -230,9 +246,10 @@ async def _alone(pipe: Pipe, publisher: bytes, lock: Statement, subscriber: str)
     if failure is None:
         return
     if failure.sqlstate == "55P03":
+        rows = (await ask(pipe, (_HOLDER, (publisher,)))).rows(0)
         raise DeliveryError(
             f"another distribution agent from {publisher.decode()!r} to {subscriber!r} is running"
-            " (21036): stop it first",
+            f" (21036; {rows[0][0] if rows else 'gone just now'}): stop it first",
             node=subscriber,
             number=21036,
             sqlstate="55P03",

@@ -17,10 +17,11 @@ What an agent calls, per article and operation (`apply_function`, `set_function`
 
 from __future__ import annotations
 
+from subscriber.propagation.calls import Place
 from subscriber.propagation.custom import Routine
 from subscriber.propagation.install import create, drop, drop_all, install, regenerate
 from subscriber.propagation.net import Change, Layout, net_effect
-from subscriber.propagation.script import script_procedure
+from subscriber.propagation.script import SCRIPTS, script_procedure
 from subscriber.propagation.texts import (
     ROW_NOT_FOUND,
     PropagationTexts,
@@ -32,8 +33,10 @@ from subscriber.propagation.texts import (
 
 __all__ = [
     "ROW_NOT_FOUND",
+    "SCRIPTS",
     "Change",
     "Layout",
+    "Place",
     "PropagationTexts",
     "Routine",
     "apply_function",

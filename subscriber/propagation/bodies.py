@@ -7,7 +7,6 @@ of a set of calls. The names of all these are ours; the table goes by ``t``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,11 +29,6 @@ class Source:
         return self.value(parameter)
 
 
-#: Types whose ``=`` is in pg_catalog for exactly them, so that no operator of a user's can be meant.
-_EXACT = {
-    "smallint", "integer", "bigint", "numeric", "real", "double precision", "text", "uuid", "date", "boolean",
-    "timestamp without time zone", "timestamp with time zone", "bytea", "interval", "character", "name", "oid",
-}  # fmt: skip
 _INDENT = sql.SQL(",\n            ")
 
 
@@ -183,19 +177,10 @@ class Bodies:
         """The row of the table that has this key."""
         return f.AND.join(
             [
-                sql.SQL("t.{} {} {}").format(
-                    sql.Identifier(column.name), f.raw(self._equality(column)), value
-                )
+                f.equal(f.raw("t.") + sql.Identifier(column.name), value, column.equality)
                 for column, value in zip(self.article.key_columns, key, strict=True)
             ]
         )
-
-    def _equality(self, column: Column) -> str:
-        if column.equality != "=":
-            return column.equality
-        plain = re.sub(r"\([^)]*\)", "", column.type)
-        exact = plain in _EXACT and column.name not in self.types
-        return "=" if exact else "operator(pg_catalog.=)"
 
     def update(
         self, source: Source, *, key: bool, tail: sql.Composable | None = None

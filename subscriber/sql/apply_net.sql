@@ -7,7 +7,7 @@
 -- of something else (a unique value that another row gives up later, a row that is still referred to), each
 -- command is tried by itself, and again after the others. Updates that are only in each other's way are made
 -- at once (msrepl.net_<article>). What is then left fails with its own error. The rights are the caller's,
--- and so is the search path, which custom procedures may need: every name here has its schema.
+-- and so is the search path: every name here has its schema.
 create or replace function msrepl.apply_net(codes integer[], commands text[]) returns bigint
 language plpgsql
 as $msrepl$

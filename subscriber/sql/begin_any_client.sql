@@ -1,13 +1,15 @@
 -- msrepl.begin_any_client: makes a client's own transaction a global one, at its first captured change.
--- called by: capture triggers, send_held, where no coordinator has named the transaction
+-- called by: name_transaction
 -- tables:    msrepl.any_client
--- holes:     owner
+-- holes:     owner, link
 --
 -- Its name is rolled back with the savepoint in which the change was made, as is the branch marker; the next
 -- change then gets another, and the Publisher's transaction begins anew. After RESET ALL the marker of the
 -- first name is still there, and a second one in the same transaction is refused by its caller.
 --
--- A client that has said SET CONSTRAINTS ALL IMMEDIATE before is asked at its end all the same.
+-- The resolver ends a link that a rollback has left in a transaction, under the advisory lock (1836282472, pid of
+-- this session). Whoever has begun shares it, and keeps the link; whoever cannot, because the link is being ended
+-- or a stranger holds the lock, takes a new one.
 create or replace function msrepl.begin_any_client(table_name text) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -21,8 +23,11 @@ begin
         perform msrepl.raise_uncoordinated($1);
     end if;
     perform set_config('msrepl.gid', gid, true);
-    perform set_config('msrepl.any_client', 'yes', true);
-    set constraints msrepl.trg_mssync_guard_branches deferred;
+    if not pg_try_advisory_xact_lock_shared(1836282472, pg_backend_pid())
+        and {link} = any (msrepl_link.dblink_get_connections())
+    then
+        perform msrepl_link.dblink_disconnect({link});
+    end if;
     return gid;
 end
 $msrepl$;

@@ -1,11 +1,12 @@
--- msrepl.ddl_guard: after DDL, replaces the trigger functions of a table that they no longer fit by ones that
--- say so, and refuses DDL that would let changes pass unseen.
+-- msrepl.ddl_guard: after DDL, or before it rewrites a table, replaces the trigger functions of a table that
+-- they no longer fit by ones that say so, and refuses DDL that would let changes pass unseen.
 -- called by: event triggers of this database (ddl_guard_triggers.sql)
 -- tables:    msrepl.msreplication_objects; catalogs
 -- holes:     owner
 --
 -- The check costs nothing at run time: stale triggers simply have other functions, in the transaction of the
--- DDL itself, so they come and go with it. An article without a structure is being worked on.
+-- DDL itself, so they come and go with it. An article without a structure is being worked on. A rewrite may give
+-- rows other values under the versions that they have; see the Publisher's.
 create or replace function msrepl.ddl_guard() returns event_trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -13,7 +14,6 @@ as $msrepl$
 declare
     touched oid[];
     article record;
-    routine oid;
 begin
     -- nothing is left to guard, or the DDL is our own
     if to_regclass('msrepl.msreplication_objects') is null
@@ -21,11 +21,16 @@ begin
     then
         return;
     end if;
+    -- neither a default nor a type: rows stay as they are
+    if tg_event = 'table_rewrite' and pg_event_trigger_table_rewrite_reason() & 6 = 0 then
+        return;
+    end if;
     touched := msrepl.touched_tables(tg_event);
     for article in
-        select o.objid, o.dest_schema, o.article, o.routines, o.triggers, o.partition_triggers,
+        select o.objid, o.dest_schema, o.article, o.triggers, o.partition_triggers,
                c.oid is null as dropped,
-               msrepl.table_structure(o.objid) is distinct from o.structure as altered
+               tg_event = 'table_rewrite'
+                   or msrepl.table_structure(o.objid) is distinct from o.structure as altered
         from msrepl.msreplication_objects as o
         left join pg_class as c on c.oid = o.objid
         where touched is null or o.objid = any (touched)
@@ -37,7 +42,7 @@ begin
         ) then
             raise exception 'column msrepl_tran_version of subscribed table %.% cannot be changed or dropped (21080)',
                 article.dest_schema, article.article
-                using errcode = 'dependent_objects_still_exist', hint = 'Unsubscribe first.';
+                using errcode = 'dependent_objects_still_exist', hint = 'Unsubscribe first: twopc unsubscribe.';
         end if;
         -- a partition may go with its triggers
         if not article.dropped and exists (
@@ -49,21 +54,11 @@ begin
             raise exception 'triggers of subscribed table %.% cannot be disabled or dropped: changes would pass unseen',
                 article.dest_schema, article.article
                 using errcode = 'dependent_objects_still_exist',
-                      hint = 'Unsubscribe first; or SET session_replication_role = replica for changes that are not for replication.';
+                      hint = 'Unsubscribe first (twopc unsubscribe); or SET session_replication_role = replica for changes that are not for replication.';
         end if;
         continue when not article.altered;
-        update msrepl.msreplication_objects as o
-        set stale = case when article.dropped then 'the table was dropped' else 'the table was altered' end
-        where o.objid = article.objid and o.stale is null;
-        continue when not found;
-        foreach routine in array article.routines loop
-            execute format(
-                'create or replace function %s() returns trigger language plpgsql security definer '
-                'set search_path = pg_catalog, pg_temp as %L',
-                routine::regproc,
-                format('begin perform msrepl.raise_stale(%L, %L, ''Subscriber''); return null; end',
-                       article.dest_schema, article.article));
-        end loop;
+        perform msrepl.make_stale(
+            article.objid, case when article.dropped then 'the table was dropped' else 'the table was altered' end);
     end loop;
 end
 $msrepl$;

@@ -1,6 +1,7 @@
--- msrepl.drain_link: after a cancelled message, stops the statement at the Publisher and empties the link.
+-- msrepl.drain_link: after a cancelled message, stops the statement at the Publisher and empties the link; the
+-- victim of a deadlock across servers is told so.
 -- called by: whoever sends over the link, when the caller was cancelled
--- tables:    none
+-- tables:    pg_locks, pg_stat_activity
 -- holes:     owner, link
 --
 -- A cancel does not travel: the statement would run on at the Publisher, and the link would answer
@@ -8,6 +9,9 @@
 -- does not come twice: half a second for a Publisher that takes the cancel but whose backend does not react,
 -- 30 s (dblink's own bound) for one that does not answer at all. Then the link is dropped, and the
 -- transaction at its other end with it.
+--
+-- Whoever breaks a deadlock holds the advisory lock (1836282473, pid of this session) meanwhile. Any role may:
+-- those count only that may settle branches.
 create or replace function msrepl.drain_link() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -15,26 +19,41 @@ set client_min_messages = error
 as $msrepl$
 declare
     was_empty boolean := false;
-    is_empty boolean;
+    is_empty boolean := false;
 begin
-    perform msrepl_link.dblink_cancel_query({link});
-    for turn in 1 .. 50 loop
-        if msrepl_link.dblink_is_busy({link}) = 1 then
-            perform pg_sleep(0.01);
-        else
-            -- an error counts as no row too, so only a second empty answer says that nothing is left
-            is_empty := not exists (select from msrepl_link.dblink_get_result({link}, false) as t(tag text));
-            if is_empty and was_empty then
-                return;
+    begin
+        perform msrepl_link.dblink_cancel_query({link});
+        for turn in 1 .. 50 loop
+            if msrepl_link.dblink_is_busy({link}) = 1 then
+                perform pg_sleep(0.01);
+            else
+                -- an error counts as no row too, so only a second empty answer says that nothing is left
+                is_empty := not exists (select from msrepl_link.dblink_get_result({link}, false) as t(tag text));
+                exit when is_empty and was_empty;
+                was_empty := is_empty;
             end if;
-            was_empty := is_empty;
+        end loop;
+        if not (is_empty and was_empty) then
+            perform msrepl_link.dblink_disconnect({link});
         end if;
-    end loop;
-    perform msrepl_link.dblink_disconnect({link});
-exception when others then
-    -- the link is gone altogether: the next message opens it
-    if {link} = any (msrepl_link.dblink_get_connections()) then
-        perform msrepl_link.dblink_disconnect({link});
+    exception when others then
+        -- the link is gone altogether: the next message opens it
+        if {link} = any (msrepl_link.dblink_get_connections()) then
+            perform msrepl_link.dblink_disconnect({link});
+        end if;
+    end;
+    perform pg_stat_clear_snapshot();
+    if exists (
+        select from pg_locks as l join pg_stat_activity as a on a.pid = l.pid
+        where l.locktype = 'advisory' and l.granted
+          and l.classid = 1836282473 and l.objid = pg_backend_pid()::oid and l.objsubid = 2
+          and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+          and has_function_privilege(a.usesysid, to_regprocedure('msrepl.fence_branch(text, text[])'), 'execute')
+    ) then
+        raise exception 'deadlock across servers: this transaction was chosen to be rolled back'
+            using errcode = 'deadlock_detected',
+                  detail = json_build_object('kind', 'deadlock', 'number', 0)::text,
+                  hint = 'Nothing is committed at either site: roll back and try again.';
     end if;
 end
 $msrepl$;

@@ -7,7 +7,7 @@
 -- is still open. A referential action opens its statement before the statement that caused it fires its AFTER
 -- STATEMENT trigger, so the list is empty exactly when a statement is done with all its actions and nested
 -- triggers. A user who tampers with it makes calls go too early, which the Publisher refuses, or too late,
--- which prepare_publisher makes up for; nothing is lost.
+-- which prepare_branch makes up for; nothing is lost.
 create or replace function msrepl.enter_statement() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,11 +1,12 @@
 -- msrepl.explain_failure: says what the failure of a message means, where the Publisher's own words do not.
--- called by: ship_again, prepare_publisher, prepare_again, fetch_generated
+-- called by: ship_again, prepare_branch, prepare_again, fetch_generated
 -- tables:    at the Publisher: pg_locks, pg_prepared_xacts
 -- holes:     owner
 --
 -- Raises an error in better words, or returns, and the caller raises its own.
-create or replace function msrepl.explain_failure(state text, message text, detail text, context text, command text)
-returns void
+create or replace function msrepl.explain_failure(
+    state text, message text, detail text, context text, command text, hint text default null
+) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
@@ -14,6 +15,7 @@ declare
     retreat constant text := substring(command from '^rollback(?: to s[0-9]+)?');
     relation constant text := substring(context from 'in relation "([^\n]+)"');
     held json;
+    shown text;
 begin
     if msrepl.link_is_lost(state) then
         raise exception 'the link to the Publisher broke within the transaction: %', split_part(message, chr(10), 1)
@@ -76,8 +78,12 @@ begin
                   hint = 'Roll back to a savepoint or altogether, and try again. '
                       || 'A prepared branch holds its locks until its coordinator or recovery finishes it.';
     end if;
+    shown := msrepl.shown_detail(state, detail);
+    if shown is distinct from detail then
+        raise exception using errcode = state, message = message, detail = coalesce(shown, ''), hint = coalesce(hint, '');
+    end if;
 end
 $msrepl$;
-alter function msrepl.explain_failure(text, text, text, text, text) owner to {owner};
-revoke all on function msrepl.explain_failure(text, text, text, text, text) from public;
-comment on function msrepl.explain_failure(text, text, text, text, text) is 'Says what the failure of a message to the Publisher means';
+alter function msrepl.explain_failure(text, text, text, text, text, text) owner to {owner};
+revoke all on function msrepl.explain_failure(text, text, text, text, text, text) from public;
+comment on function msrepl.explain_failure(text, text, text, text, text, text) is 'Says what the failure of a message to the Publisher means';

@@ -16,6 +16,7 @@ declare
     made text;
     detail text;
     context text;
+    hint text;
 begin
     select m.calls into sent
     from msrepl.branch_marker as m
@@ -31,8 +32,8 @@ begin
         exception when others then
             -- as in ship_again: only what nothing depends on yet is asked for again
             if sent > 0 or attempt = 2 or not msrepl.link_is_lost(sqlstate) then
-                get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-                perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
+                get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+                perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command, hint);
                 raise;
             end if;
         end;

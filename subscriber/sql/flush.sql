@@ -13,6 +13,7 @@ declare
     command text;
     detail text;
     context text;
+    hint text;
 begin
     select m.calls + 1, m.pending into sent, queued
     from msrepl.branch_marker as m
@@ -34,8 +35,8 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sent = 1, command, context) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sent = 1, command, context, hint) then
                 raise;
             end if;
     end;

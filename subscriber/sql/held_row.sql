@@ -15,11 +15,12 @@
 -- A table may hold if a foreign key leads to it or from it, or if a unique key of it is checked at the end of
 -- a statement: what one statement does must then arrive in another order than its AFTER triggers fire in.
 --
--- Unlogged: a set lives no longer than the statement that brought it. No index: the setting msrepl.held_rows
+-- A set lives no longer than the statement that brought it; the table is logged all the same, see
+-- docs/crashes.md. No index: the setting msrepl.held_rows
 -- says where a transaction's sets are, and under SERIALIZABLE the pages of an index would make unrelated
--- transactions conflict. The setting is not trusted: `xid` is checked, and prepare_publisher sees by the
+-- transactions conflict. The setting is not trusted: `xid` is checked, and prepare_branch sees by the
 -- statistics of its own transaction whether a set was left (held_rows_left).
-create unlogged table if not exists msrepl.held_row (
+create table if not exists msrepl.held_row (
     xid xid8 not null,
     place integer not null,
     relid oid not null,
@@ -30,6 +31,14 @@ create unlogged table if not exists msrepl.held_row (
     new_rows text[],
     moved boolean[]
 );
+do $msrepl$
+begin
+    -- one of an earlier version
+    if (select relpersistence = 'u' from pg_catalog.pg_class where oid = 'msrepl.held_row'::pg_catalog.regclass) then
+        alter table msrepl.held_row set logged;
+    end if;
+end
+$msrepl$;
 alter table msrepl.held_row owner to {owner};
 revoke all on msrepl.held_row from public;
 comment on table msrepl.held_row is 'Rows of statements that wait until no statement is open any more';

@@ -1,5 +1,5 @@
 -- msrepl.held_rows_left: refuses to prepare a transaction that has held rows and not sent them.
--- called by: prepare_publisher
+-- called by: prepare_branch
 -- tables:    msrepl.held_row; statistics of the transaction
 -- holes:     owner
 --

@@ -1,5 +1,5 @@
 -- msrepl.link_is_lost: whether an error means that the link is gone, and the transaction at its other end.
--- called by: ship_again, prepare_publisher, fetch_generated
+-- called by: ship_again, prepare_branch, fetch_generated
 -- tables:    none
 -- holes:     owner, link
 --

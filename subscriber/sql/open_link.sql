@@ -5,7 +5,7 @@
 -- holes:     owner, link, server, application_name
 --
 -- The connection is named and persistent: one per session that writes. Its application_name lets the wait
--- graph join it to this backend. dblink obeys no connect_timeout: a Publisher that takes the connection and
+-- graph join it to this backend; its search path is that of our functions. dblink obeys no connect_timeout: a Publisher that takes the connection and
 -- says nothing is waited for until the caller is cancelled.
 create or replace function msrepl.open_link() returns void
 language plpgsql
@@ -18,7 +18,7 @@ begin
         perform msrepl_link.dblink_disconnect({link});
     end if;
     perform msrepl_link.dblink_connect({link}, {server});
-    perform msrepl_link.dblink_exec({link}, 'set application_name = ' || quote_literal({application_name} || ' ' || pg_backend_pid()));
+    perform msrepl_link.dblink_exec({link}, 'set search_path = pg_catalog, pg_temp; set application_name = ' || quote_literal({application_name} || ' ' || pg_backend_pid()));
 exception when others then
     get stacked diagnostics reason = pg_exception_detail;
     if sqlstate = '2F003' and exists (select from pg_foreign_server where srvname = {server}) then

@@ -1,5 +1,5 @@
 -- msrepl.prepare_again: finds out over a new connection what became of a PREPARE whose answer is missing.
--- called by: prepare_publisher, when the link was lost
+-- called by: prepare_branch, when the link was lost
 -- tables:    at the Publisher: pg_prepared_xacts
 -- holes:     owner, link
 --
@@ -14,6 +14,7 @@ declare
     was_open constant boolean := {link} = any (coalesce(msrepl_link.dblink_get_connections(), array[]::text[]));
     detail text;
     context text;
+    hint text;
 begin
     perform msrepl.open_link();
     begin
@@ -29,12 +30,12 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
             if was_open and sqlstate = '55P03' then
                 -- it may be the first PREPARE that holds the lock: not known, which is less than a no
                 perform msrepl.explain_failure('08006', sqlerrm, null, null, command);
             end if;
-            perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
+            perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command, hint);
             raise;
     end;
     perform msrepl.explain_failure('08006', message, null, null, command);

@@ -1,5 +1,5 @@
 -- msrepl.raise_uncoordinated: a change that belongs to no global transaction, or no longer, is refused.
--- called by: capture triggers, begin_any_client
+-- called by: capture triggers, name_transaction, begin_any_client
 -- tables:    msrepl.branch_marker
 -- holes:     owner
 create or replace function msrepl.raise_uncoordinated(table_name text) returns void

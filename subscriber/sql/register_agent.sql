@@ -7,7 +7,7 @@ begin
     if exists (select from msrepl.mssubscription_agents) then
         raise exception 'database "%" subscribes to "%" already (21058)', current_database(),
             (select a.publisher from msrepl.mssubscription_agents as a)
-            using errcode = 'object_not_in_prerequisite_state', hint = 'Unsubscribe first.';
+            using errcode = 'object_not_in_prerequisite_state', hint = 'Unsubscribe first: twopc unsubscribe.';
     end if;
 end
 $msrepl$;

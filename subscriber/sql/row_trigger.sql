@@ -1,4 +1,4 @@
--- ~trg_mssync_ver_<table>, !trg_mssync_gen_<table>, !trg_mssync_new_<table>: change a row before it is stored.
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
 -- called by: every such row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function

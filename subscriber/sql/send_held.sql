@@ -1,5 +1,5 @@
 -- msrepl.send_held: sends the net effect of what is held, children before their parents.
--- called by: release_held; prepare_publisher, should anything be left
+-- called by: release_held; prepare_branch, should anything be left
 -- tables:    msrepl.held_row, msrepl.msreplication_objects, msrepl.branch_marker
 -- holes:     owner, own_branch, publisher_branch, sites, sites_text
 --
@@ -19,7 +19,7 @@ set enable_nestloop = off
 as $msrepl$
 declare
     marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
-    transaction text := current_setting('msrepl.gid', true);
+    transaction text;
     sites constant text[] := nullif(current_setting('msrepl.participants', true), '');
     held constant tid[] :=
         string_to_array(coalesce(current_setting('msrepl.held_rows', true), ''), ' ')::tid[];
@@ -38,10 +38,8 @@ begin
     end if;
     perform set_config('msrepl.held_rows', '', true);
     if marker is null then
-        if coalesce(transaction, '') = '' then
-            transaction := msrepl.begin_any_client(
-                (select min(h.relid)::regclass::text from msrepl.held_row as h where h.ctid = any (held)));
-        end if;
+        transaction := msrepl.name_transaction(
+            (select min(h.relid)::regclass::text from msrepl.held_row as h where h.ctid = any (held)));
         first := quote_literal(transaction || coalesce(':' || sites[1], {publisher_branch}))
             || ',' || coalesce(quote_literal(sites), {sites_text}) || ',';
     end if;
@@ -128,9 +126,11 @@ begin
         values (transaction || {own_branch}, pg_current_xact_id(), coalesce(sites, {sites}), message)
         on conflict (xid) do nothing
         returning m.ctid, m.pending into marker, queued;
+        -- as in ship
+        marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, marker);
     else
         update msrepl.branch_marker as m set pending = coalesce(m.pending || ';', '') || message
-        where m.ctid = marker and m.xid = pg_current_xact_id()
+        where m.ctid = marker and m.xid = pg_current_xact_id() and not m.prepared
         returning m.ctid, m.pending into marker, queued;
     end if;
     if marker is null then

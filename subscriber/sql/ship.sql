@@ -11,7 +11,7 @@
 -- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
 --
 -- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
--- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
+-- it says goes into the marker row, and prepare_branch refuses what the coordinator did not say.
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
 -- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
@@ -25,14 +25,11 @@
             prior = m.xmin,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
-        where m.ctid = sync.marker and m.xid = pg_current_xact_id()
+        where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
-        sync.transaction := current_setting('msrepl.gid', true);
-        if coalesce(sync.transaction, '') = '' then
-            sync.transaction := msrepl.begin_any_client({table_name});
-        end if;
+        sync.transaction := msrepl.name_transaction({table_name});
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := {call} || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], {publisher_branch}))
             || ',' || coalesce(quote_literal(sync.sites), {sites_text}) || ',' || sync.arguments || ')';
@@ -41,6 +38,8 @@
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
+        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated({table_name});
@@ -65,8 +64,8 @@
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context, hint) then
                 raise;
             end if;{send_again}
     end;{after}

@@ -7,14 +7,15 @@
 -- transaction can be lost at the Publisher yet. A later one never. Returns true if the repetition
 -- succeeded, false if the caller's own error is to be raised.
 create or replace function msrepl.ship_again(
-    state text, message text, detail text, first boolean, command text, context text default null
+    state text, message text, detail text, first boolean, command text, context text default null,
+    hint text default null
 ) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
     if not first or not msrepl.link_is_lost(state) then
-        perform msrepl.explain_failure(state, message, detail, context, command);
+        perform msrepl.explain_failure(state, message, detail, context, command, hint);
         return false;
     end if;
     perform msrepl.open_link();
@@ -26,12 +27,12 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command, hint);
             raise;
     end;
 end
 $msrepl$;
-alter function msrepl.ship_again(text, text, text, boolean, text, text) owner to {owner};
-revoke all on function msrepl.ship_again(text, text, text, boolean, text, text) from public;
-comment on function msrepl.ship_again(text, text, text, boolean, text, text) is 'Repeats the first message of a transaction, or says what its failure means';
+alter function msrepl.ship_again(text, text, text, boolean, text, text, text) owner to {owner};
+revoke all on function msrepl.ship_again(text, text, text, boolean, text, text, text) from public;
+comment on function msrepl.ship_again(text, text, text, boolean, text, text, text) is 'Repeats the first message of a transaction, or says what its failure means';

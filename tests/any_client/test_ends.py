@@ -197,12 +197,16 @@ class Crashes:
             with suppress(psycopg.OperationalError):
                 await self.topology.execute(name, "select 1")
 
-    async def gone(self) -> None:
-        """Nothing stays prepared, and both sites are equal."""
-        query = "select id, balance, msrepl_tran_version from account order by id"
+    async def finished(self) -> None:
+        """Wait until nothing is prepared at the Publisher."""
         end = asyncio.get_running_loop().time() + 30
         while await self.topology.execute("pub", "select gid from pg_prepared_xacts"):
             assert asyncio.get_running_loop().time() < end, "still prepared"
+
+    async def gone(self) -> None:
+        """Nothing stays prepared, and both sites are equal."""
+        query = "select id, balance, msrepl_tran_version from account order by id"
+        await self.finished()
         assert await self.topology.execute("pub", query) == await self.topology.execute(
             "sub1", query
         )

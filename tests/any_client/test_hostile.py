@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import psycopg
 import pytest
 from psycopg import AsyncConnection
 from psycopg import errors as pg
@@ -136,16 +135,24 @@ async def test_markers_go_whoever_finished_the_branch(clients: Clients) -> None:
     await clients.until(are_gone, "markers to be forgotten")
 
 
-async def test_nobody_takes_the_number_of_another(clients: Clients) -> None:
-    """The gids of any client are numbered by a sequence that no client may read."""
+@pytest.mark.parametrize("marker", ["", "(0,0)", "(0,1)"])
+async def test_nobody_takes_the_number_of_another(clients: Clients, marker: str) -> None:
+    """Who guesses the next one can neither change anything under it nor have it prepared."""
     known = await any_client.found(await clients.topology.admin("sub1"))
     assert known is not None
-    await clients.app.execute("begin")
-    await clients.app.execute("create temporary table mine ()")
-    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="at their COMMIT only"):
-        await clients.app.execute(
-            "call msrepl.prepare_publisher(%s, null)", (f"{known.prefix}999999",)
-        )
-    await clients.app.execute("rollback")
+    [(last,)] = await clients.rows("sub1", "select last_value from msrepl.any_client_sequence")
+    for number in (last, last + 1, 999999):
+        for attempt in (
+            f"call msrepl.prepare_publisher('{known.prefix}{number}', null, 'x')",
+            UPDATE.replace("id = 1", "id = 2"),
+        ):
+            await clients.app.execute("begin")
+            await clients.app.execute("create temporary table mine ()")
+            await clients.app.execute(f"set local msrepl.gid = '{known.prefix}{number}'".encode())
+            await clients.app.execute(f"set local msrepl.marker = '{marker}'".encode())
+            with pytest.raises((pg.InsufficientPrivilege, pg.InvalidTransactionState)):
+                await clients.app.execute(attempt.encode())
+            await clients.app.execute("rollback")
     await clients.app.execute(UPDATE)
     await clients.settled()
+    assert (await clients.balances())[:2] == [101, 100]

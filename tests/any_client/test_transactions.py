@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 
 import psycopg
 import pytest
@@ -34,6 +35,8 @@ HISTORIES: dict[str, tuple[list[str], int]] = {
     "constraints immediate before": (["begin", LATE, UPDATE, UPDATE, "commit"], 102),
     "constraints immediate at the end": (["begin", UPDATE, LATE, "commit"], 101),
     "constraints immediate twice": (["begin", UPDATE, LATE, LATE, "commit"], 101),
+    "constraints immediate often": (["begin", *[UPDATE, LATE] * 12, LATE, UPDATE, "commit"], 113),
+    "constraints immediate twice in a message": (["begin", f"{UPDATE}; {LATE}; {LATE}", "commit"], 101),
     "lazy": (["set msrepl.shipping = 'lazy'", "begin", UPDATE, UPDATE, "commit"], 102),
     "lazy autocommit": (["set msrepl.shipping = 'lazy'", UPDATE], 101),
     "serializable": (["begin isolation level serializable", UPDATE, "commit"], 101),
@@ -151,6 +154,19 @@ async def test_who_reads_only_has_no_link(clients: Clients) -> None:
     assert await clients.rows("sub1", "select gid from msrepl.branch_marker") == []
 
 
+@pytest.mark.parametrize("verb", ["commit", "rollback"])
+async def test_a_hidden_prepare_decides_nothing(clients: Clients, verb: str) -> None:
+    """What its words do not show is not refused; the Publisher then waits for how it ends."""
+    await clients.app.execute(f"begin; {UPDATE}".encode())
+    with suppress(pg.FeatureNotSupported):
+        await clients.app.execute("/**/ prepare transaction 'mine'")
+        for _ in range(2):
+            await clients.topology.resolvers["sub1"].sweep()
+        assert len(await clients.prepared()) == 1
+        await clients.app.execute(f"{verb} prepared 'mine'".encode())
+    await clients.settled()
+
+
 async def test_another_role_within_the_transaction(clients: Clients) -> None:
     """The link is the subscription's, whoever the statement is executed as."""
     await clients.topology.execute("sub1", "create role clerk_of_any")
@@ -176,12 +192,13 @@ async def test_another_role_within_the_transaction(clients: Clients) -> None:
         (["begin", UPDATE, "prepare transaction 'mine'"], pg.FeatureNotSupported, "by its coordinator only"),
         (["begin", UPDATE, "reset all", UPDATE], pg.InvalidTransactionState, "RESET ALL has no place"),
         (["begin", UPDATE, "set local msrepl.marker = ''", UPDATE], pg.InvalidTransactionState, "Roll back and try"),
-        (["begin", UPDATE, LATE, LATE, UPDATE], pg.InvalidTransactionState, "after this transaction was prepared"),
+        (["begin", UPDATE, f"{LATE}; {LATE}; {UPDATE}"], pg.InvalidTransactionState, "after this transaction was prepared"),
+        (["begin", UPDATE, "savepoint a", f"{UPDATE}; {LATE}; {LATE}", "rollback to a", "commit"], psycopg.Error, "has ended"),
         (["truncate entry"], psycopg.Error, "TRUNCATE"),
         (["select * from msrepl.any_client"], pg.InsufficientPrivilege, "any_client"),
         (["select msrepl.begin_any_client('account')"], pg.InsufficientPrivilege, "begin_any_client"),
     ],
-    ids=["prepare", "reset all", "no marker", "changed after it was prepared", "truncate", "peep", "begin by hand"],
+    ids=["prepare", "reset all", "no marker", "changed after it was prepared", "taken back after it was prepared", "truncate", "peep", "begin by hand"],
 )  # fmt: skip
 async def test_what_is_refused(
     clients: Clients, statements: list[str], error: type[Exception], words: str
@@ -238,7 +255,7 @@ async def test_it_can_be_forbidden_again(clients: Clients) -> None:
 async def test_where_nobody_subscribes(make_topology: MakeTopology) -> None:
     """Nothing is left of the attempt."""
     topology = await make_topology(subscribers=("sub1",))
-    with pytest.raises(SubscriptionError, match="subscribe it first"):
+    with pytest.raises(SubscriptionError, match="`twopc subscribe` it first"):
         await topology.allow_any_client("sub1")
     assert topology.resolvers == {}
 

@@ -206,5 +206,5 @@ def test_mistakes_are_named(shop: Shop) -> None:
     assert "add --node distribution=DSN" in neither.stderr
     assert "it knows pub" in nobody.stderr
     assert "say where 'there' is: --node there=DSN" in missing.stderr
-    assert "subscribe it first" in wrong.stderr
+    assert "`twopc subscribe" in wrong.stderr
     assert "'nowhere' does not subscribe; Subscribers are here, there" in unknown.stderr

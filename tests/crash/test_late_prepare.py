@@ -17,6 +17,7 @@ from sim.crash.cells import Kind, Seen, recovered
 from sim.crash.rig import PUBLISHER, SUBSCRIBER, Rig
 from sim.faults.process import CoordinatorProcess
 from sim.faults.program import GATED_HERE, GATED_THERE, GATED_UNSEEN
+from tests.by_hand import ByHand
 from tests.crash.here import Here, wires_to
 from twopc.drivers.participant import Participant
 from twopc.names import GlobalId
@@ -110,6 +111,7 @@ class Racers:
             PUBLISHER: Participant(task.publisher, self.name),
             SUBSCRIBER: Participant(task.subscriber, self.name),
         }
+        self._coordinator = ByHand(self.name)
         self._dsn = task.subscriber.application_dsn
         self._session: AsyncConnection[object] | None = None
 
@@ -117,17 +119,19 @@ class Racers:
         """The application's session; a new one after the last was closed."""
         if self._session is None or self._session.closed:
             self._session = await AsyncConnection.connect(self._dsn, autocommit=True)
+            database = self.aborters[SUBSCRIBER].database
+            await database.fetch(self._coordinator.introduction)
         return self._session
 
     async def race(self, sequence: int, row: int, chance: random.Random) -> dict[str, Outcome]:
         """Prepare and abort at once; returns how the branches ended."""
         gid = str(GlobalId(coordinator=self.name, epoch=1, sequence=sequence))
         session = await self.session()
-        await session.execute(f"begin; set local msrepl.gid = '{gid}'".encode())
+        pid = session.info.backend_pid
+        await session.execute(f"begin; {self._coordinator.naming(gid, pid)}".encode())
         await session.execute("update account set balance = -1 where id = %s", (row,))
         vote = (
-            f"call msrepl.prepare_publisher('{gid}', null);"
-            f" prepare transaction '{gid}:{SUBSCRIBER}'"
+            f"{self._coordinator.vote(gid, pid)}; prepare transaction '{gid}:{SUBSCRIBER}'"
         ).encode()
         # When, is what is drawn here; nothing waits for these to be over.
         asked_s, aborted_s, closed_s = (chance.uniform(0, 0.004) for _ in range(3))

@@ -128,7 +128,7 @@ async def test_folding(logged: Logged, form: str, seed: int) -> None:
     """The whole article, and parts of it by filters that rows move in and out of."""
     chance = random.Random(seed)
     await logged.execute(TABLE)
-    how = propagation(upd=form, dele="XCALL" if form == "XCALL" else "CALL")
+    how = propagation(upd=form, dele="XCALL" if form == "XCALL" else "CALL", large=())
     await publication.publish(
         logged.connection, "public", "t", columns=("a", "b", "n", "body"), propagation=how,
     )  # fmt: skip

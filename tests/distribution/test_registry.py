@@ -97,7 +97,9 @@ async def test_subscriptions(stored: Connection) -> None:
         """select article_id, status, subscription_seqno::text, copy_snapshot::text, copy_seqno::text
         from msrepl.mssubscriptions order by 1""",
     ) == [(1, 2, "0/10", "10:20:15", "0/20"), (2, 1, None, None, None)]
-    with pytest.raises(SubscriptionError, match="has none of that number: publish the table first"):
+    with pytest.raises(
+        SubscriptionError, match="has none of that number: `twopc publish` the table first"
+    ):
         await distribution.add_subscription(stored, number, 3, "sub1")
     with pytest.raises(
         SubscriptionError, match="'sub1' still subscribes to an article that is gone"

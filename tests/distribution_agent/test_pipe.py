@@ -14,7 +14,7 @@ from tests.fix_server import Database
 ONE = Statement("select 1")
 ECHO = Statement("select $1::text, $2::integer")
 DIVIDE = Statement("select 1 / $1::integer")
-MISSING = Statement("select * from not_there")
+MISSING = Statement("select * from public.not_there")
 
 
 @pytest.fixture
@@ -46,17 +46,19 @@ async def test_what_cannot_be_prepared_fails_each_time_until_it_can(pipe: Pipe) 
         answer = await pipe.run((ONE, ()), (MISSING, ()))
         assert answer.failure is not None
         assert (answer.failure.sqlstate, answer.failed_at) == ("42P01", 1)
-    await pipe.run((Statement("create table not_there (a integer)", kept=False), ()))
+    await pipe.run((Statement("create table public.not_there (a integer)", kept=False), ()))
     assert (await pipe.run((MISSING, ()))).rows(0) == []
 
 
 async def test_a_failure_names_its_constraint(pipe: Pipe) -> None:
     answer = await pipe.run(
         (
-            Statement("create table t (a integer, constraint positive check (a > 0))", kept=False),
+            Statement(
+                "create table public.t (a integer, constraint positive check (a > 0))", kept=False
+            ),
             (),
         ),
-        (Statement("insert into t values (0)", kept=False), ()),
+        (Statement("insert into public.t values (0)", kept=False), ()),
     )
     assert answer.constraint == "public.t.positive"
 

@@ -131,6 +131,11 @@ async def test_a_window_from_anywhere(ends: Ends, monkeypatch: pytest.MonkeyPatc
     large: list[Made] = [(1, 7, 0, f"{n}") for n in range(11)]
     transactions.append((Transaction(1000, 41, 0, 0, 0, 0, 0), large))
     await write_blocks(ends.admin, ends.publisher_id, transactions)
+    await ends.admin.execute(
+        "insert into msrepl.msdistribution_agents (publisher_database_id, subscriber) values (%s, %s)"
+        " on conflict do nothing",
+        (ends.publisher_id, SUBSCRIBER),
+    )
     at = await source(ends)
     try:
         for position in range(0, 1010, 5):

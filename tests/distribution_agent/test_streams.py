@@ -187,19 +187,33 @@ async def test_skipping_with_streams(ends: Ends) -> None:
 
 
 async def test_prepared_transactions_of_others_are_left_alone(ends: Ends) -> None:
+    """One of them has the very name that a stream of this agent would have given it."""
     await ends.subscribe(TABLE)
-    for gid in ("twopc:c:1:1:sub1", "msrepl_agent:other:5:77:0", "msrepl_agent:pub:1:77:0"):
+    rows = await (
+        await ends.sub.execute("select oid from pg_database where datname = current_database()")
+    ).fetchall()
+    stranger = f"stranger_{rows[0][0]}"
+    await ends.sub.execute(
+        f"create role {stranger}; grant create on schema public to {stranger}".encode()
+    )
+    for gid in (
+        "twopc:c:1:1:sub1",
+        "msrepl_agent:other:5:77:0",
+        "msrepl_agent:pub:1:77:0",
+        f"msrepl_agent:pub:{rows[0][0]}:9:0",
+    ):
         async with ends.sub.cursor() as cursor:
-            await cursor.execute(b"begin")
+            await cursor.execute(f"begin; set local role {stranger}".encode())
             await cursor.execute(b"create table if not exists strange_%d ()" % len(gid))
             await cursor.execute(f"prepare transaction '{gid}'".encode())
     agent = ends.agent(subscription_streams=2)
     try:
         await agent.open()
-        assert len(await ends.prepared()) == 3
+        assert len(await ends.prepared()) == 4
     finally:
         for gid in await ends.prepared():
             await ends.sub.execute(f"rollback prepared '{gid}'".encode())
+        await ends.sub.execute(f"drop owned by {stranger}; drop role {stranger}".encode())
 
 
 async def test_readers_never_see_a_part_with_one_stream(ends: Ends) -> None:

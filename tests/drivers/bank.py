@@ -10,6 +10,7 @@ from typing import Any, Self
 import psycopg
 from psycopg import conninfo
 
+from publisher.publication import owner_role
 from sim.topology import Topology
 from twopc.drivers import ParticipantAddress, PostgresCoordinator
 from twopc.names import PREFIX
@@ -65,12 +66,14 @@ class Bank:
         self.seen.clear()
         salt = next(_salts)
         for node in (PUB, *self.topology.subscribers):
+            owner = owner_role(self.topology.node(node).database)
             await self.fetch(
                 node,
                 "set session_replication_role = replica; truncate msrepl.branch_marker;"
-                # a version set to what it is already counts as not set, and would be renewed
-                " update account set msrepl_tran_version = gen_random_uuid();"
-                f" update account set balance = 0, msrepl_tran_version = md5('{salt} ' || id)::uuid",
+                # rows keep the versions that this role gives them at the Publisher
+                + (f" set role {owner};" if node == PUB else "")
+                + f" update account set balance = 0, msrepl_tran_version = md5('{salt} ' || id)::uuid;"
+                " reset role",
             )
         await self.fetch(
             self.topology.distribution,

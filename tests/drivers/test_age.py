@@ -71,6 +71,7 @@ async def test_a_server_that_grows_old_behind_it() -> None:
             one.execute(
                 "create table msrepl.coordinator_epoch (epoch int, variant text, fenced bool, coordinator text)"
             )
+            one.execute("create table msrepl.living_epoch (epoch int)")
             one.execute("create table held (id int primary key, n int)")
             one.execute("create table burnt (id int)")
             one.execute("insert into held select g, 0 from generate_series(1, 1000) as g")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.drivers.bank import SUB, Bank
 from twopc.drivers import PostgresCoordinator
+from twopc.errors import TwopcError
 
 AT_SUBSCRIBER = """
 create function hides(name text, value text) returns void language plpgsql as
@@ -126,6 +128,53 @@ async def test_what_a_session_starts_with_stays(bank: Bank) -> None:
             assert found[2:4] == ("4321ms", "carol")
             async with coordinator.transaction(SUB) as tx:
                 await tx.execute("set app.who = dave")
+
+
+FORGET = {
+    "DEALLOCATE ALL": ("deallocate all",),
+    "DEALLOCATE ALL in a function": ("do $$ begin execute 'deallocate all'; end $$",),
+    "DISCARD PLANS": ("discard plans",),
+    "psycopg, after it has prepared one of its own": (
+        *["select count(*) from account"] * 6, "savepoint a", "rollback to a", "select 1",
+    ),
+    "a result of another type": ("alter table changing alter n type bigint",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGET)
+async def test_a_prepared_statement_that_is_gone_is_prepared_anew(
+    coordinator: PostgresCoordinator, bank: Bank, name: str
+) -> None:
+    """Ours, of transactions of one statement: whoever has deallocated it, and in whichever session."""
+    role = bank.topology.node(SUB).app_role
+    await bank.fetch(
+        SUB,
+        f"drop table if exists changing; create table changing (n int); alter table changing owner to {role}",
+    )
+    update = f"{UPDATE} returning (select n from changing)"
+    await asyncio.gather(*(coordinator.run(SUB, update) for _ in range(3)))
+    for _ in range(3):
+        async with coordinator.transaction(SUB) as tx:
+            for statement in FORGET[name]:
+                await tx.execute(statement)
+    for _ in range(4):
+        await coordinator.run(SUB, update)
+    assert await bank.balances() == (7, 7)
+
+
+async def test_an_error_of_that_name_in_the_statement_itself_is_raised(
+    coordinator: PostgresCoordinator,
+) -> None:
+    """Once more than was asked for it is tried, and no more."""
+    failing = f"{UPDATE} returning raises()"
+    async with coordinator.transaction(SUB) as tx:
+        await tx.execute(
+            "create or replace function raises() returns void language plpgsql as"
+            " $$ begin execute 'execute nothing'; end $$"
+        )
+    for _ in range(2):
+        with pytest.raises(TwopcError, match='"nothing" does not exist'):
+            await coordinator.run(SUB, failing)
 
 
 @pytest.mark.parametrize(

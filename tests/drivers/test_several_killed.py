@@ -25,7 +25,7 @@ SUBSCRIBERS = ("sub1", "sub2")
 FIRST = "sub1: update account set balance = 1 where id = 1"
 SECOND = "sub2: update account set balance = 1 where id = 2"
 NONE, ALL = (0, 0, 0, 0), (1, 1, 1, 1)
-_HELD = "select from pg_locks where locktype = 'advisory' and classid = 1836282469"
+_HELD = "select from msrepl.living_epoch"
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ class Scene:
             with psycopg.connect(dsn, autocommit=True) as eyes:
                 return not eyes.execute(_HELD).fetchall()
 
-        await until(is_gone, "the dead process's locks to be free")
+        await until(is_gone, "the dead process's epochs to be dead")
 
     async def recover(self) -> None:
         """Another process takes over; one pass must do."""

@@ -147,8 +147,9 @@ async def test_an_application_cannot_forge_it(both: Rig, links: Links) -> None:
         async with app.transaction():
             await app.execute("select pg_logical_emit_message(true, 'repl.origin', 'sub1', false)")
             await app.execute(
-                "insert into fake.branch_marker (gid, xid, participants, originator, calls, turn, fence, created_at)"
-                " values ('g', pg_current_xact_id(), '{}', %s, 0, 0, false, now())",
+                "insert into fake.branch_marker (gid, xid, participants, originator, calls, prepared, turn,"
+                " fence, created_at)"
+                " values ('g', pg_current_xact_id(), '{}', %s, 0, false, 0, false, now())",
                 (links.roles["sub1"],),
             )
             await app.execute("insert into item (id) values (1)")

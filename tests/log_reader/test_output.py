@@ -115,7 +115,7 @@ async def test_a_truncate_past_the_trigger_is_told_and_passed_over(both: Rig) ->
     )
     for event, command, in_place, message in history:
         assert (event, command, in_place) == ("skipped", "TRUNCATE item", True)
-        assert "validate and repair" in message
+        assert "`twopc validate --repair`" in message
 
 
 async def test_messages_and_unpublished_tables_are_nothing(both: Rig) -> None:

@@ -119,7 +119,7 @@ async def test_an_invalidated_slot_says_why_and_what_to_do(pub: AsyncConnection[
     assert found.invalidation_reason == "wal_removed"
     assert found.wal_status == "lost"
     assert found.problem is not None
-    with pytest.raises(ServerError, match="reinitialise every subscription"):
+    with pytest.raises(ServerError, match="reinitialise` every Subscriber"):
         await slot.create(pub, NAME)
 
 

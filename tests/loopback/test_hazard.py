@@ -14,6 +14,7 @@ import pytest
 
 from sim.topology import Topology
 from sim.validation import validate
+from tests.by_hand import ByHand
 from tests.loopback.conftest import seen
 from tests.loopback.count import compare
 from tests.loopback.workload import Ledger
@@ -28,9 +29,11 @@ GUARD_OFF = "alter table msrepl.branch_marker drop constraint branch_marker_xid_
 async def queued(topology: Topology, subscriber: str, key: int, token: int) -> tuple[str, str]:
     """Update a row at a Subscriber; returns what it would send, and the gid of its prepared branch."""
     gid = f"twopc:{topology.name}:0:{key}"
+    coordinator = ByHand(topology.name, 0)
+    await topology.execute(subscriber, coordinator.introduction)
     async with await topology.node(subscriber).connect() as connection:
         await connection.execute(
-            f"begin; set local msrepl.gid = '{gid}'; set local msrepl.shipping = 'lazy';"
+            f"begin; {coordinator.naming(gid, connection.info.backend_pid)}; set local msrepl.shipping = 'lazy';"
             f"update item set token = {token} where id = {key}"
         )
         cursor = await connection.execute(
@@ -39,7 +42,9 @@ async def queued(topology: Topology, subscriber: str, key: int, token: int) -> t
         row = await cursor.fetchone()
         assert row is not None
         # as prepare_publisher leaves it: what is queued goes another way
-        await connection.execute("set local msrepl.marker = '(0,0)'")
+        await connection.execute(
+            "update msrepl.branch_marker set prepared = true where not prepared"
+        )
         await connection.execute(f"prepare transaction '{gid}:{subscriber}'")
     return row[0], f"{gid}:{subscriber}"
 

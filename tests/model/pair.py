@@ -45,8 +45,8 @@ class Link:
         yield from there.execute(text)
         return 1
 
-    def prepare(self, tx: Any, gid: str, _: Any) -> Steps[int]:
-        """``call msrepl.prepare_publisher(gid, null)``"""
+    def prepare(self, tx: Any, gid: str, _: Any, proof: str) -> Steps[int]:
+        """``call msrepl.prepare_publisher(gid, null, proof)``"""
         there = self._sessions.pop(tx.top.session, None)
         if there is None:
             return 0

@@ -47,7 +47,7 @@ def test_the_update_sets_what_the_bitmask_says() -> None:
     ]
     assert assignment.findall(without_key[0]) == expected[1:]
     assert assignment.findall(with_key[0]) == expected
-    assert with_key[1] == without_key[1] == 't."vendorid" = pkc1'
+    assert with_key[1] == without_key[1] == 't."vendorid" operator(pg_catalog.=) pkc1'
 
 
 def test_update_and_delete_look_for_their_row() -> None:

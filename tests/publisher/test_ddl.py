@@ -241,7 +241,9 @@ async def test_table_made_again_under_the_same_name(make_pair: MakePair) -> None
     await pair.app.close()
     await pair.topology.unsubscribe("sub1")
     await ddl(pair, "drop table item", ITEM, nodes=("pub",))
-    with pytest.raises(ArticleError, match="dropped while it was published: unpublish it first"):
+    with pytest.raises(
+        ArticleError, match="dropped while it was published: `twopc unpublish` it first"
+    ):
         await pair.topology.publish("item")
     with pytest.raises(ArticleError, match="the table was dropped"):
         await pair.topology.subscribe("sub1")

@@ -31,7 +31,7 @@ from twopc.errors import ArticleError, SubscriptionError
         ("priced", "public", r"'b' is money.*lc_monetary.*TYPE numeric"),
         ("sysarticles", "msrepl", r"belongs to the system"),
         ("pg_class", "pg_catalog", r"belongs to the system"),
-        ("pub_twice", "public", r"pub_twice is published already: unpublish it first"),
+        ("pub_twice", "public", r"pub_twice is published already: `twopc unpublish` it first"),
         ("temp", "pg_temp", r"pg_temp\.temp does not exist"),
     ],
 )  # fmt: skip

@@ -108,7 +108,7 @@ where c.relnamespace = 'msrepl'::regnamespace and c.relkind in ('r', 'S', 'v') a
 UNPINNED = """
 select p.oid::regprocedure::text from pg_proc p
 where p.pronamespace = 'msrepl'::regnamespace
-  and not coalesce(p.proconfig::text ~ 'search_path=pg_catalog', false)
+  and not coalesce('search_path=pg_catalog, pg_temp' = any (p.proconfig), false)
   -- called for every row, with the caller's rights; whatever they name they name with its schema
   and not (p.proname ~ '^(apply|set|net)_' and not p.prosecdef)
 """

@@ -119,7 +119,6 @@ def test_unfit_settings_and_their_remedies() -> None:
         "wal_level": "replica",
         "max_prepared_transactions": "0",
         "idle_session_timeout": "10min",
-        "synchronous_commit": "off",
         "max_slot_wal_keep_size": "1GB",
         "extension_control_path": "/nonexistent",
     }
@@ -132,8 +131,6 @@ def test_unfit_settings_and_their_remedies() -> None:
             "max_prepared_transactions": "ALTER SYSTEM SET max_prepared_transactions = 300;"
             " -- restart",
             "idle_session_timeout": "ALTER SYSTEM SET idle_session_timeout = 0;"
-            " SELECT pg_reload_conf();",
-            "synchronous_commit": "ALTER SYSTEM SET synchronous_commit = 'on';"
             " SELECT pg_reload_conf();",
             "max_slot_wal_keep_size": "ALTER SYSTEM SET max_slot_wal_keep_size = '-1';"
             " SELECT pg_reload_conf();",

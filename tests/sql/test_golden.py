@@ -95,7 +95,7 @@ def subscribed(texts: TriggerTexts) -> str:
             *subscriber_objects.article_texts(
                 texts, created_table=True, added_version=False, added_keys=()
             ),
-            *subscriber_objects.drop_article_texts(article.schema, article.table),
+            *subscriber_objects.drop_article_texts(OWNER, article.schema, article.table),
         ]
     )
 

@@ -106,7 +106,7 @@ async def test_cancel_while_lazy_calls_are_sent(make_pair: MakePair, eyes: Eyes)
         await pair.begin(shipping="lazy")
         await pair.execute("update account set balance = 1 where id = 1")
         await pair.execute(WAITS)
-        vote = f"call msrepl.prepare_publisher('{pair.gid}', null)"
+        vote = pair.vote()
         await cancelled(pair, eyes, by_administrator, vote)
         await pair.rollback()
     assert eyes.prepared(pair.topology.node("pub").database) == []

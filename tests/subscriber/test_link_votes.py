@@ -17,11 +17,10 @@ UPDATE = "update account set balance = 1 where id = 1"
 both_ways = pytest.mark.parametrize("shipping", ["eager", "lazy"])
 
 
-async def no(pair: Pair, gid: str | None = None) -> psycopg.Error:
+async def no(pair: Pair, vote: str = "") -> psycopg.Error:
     """The vote, which must be a no; rolls back at both ends."""
-    vote = "call msrepl.prepare_publisher(%s, null)"
     with pytest.raises(psycopg.Error) as caught:
-        await pair.app.execute(vote, (pair.gid if gid is None else gid or None,))
+        await pair.app.execute((vote or pair.vote()).encode())
     refused = await pair.app.execute(f"prepare transaction '{pair.gid}:sub1'".encode())
     assert refused.statusmessage == "ROLLBACK", "the Subscriber prepared after a no"
     await pair.execute("select msrepl.reset_link()")
@@ -114,7 +113,7 @@ async def test_no_id_at_all(make_pair: MakePair, eyes: Eyes) -> None:
     for change in (UPDATE, "select pg_current_xact_id()", "select 1"):
         await pair.begin()
         await pair.execute(change)
-        error = await no(pair, "")
+        error = await no(pair, "call msrepl.prepare_publisher(null, null, 'x')")
         assert error.sqlstate == "22004"
         assert "the id of the global transaction is missing" in str(error)
     await assert_nothing_left(pair, eyes)
@@ -126,7 +125,7 @@ async def test_voting_twice(make_pair: MakePair, eyes: Eyes, shipping: str) -> N
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=shipping)
     await pair.execute(UPDATE)
-    await pair.execute(f"call msrepl.prepare_publisher('{pair.gid}', null)")
+    await pair.execute(pair.vote())
 
     error = await no(pair)
 
@@ -143,7 +142,7 @@ async def test_a_change_after_the_vote(make_pair: MakePair, eyes: Eyes, shipping
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
     await pair.begin(shipping=shipping)
     await pair.execute(UPDATE)
-    await pair.execute(f"call msrepl.prepare_publisher('{pair.gid}', null)")
+    await pair.execute(pair.vote())
 
     error = await pair.fails("update account set balance = 2 where id = 2")
     await pair.rollback()
@@ -179,7 +178,7 @@ async def test_a_deferred_trigger_that_changes_rows_after_the_vote(
     await pair.begin(shipping=shipping)
     await pair.execute(UPDATE)
     await pair.execute("insert into local_note values (1)")
-    await pair.execute(f"call msrepl.prepare_publisher('{pair.gid}', null)")
+    await pair.execute(pair.vote())
     error = await pair.fails(f"prepare transaction '{pair.gid}:sub1'")
     assert error.sqlstate == "25000"
     assert "SET CONSTRAINTS ALL IMMEDIATE" in str(error.diag.message_hint)
@@ -199,7 +198,11 @@ async def test_a_deferred_trigger_that_changes_rows_after_the_vote(
 async def test_voting_outside_a_transaction(make_pair: MakePair, eyes: Eyes) -> None:
     """There is nothing to vote on."""
     pair = await make_pair(ACCOUNT, ROWS, publish=["account"])
-    assert await pair.execute("call msrepl.prepare_publisher('twopc:c:1:1', null)") == [(0,)]
+    await pair.begin()
+    await pair.execute("commit")
+    error = await pair.fails(pair.vote())
+    assert error.sqlstate == "25000"
+    assert "was ended by a statement" in str(error)
     await assert_nothing_left(pair, eyes)
 
 
@@ -383,7 +386,7 @@ async def test_statement_forbidden_before_prepare(
     await pair.begin(shipping=shipping)
     await pair.execute(UPDATE)
     await pair.execute(forbidden)
-    [(calls,)] = await pair.execute(f"call msrepl.prepare_publisher('{pair.gid}', null)")
+    [(calls,)] = await pair.execute(pair.vote())
     assert calls == 1
 
     error = await pair.fails(f"prepare transaction '{pair.gid}:sub1'")
@@ -408,7 +411,7 @@ async def test_branch_without_changes_for_the_publisher(make_pair: MakePair, eye
     assert await pair.commit() == 0
     await pair.begin()
     await pair.execute("select * from account")
-    assert await pair.execute(f"call msrepl.prepare_publisher('{pair.gid}', null)") == [(0,)]
+    assert await pair.execute(pair.vote()) == [(0,)]
     await pair.execute("commit")
 
     markers = "select participants, calls from msrepl.branch_marker"

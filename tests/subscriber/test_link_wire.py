@@ -156,7 +156,7 @@ async def test_prepare_is_still_under_way_when_it_is_sent_again(
         await holder.execute("update account set balance = 0 where id = 2")
         await pair.begin(shipping="lazy")
         await pair.execute("update account set balance = 2 where id = 2")
-        task = asyncio.create_task(pair.fails(f"call msrepl.prepare_publisher('{pair.gid}', null)"))
+        task = asyncio.create_task(pair.fails(pair.vote()))
         await pair.eyes.waiting_link(pair)
         wire.cut()
         error = await task

@@ -6,6 +6,7 @@ import psycopg
 import pytest
 from psycopg.errors import ObjectNotInPrerequisiteState
 
+from tests.by_hand import ByHand
 from tests.fix_topology import MakePair, Pair
 
 TABLE = """
@@ -22,7 +23,8 @@ HERE = (
     "grant execute on all routines in schema public to public",
 )
 UPDATE = "update item set n = n + 1 where id = 1"
-GID = "set local msrepl.gid = 'twopc:by-hand:1:1'"
+GID = "twopc:by-hand:1:1"
+NAMED = "{named}"
 LAZY = "set local msrepl.shipping = 'lazy'"
 
 
@@ -30,6 +32,13 @@ LAZY = "set local msrepl.shipping = 'lazy'"
 async def pair(make_pair: MakePair) -> Pair:
     """A table without peculiarities, and what a client may have of his own."""
     return await make_pair(TABLE, publish=["item"], at_subscriber=HERE)
+
+
+async def naming(pair: Pair) -> str:
+    """What names a transaction in the place of a coordinator that does nothing else."""
+    coordinator = ByHand("by-hand")
+    await pair.topology.execute("sub1", coordinator.introduction)
+    return coordinator.naming(GID, pair.app.info.backend_pid)
 
 
 async def both(pair: Pair) -> list[list[tuple[object, ...]]]:
@@ -41,20 +50,34 @@ async def both(pair: Pair) -> list[list[tuple[object, ...]]]:
 @pytest.mark.parametrize(
     "statements",
     [
-        ["begin", GID, UPDATE, "commit"],
-        ["begin", GID, UPDATE, UPDATE, "end"],
-        ["begin", GID, LAZY, UPDATE, "commit"],
-        ["begin", GID, UPDATE, "savepoint a", UPDATE, "rollback to a", "commit"],
-        ["begin", GID, UPDATE, "prepare transaction 'twopc:by-hand:1:1:sub1'"],
-        [f"begin; {GID}; {UPDATE}; commit"],
-        ["set msrepl.gid = 'twopc:by-hand:1:1'", UPDATE],
-        ["set msrepl.gid = 'twopc:by-hand:1:1'", "call commits()"],
+        ["begin", NAMED, UPDATE, "commit"],
+        ["begin", NAMED, UPDATE, UPDATE, "end"],
+        ["begin", NAMED, LAZY, UPDATE, "commit"],
+        ["begin", NAMED, UPDATE, "savepoint a", UPDATE, "rollback to a", "commit"],
+        ["begin", NAMED, UPDATE, "prepare transaction 'twopc:by-hand:1:1:sub1'"],
+        ["begin", NAMED, UPDATE, "/* /* */ */ prepare transaction 'other'"],
+        ["begin", NAMED, UPDATE, "/* /* */ */ commit; begin"],
+        [f"begin; {NAMED}; {UPDATE}; commit"],
+        ["begin", NAMED, UPDATE, "set local msrepl.marker = '(0,0)'", "commit"],
+        ["begin", NAMED, UPDATE, "reset all", "commit"],
+        ["begin", NAMED, UPDATE, "set constraints all immediate", "commit"],
+        ["begin", NAMED, UPDATE, "set/**/constraints all immediate", "commit"],
+        ["begin", NAMED, "set constraints all immediate", UPDATE, "commit"],
+        ["begin", NAMED, "set constraints all immediate", UPDATE, "set constraints all immediate", UPDATE, "commit"],
+        ["begin", NAMED, UPDATE, "select immediately()", "select immediately()", "commit"],
+        ["begin", NAMED, UPDATE, "set constraints all immediate", "set local msrepl.gid = ''", "commit"],
+        ["begin", NAMED, UPDATE, "savepoint a", "set constraints all immediate", "rollback to a", "commit"],
+        ["begin", NAMED, UPDATE, "set constraints all immediate; commit"],
+        ["session", NAMED, UPDATE],
+        ["session", NAMED, "call commits()"],
     ],
-    ids=["plain", "two", "lazy", "savepoint", "prepared", "one string", "autocommit", "procedure"],
-)
+)  # fmt: skip
 async def test_a_commit_past_the_coordinator_is_refused(pair: Pair, statements: list[str]) -> None:
     before = await both(pair)
-    *first, last = statements
+    named = await naming(pair)
+    if statements[0] == "session":
+        named, statements = named.replace("local", "session"), statements[1:]
+    *first, last = [one.replace(NAMED, named) for one in statements]
     for statement in first:
         await pair.app.execute(statement.encode())
     with pytest.raises(
@@ -76,7 +99,7 @@ async def test_a_commit_past_the_coordinator_is_refused(pair: Pair, statements: 
 @pytest.mark.parametrize("protocol", ["simple", "extended"])
 async def test_whatever_protocol_it_comes_by(pair: Pair, protocol: str) -> None:
     await pair.app.execute("begin")
-    await pair.app.execute(GID)
+    await pair.app.execute((await naming(pair)).encode())
     await pair.app.execute(UPDATE)
     with pytest.raises(ObjectNotInPrerequisiteState):
         await pair.app.execute("commit", binary=protocol == "extended", prepare=False)
@@ -88,6 +111,12 @@ async def test_whatever_protocol_it_comes_by(pair: Pair, protocol: str) -> None:
         ["set constraints all immediate", UPDATE],
         [UPDATE, "set constraints all immediate", UPDATE],
         [UPDATE, "select immediately()", UPDATE],
+        [UPDATE, *["set constraints all immediate", UPDATE] * 12],
+        [
+            UPDATE,
+            "do $$ begin for turn in 1 .. 6 loop perform immediately(); end loop; end $$",
+            UPDATE,
+        ],
         [LAZY, UPDATE, "set constraints all immediate", UPDATE],
         ["savepoint a", UPDATE, "rollback to a"],
         ["insert into here values (1)"],
@@ -103,7 +132,7 @@ async def test_who_has_the_publisher_prepare_is_let_through(
         for statement in statements:
             await pair.execute(statement)
         if agent:
-            cursor = await pair.app.execute(f"call msrepl.prepare_publisher('{pair.gid}', null)")
+            cursor = await pair.app.execute(pair.vote())
             ((calls,),) = await cursor.fetchall()
             await pair.app.execute("commit")
             if calls:

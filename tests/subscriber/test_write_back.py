@@ -8,6 +8,8 @@ import pytest
 
 from publisher.publication import owner_role
 from tests.fix_topology import MakePair, Pair
+from twopc import names
+from twopc.errors import SubscriptionError
 
 STAMPED = """
 create table item (id int primary key, name text, price numeric, changed int not null default 0);
@@ -415,3 +417,51 @@ async def test_many_rows_changed_again(make_pair: MakePair) -> None:
     await pair.run("insert into doc select g, 0 from generate_series(1, 3000) as g")
     assert len(await pair.same("doc")) == 3000
     assert await pair.topology.execute("pub", "select count(*) from msrepl.touched_row") == [(0,)]
+
+
+HIDDEN = {
+    "every row": "alter table item enable row level security",
+    "some rows": "create policy small on item using (id < 12); alter table item enable row level security",
+    "a trigger": """
+        create function keep() returns trigger language plpgsql as $$
+        begin return case when new.id < 12 then new end; end $$;
+        create trigger keep before update on item for each row execute function keep();
+        alter table item enable replica trigger keep;
+    """,
+}
+
+
+@pytest.mark.parametrize("why", HIDDEN)
+async def test_what_cannot_be_taken_over_is_refused(make_pair: MakePair, why: str) -> None:
+    """Row security, or a trigger, keeps the Subscriber's rows as they are: then there are none at either site."""
+    pair = await make_pair(STAMPED, publish=["item"])
+    node = pair.topology.node("sub1")
+    await pair.topology.execute("sub1", f'alter role "{node.agent_role}" bypassrls')
+    await pair.topology.execute("sub1", HIDDEN[why])
+    await pair.topology.execute(
+        "sub1", f'create policy app on item to "{node.app_role}" using (true)'
+    )
+    await pair.topology.regenerate("item")
+
+    error = await pair.refused(
+        "insert into item select g, 'many', g from generate_series(10, 19) as g"
+    )
+
+    assert "10 rows of item" in str(error)
+    role = names.table_role(owner_role(node.database), "public", "item")
+    assert role in str(error.diag.message_hint)
+    assert len(await pair.same("item")) == 5
+
+
+async def test_nothing_is_activated_before_all_of_it_fits(make_pair: MakePair) -> None:
+    """Agents could not see the table's rows: its triggers stay stale until they can."""
+    pair = await make_pair(STAMPED, publish=["item"])
+    node = pair.topology.node("sub1")
+    await pair.topology.execute("sub1", "alter table item enable row level security")
+    with pytest.raises(SubscriptionError, match="BYPASSRLS"):
+        await pair.topology.regenerate("item")
+
+    error = await pair.refused("delete from item where id = 1")
+    assert "regenerate" in str(error.diag.message_hint)
+    await pair.topology.execute("sub1", f'alter role "{node.agent_role}" bypassrls')
+    await pair.topology.regenerate("item")

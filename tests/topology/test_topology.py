@@ -10,6 +10,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from sim import Topology, operate
+from tests.by_hand import ByHand
 from twopc.errors import (
     ArticleError,
     ConfigurationError,
@@ -258,10 +259,17 @@ async def test_it_opens_again_over_a_prepared_branch(existing: tuple[Server, Ser
         await shop(topology)
         await topology.run("store", "update account set balance = 99 where id = 3")  # epoch 1
         application = topology.node("store").app_dsn
+    coordinator = ByHand("again")
+    with psycopg.connect(dsns["store"], autocommit=True) as connection:
+        connection.execute(coordinator.introduction.encode())
     with psycopg.connect(application, autocommit=True) as connection:
-        connection.execute("begin; set local msrepl.gid = 'twopc:again:1:99'")
+        connection.execute(
+            f"begin; {coordinator.naming('twopc:again:1:99', connection.info.backend_pid)}".encode()
+        )
         connection.execute("update account set balance = 0 where id = 2")
-        connection.execute("call msrepl.prepare_publisher('twopc:again:1:99', null)")
+        connection.execute(
+            coordinator.vote("twopc:again:1:99", connection.info.backend_pid).encode()
+        )
         connection.execute("prepare transaction 'twopc:again:1:99:store'")
 
     async with asyncio.timeout(20), Topology(**shop_again) as topology:

@@ -202,3 +202,86 @@ def test_mistakes(tmp_path: Path) -> None:
     done = twopc("down", "--remove", "--state", str(tmp_path))
     assert (done.returncode, "no folder of ours" in done.stderr) == (4, True)
     assert twopc("up", "x.twopc.yaml", "--subscribers", "2").returncode == 2
+
+
+MIXED = """
+twopc: 1
+name: mixed
+topology: {publisher: pub, subscribers: [reader, writer, later]}
+subscribers:
+  reader: {update: read only, streams: 2, skip_errors: ["20598"]}
+  later: {joins: later}
+tables:
+  account:
+    columns: {id: int primary key, balance: int not null}
+    rows: [{id: 1, balance: 100}, {id: 2, balance: 100}]
+sessions:
+  office: {node: pub, steps: [o: {sql: update account set balance = 0}]}
+  newcomer: {node: later, steps: [s: subscribe]}
+orders: [{name: one, steps: [o, s]}]
+"""
+
+
+def test_not_everybody_writes(place: Path, tmp_path: Path) -> None:
+    """A Subscriber that only reads, with its agent's profile, and one that does not subscribe yet."""
+    scenario = tmp_path / "mixed.twopc.yaml"
+    scenario.write_text(MIXED)
+    done = twopc("up", str(scenario), "--state", str(place))
+    assert done.returncode == 0, done.stderr
+    try:
+        parts = {"agent of reader", "agent of writer", "clean up", "log reader", "resolver"}
+        assert f"running: {', '.join(sorted(parts))}" in done.stdout
+        assert "does not run" not in twopc("watch", "--once", "--state", str(place)).stdout
+        state = load(place)
+        write_as_administrator(state, "reader", "delete from account where id = 2")
+        write(state, "writer", "update account set balance = 1 where id = 2", UPDATE)
+
+        wait_for(
+            lambda: balance(state, "reader") == 101, what="what can be, to arrive", timeout_s=60
+        )
+
+        for again in range(2):
+            assert twopc("down", "--state", str(place)).returncode == 0
+            assert twopc("up", "--state", str(place)).returncode == 0, again
+        running_again = {str(part) for part in running(place)}
+        assert running_again == parts
+    finally:
+        assert twopc("down", "--remove", "--state", str(place)).returncode == 0
+
+
+def test_changed_while_it_runs(state: State, place: Path) -> None:
+    """Commands find it by its folder, wait for its agents, and `up` starts what it needs now."""
+
+    def does(*words: str) -> str:
+        done = twopc(*words, "--state", str(place))
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout
+
+    assert "upd SCALL" in does("article", "show")
+    write(state, "sub1", UPDATE)
+    does("article", "change", "account", "--upd", "XCALL")
+    write(state, "sub1", UPDATE)
+    does("sync")
+    assert balance(state, "sub2") == 102
+    write_as_administrator(state, "pub", "create table note (id int primary key)")
+    does("publish", "note")
+    assert does("refresh").splitlines() == ["sub1: note", "sub2: note"]
+    does("unsubscribe", "sub2")
+    write(state, "sub1", "insert into note values (1)")
+    does("unsubscribe", "sub1")  # the last one: nobody is left to read the log for
+    does("unpublish", "account")
+    does("subscribe", "sub2", "--streams", "2")
+    does("any-client", "on", "sub2")
+    does("up")
+    expected = {"agent of sub2", "clean up", "log reader", "resolver"}
+    assert {str(part) for part in running(place)} >= expected
+    assert "does not run" not in does("watch", "--once")
+    write(state, "sub2", "insert into note values (2)")
+    write_as_administrator(state, "pub", "insert into note values (3)")
+    does("sync")
+    with psycopg.connect(state.nodes["sub2"].app_dsn) as connection:
+        assert connection.execute("select id from note order by id").fetchall() == [
+            (1,),
+            (2,),
+            (3,),
+        ]

@@ -115,11 +115,6 @@ _LIMITS = (
     _Limit(name="fsync", harmless=("on",), why="a crash of the machine loses decisions"),
     _Limit(name="full_page_writes", harmless=("on",), why="a crash of the machine can tear pages"),
     _Limit(
-        name="synchronous_commit",
-        harmless=("on", "local", "remote_write", "remote_apply"),
-        why="a crash of the server loses decisions",
-    ),
-    _Limit(
         name="idle_session_timeout",
         harmless=("0",),
         why="ends links and the decision log's connection while they rest",
@@ -174,7 +169,10 @@ def prepared_transactions(node: Node) -> Iterator[Finding]:
         some = [row for row in rows if (BranchId.parse(row["gid"]) is not None) is ours]
         if not some:
             continue
-        shown = [f"{row['gid']!r} in {row['database']}, {row['age']} old" for row in some]
+        shown = [
+            f"{row['gid']!r} of {row['owner']} in {row['database']}, {row['age']} old"
+            for row in some
+        ]
         if len(shown) > _GIDS_SHOWN:
             shown[_GIDS_SHOWN:] = [f"{len(some) - _GIDS_SHOWN} more"]
         finish = [

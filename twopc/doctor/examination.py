@@ -18,6 +18,7 @@ from twopc.doctor.finding import Finding, RoleOfNode, statement
 from twopc.doctor.node import Check, Node
 from twopc.errors import ServerError
 from twopc.server.external import parse_dsn
+from twopc.sql import path
 
 _CONNECT_TIMEOUT_S = 5
 
@@ -137,7 +138,12 @@ def missing_grants(dsn: str, coordinator_role: str, roles: Iterable[str]) -> tup
 
 
 def _connect(dsn: str, parameters: dict[str, Any]) -> psycopg.Connection[dict[str, Any]]:
-    return psycopg.connect(_bounded(dsn, parameters), autocommit=True, row_factory=dict_row)
+    return psycopg.connect(
+        _bounded(dsn, parameters),
+        autocommit=True,
+        row_factory=dict_row,
+        options=path.options(dsn),
+    )
 
 
 def _bounded(dsn: str, parameters: dict[str, Any]) -> str:

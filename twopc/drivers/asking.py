@@ -19,16 +19,17 @@ from twopc.protocol import events as e
 _IS_READ_ONLY: Final = b"select pg_current_xact_id_if_assigned() is null"
 
 
-def question(gid: str, ballot: votes.Ballot, branches: str = "") -> tuple[bytes, bytes]:
+def question(gid: str, ballot: votes.Ballot, proof: str, branches: str = "") -> tuple[bytes, bytes]:
     """What asks the Publisher for its vote, and what asks the Subscriber.
 
     Args:
         gid: of the global transaction.
         ballot: who is asked.
+        proof: of the vote; see `twopc.proof`.
         branches: all of them, as an array literal, the Publisher's own first; only where there are several.
     """
     more = f", '{branches}'" if branches else ""
-    call = f"call msrepl.prepare_publisher('{gid}', null{more});".encode()
+    call = f"call msrepl.prepare_publisher('{gid}', null, '{proof}'{more});".encode()
     if ballot.agent:
         return call, b"commit"
     return call, f"prepare transaction '{branch_gid(gid, ballot.subscriber)}'".encode()

@@ -26,7 +26,7 @@ from twopc.drivers.participant import Participant, ParticipantAddress
 from twopc.drivers.plan import Plans
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import Settled
-from twopc.drivers.sessions import Finishers
+from twopc.drivers.sessions import Finishers, Introduction
 from twopc.drivers.several import SeveralTransaction, check
 from twopc.drivers.transaction import Transaction
 from twopc.errors import ConfigurationError
@@ -107,6 +107,7 @@ class PostgresCoordinator:
         )
         self._plans = Plans(
             {one.name: one.application_dsn for one in self._subscribers.values()},
+            self._introductions(),
             lock_timeout_ms=lock_timeout_ms,
             busy=busy,
         )
@@ -131,6 +132,13 @@ class PostgresCoordinator:
     def watch(self, observe: Callable[[str, x.Effect | e.Event], None] | None) -> None:
         """From here on somebody else sees every effect and event, or nobody."""
         self._hub.observe = observe
+
+    def _introductions(self) -> dict[str, Introduction]:
+        log = self._log
+        return {
+            name: Introduction(self._participants[name], self.coordinator, log.key, log.own)
+            for name in self._subscribers
+        }
 
     # -- life --------------------------------------------------------------------------------------
 

@@ -18,10 +18,17 @@ import psycopg
 from psycopg import AsyncConnection
 
 from twopc.errors import ConfigurationError
+from twopc.sql import path
 
 _CONNECT_TIMEOUT_S = 5
 #: After how long without an answer a connection is given up.
 ANSWER_TIMEOUT_S = 30.0
+#: What a session says that decides or finishes something, whatever its server, database or role has set: an
+#: answer is told on, and must not be lost with the server. To wait for more than the disk is left as it is.
+DURABLE: LiteralString = """
+select set_config('synchronous_commit', 'on', false)
+where current_setting('synchronous_commit') not in ('on', 'remote_apply')
+"""
 
 
 def connect_timeout(answer_timeout_s: float) -> int:
@@ -106,9 +113,11 @@ class Database:
             )
             try:
                 with cut_after(self._connection, self._answer_timeout_s):
+                    await self._connection.execute(DURABLE)
                     cursor = await self._connection.execute("select pg_backend_pid()")
                     row = await cursor.fetchone()
-                direct(self.node, self._connection, row[0] if row is not None else 0)
+                    direct(self.node, self._connection, row[0] if row is not None else 0)
+                    await self._connection.execute(path.SET)
             except BaseException:
                 await self._disconnect()
                 raise
@@ -138,7 +147,7 @@ def direct(node: str, connection: AsyncConnection[Any], pid: int) -> None:
     if pid != told:
         raise ConfigurationError(
             f"the connection to {node} leads through a pooler (process {pid} answers, {told} was said to): a "
-            "coordinator has session state, its lock in the decision log and the role that finishes a branch; "
+            "coordinator has session state, an epoch that lives by it and the role that finishes a branch; "
             f"give it the address of {node}'s server itself"
         )
 

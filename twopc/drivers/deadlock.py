@@ -1,11 +1,17 @@
 """Finds deadlocks that no single server can see, and breaks each by cancelling one transaction.
 
+What is cancelled is the statement of the victim's link. Its session raises the error, and says 40P01 while we hold
+the advisory lock (1836282473, its process id) at its site: see `drain_link`.
+
 Knows sessions and who waits for whom, not what they do.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import psycopg
 
@@ -24,6 +30,10 @@ where pid = %s and extract(epoch from backend_start)::float8 = %s
   and extract(epoch from xact_start)::float8 = %s
   and state = 'active' and wait_event_type in ('Lock', 'Extension')
 """
+_TELL = "select pg_try_advisory_lock_shared(1836282473, %s)"
+_TOLD = "select pg_advisory_unlock_shared(1836282473, %s)"
+#: For how long a victim may ask whether it was one.
+_TELLING_S = 5.0
 
 
 class DeadlockDetector:
@@ -45,6 +55,8 @@ class DeadlockDetector:
         self._transactions = transactions
         self._tell = tell
         self._suspected: set[frozenset[tuple[str, int, float]]] = set()
+        self._victims: deque[tuple[float, str, int]] = deque()
+        """Until when which sessions are told, the next first."""
 
     async def look(self) -> list[tuple[str, ...]]:
         """Look once; returns the cycles, in words, that were broken.
@@ -52,6 +64,7 @@ class DeadlockDetector:
         The nodes cannot be looked at in one instant. A cycle counts if the same waits were seen in it
         the time before.
         """
+        await self.forget()
         seen = await together(*(self._sessions(db) for db in self._databases.values()))
         sessions = [one for node in seen for one in node]
         cycles = {
@@ -64,6 +77,14 @@ class DeadlockDetector:
         self._suspected = set(cycles)
         return [tuple(map(str, cycle)) for cycle in confirmed if await self._break(cycle, sessions)]
 
+    async def forget(self) -> None:
+        """Tell no more who was a victim long ago."""
+        now = asyncio.get_running_loop().time()
+        while self._victims and self._victims[0][0] < now:
+            _, node, pid = self._victims.popleft()
+            with suppress(psycopg.Error):  # the lock went with the connection
+                await self._databases[node].fetch(_TOLD, (pid,))
+
     async def _sessions(self, database: Database) -> list[Session]:
         try:
             return [session(database.node, row) for row in await database.fetch(WAITS_SQL)]
@@ -72,14 +93,16 @@ class DeadlockDetector:
 
     async def _break(self, cycle: Cycle, sessions: Sequence[Session]) -> bool:
         words = tuple(map(str, cycle))
-        victim = youngest(cycle, sessions)
-        if victim is None:
+        found = youngest(cycle, sessions)
+        if found is None:
             _log.error("deadlock without a session to cancel", cycle=words)
             return False
+        victim, waiter = found
         self._tell(victim.node, victim.pid, words)
         try:
-            rows = await self._databases[victim.node].fetch(
-                _CANCEL, (victim.pid, victim.backend_start, victim.xact_start)
+            await self._tell_there(victim)
+            rows = await self._databases[waiter.node].fetch(
+                _CANCEL, (waiter.pid, waiter.backend_start, waiter.xact_start)
             )
         except psycopg.Error as error:
             _log.error("deadlock not broken", cycle=words, reason=str(error))
@@ -87,3 +110,15 @@ class DeadlockDetector:
         cancelled = any(row[0] for row in rows)
         _log.warning("deadlock", cycle=words, node=victim.node, pid=victim.pid, broken=cancelled)
         return cancelled
+
+    async def _tell_there(self, victim: Session) -> None:
+        rows = await self._databases[victim.node].fetch(_TELL, (victim.pid,))
+        if not rows[0][0]:
+            _log.warning(
+                "another session holds the lock by which the victim of a deadlock is told (1836282473)",
+                node=victim.node,
+                pid=victim.pid,
+            )
+            return
+        until = asyncio.get_running_loop().time() + _TELLING_S
+        self._victims.append((until, victim.node, victim.pid))

@@ -1,8 +1,8 @@
 """The decision log: a table in the distribution database, written by one session, in groups.
 
-Decisions that arrive while an insert is under way go out together in the next one. The session holds
-the lock of every epoch that it writes for; whoever wants to fence an epoch needs that lock, so a
-decision of a fenced epoch cannot land.
+Decisions that arrive while an insert is under way go out together in the next one. An epoch names the
+session that writes for it, and is fenced only when that session is gone, so a decision of a fenced
+epoch cannot land.
 
 It must not know what a decision means.
 """
@@ -18,12 +18,21 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, pq, sql
 
-from twopc.drivers.database import ANSWER_TIMEOUT_S, Database, connect_timeout, cut_after, direct
+from twopc.drivers.database import (
+    ANSWER_TIMEOUT_S,
+    DURABLE,
+    Database,
+    connect_timeout,
+    cut_after,
+    direct,
+)
 from twopc.drivers.lean import Lean, report
 from twopc.drivers.points import Points
 from twopc.log import get_logger
 from twopc.names import EpochIds
+from twopc.proof import Key
 from twopc.protocol.effects import Record, RecordKind, record_of
+from twopc.sql import path
 
 _log = get_logger(__name__)
 
@@ -33,9 +42,6 @@ using unnest(%s::bigint[], %s::bigint[]) as f(epoch, sequence)
 where (d.epoch, d.sequence) = (f.epoch, f.sequence)
 """
 _READ = "select kind, participants from msrepl.decision where (epoch, sequence) = (%s, %s)"
-_ME = """
-select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()
-"""
 
 
 class Entry:
@@ -102,12 +108,13 @@ class DecisionLog:
         self._branches = tuple(branches)
         self._lean: Lean | None = None
         self._closed = False
-        self._me: tuple[int, Any] | None = None
         self._opening = asyncio.Lock()
         self._queue: list[Entry] = []
         self._flight: list[Entry] = []
         self._reserved = False
         self._forgotten: list[tuple[int, int]] = []
+        self.key = Key()
+        """By which participants know this process."""
         self.epochs: dict[str, EpochIds] = {}
         """The epoch of each variant that was used, by the variant's name."""
         self.own: set[int] = set()
@@ -287,26 +294,24 @@ class DecisionLog:
         try:
             # Whoever commits waits for this: a server that says nothing must not keep them for ever.
             with cut_after(connection, self._answer_timeout_s):
-                cursor = await connection.execute(_ME)
+                await connection.execute(DURABLE)
+                cursor = await connection.execute("select pg_backend_pid()")
                 me = await cursor.fetchone()
                 assert me is not None
                 direct("the decision log", connection, me[0])
+                await connection.execute(path.SET)
                 for ids in self.epochs.values():
                     if ids.epoch not in self.fenced:
                         await self._resume(connection, ids)
         except BaseException:
             await connection.close()
             raise
-        self._me = (me[0], me[1])
         lean = Lean(connection, self._busy)
         lean.on_answer = self._answered
         self._lean = lean
 
     async def _resume(self, connection: AsyncConnection[Any], ids: EpochIds) -> None:
-        pid, since = self._me or (0, None)
-        cursor = await connection.execute(
-            "select msrepl.resume_epoch(%s, %s, %s)", (ids.epoch, pid, since)
-        )
+        cursor = await connection.execute("select msrepl.resume_epoch(%s)", (ids.epoch,))
         row = await cursor.fetchone()
         if row is None or not row[0]:
             self._fence(ids.epoch)
@@ -320,7 +325,7 @@ class DecisionLog:
     async def _open_epoch(self, variant: str) -> EpochIds:
         lean = self._lean
         assert lean is not None
-        # The lock belongs to the session, so this goes through the session that writes: on its turn.
+        # The epoch lives by the session that opens it, so that writes for it: on its turn.
         self._reserved = True
         while self._flight:
             await self._flight[0].wait()
@@ -341,4 +346,4 @@ class DecisionLog:
         if value is None:
             raise psycopg.OperationalError(str(refusal or lean.lost))
         self.own.add(int(value))
-        return EpochIds(self._coordinator, int(value), self._branches)
+        return EpochIds(self._coordinator, int(value), self._branches, self.key.prove)

@@ -58,7 +58,17 @@ class Engine:
         return True
 
     async def run(self, plan: Plan, statement: str, params: Sequence[Any]) -> Done:
-        """A transaction of one statement; see `PostgresCoordinator.run`."""
+        """A transaction of one statement; see `PostgresCoordinator.run`.
+
+        The session keeps it prepared. What it does not keep any more (DEALLOCATE ALL, another type of a column) is
+        prepared anew in another transaction: nothing was done in the first one.
+        """
+        while (done := await self._run(plan, statement, params)) is None:
+            pass
+        return done
+
+    async def _run(self, plan: Plan, statement: str, params: Sequence[Any]) -> Done | None:
+        """None: the statement was prepared long ago, and is not as it was; every session says so once at most."""
         transaction = Transaction(self, plan)
         await self._register(transaction)
         try:
@@ -67,13 +77,14 @@ class Engine:
             self.active.pop(transaction.sequence, None)
             raise
         transaction.attach(session)
-        begin = plan.begin(transaction.gid)
+        begin = plan.begin(transaction.gid, transaction.ids.prove, session.pid)
         sent = oneshot.message(session, begin, plan.begin_results, statement, params)
         driver = self._driver(transaction, session, work=sent.text, work_results=sent.results)
         try:
             await self._drive(transaction, (session,), driver)
         except RejectedError as error:
-            oneshot.forget_if_stale(session, sent, driver.good, error.sqlstate)
+            if oneshot.forget_if_stale(session, sent, driver.good, error.sqlstate):
+                return None
             raise
         return oneshot.done(session, transaction.gid, driver.results, sent)
 
@@ -84,7 +95,8 @@ class Engine:
         try:
             if self._hub.points.armed:
                 await self._hub.points.reach(f"coordinator.begin({plan.subscriber})")
-            return await plan.pool.take(plan.begin(transaction.gid))
+            gid, prove = transaction.gid, transaction.ids.prove
+            return await plan.pool.take(lambda pid: plan.begin(gid, prove, pid))
         except BaseException:
             self.active.pop(transaction.sequence, None)
             raise

@@ -31,8 +31,8 @@ class Hand:
         """The results of one message; a refusal is one of them.
 
         Raises:
-            psycopg.OperationalError: the connection does not come about, or broke; nobody knows whether
-                the command was carried out.
+            psycopg.OperationalError: the connection does not come about, or broke, and nobody knows whether
+                the command was carried out; or it was, and the synchronous standby was not waited for.
         """
         lean = self._lean
         if lean is not None and not lean.alive():
@@ -47,6 +47,8 @@ class Hand:
             raise asyncio.CancelledError
         if lean.lost:
             raise psycopg.OperationalError(lean.lost)
+        if lean.unsynced:
+            raise psycopg.OperationalError("it is done, but not on the synchronous standby")
         return results
 
     async def close(self) -> None:

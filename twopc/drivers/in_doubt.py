@@ -22,7 +22,7 @@ from twopc.protocol.effects import Outcome, Record, RecordKind, record_of
 from twopc.protocol.recovery import Action, Found, decide
 
 _PREPARED = """
-select p.gid, p.owner, extract(epoch from clock_timestamp() - p.prepared)::float8, p.transaction::text,
+select p.gid, p.owner, coalesce(pg_has_role(p.owner, 'member'), false), extract(epoch from clock_timestamp() - p.prepared)::float8, p.transaction::text,
        array(
            select distinct c.oid::regclass::text
            from pg_locks own
@@ -46,9 +46,9 @@ order by p.prepared, p.gid
 # Every role may see who waits for which lock, though not what others are doing meanwhile.
 _WAITERS = """
 select x.gid, w.pid, a.application_name, w.mode || ' on ' || w.locktype,
-       coalesce(w.relation::regclass::text, (
+       regexp_replace(coalesce(w.relation::regclass::text, (
            select t.relation::regclass::text from pg_locks t
-           where t.pid = w.pid and t.granted and t.locktype = 'tuple' limit 1), '')
+           where t.pid = w.pid and t.granted and t.locktype = 'tuple' limit 1), ''), '^public[.]', '')
 from pg_locks w
 join pg_stat_activity a on a.pid = w.pid and a.datname = current_database()
 join pg_locks h on h.pid is null and h.granted
@@ -62,12 +62,8 @@ join pg_prepared_xacts x on x.transaction = own.transactionid
 where not w.granted
 """
 _EPOCHS = """
-select e.epoch, e.variant, not e.fenced and exists (
-           select from pg_locks l
-           where l.locktype = 'advisory' and l.classid = 1836282469 and l.objid = e.epoch::oid
-             and l.objsubid = 2 and l.granted
-             and l.database = (select d.oid from pg_database d where d.datname = current_database()))
-from msrepl.coordinator_epoch e
+select e.epoch, e.variant, l.epoch is not null
+from msrepl.coordinator_epoch e left join msrepl.living_epoch l using (epoch)
 where e.coordinator = any (%s)
 """
 _DECISION = "select kind, participants from msrepl.decision where (epoch, sequence) = (%s, %s)"
@@ -168,8 +164,8 @@ async def in_doubt(
         for gid, pid, name, lock, relation in await participant.database.fetch(_WAITERS):
             waiter = Waiter(pid=pid, application_name=name, lock=lock, relation=relation)
             waiters.setdefault(gid, []).append(waiter)
-        for gid, owner, age_s, xid, relations, *old in await participant.database.fetch(_PREPARED):
-            xids, freeze_xids, log_bytes, slot = old
+        for gid, owner, is_ours, *rest in await participant.database.fetch(_PREPARED):
+            age_s, xid, relations, xids, freeze_xids, log_bytes, slot = rest
             record = await _decision_of(database, ledger, gid)
             found.append(
                 InDoubtBranch(
@@ -184,12 +180,14 @@ async def in_doubt(
                         log_bytes=log_bytes,
                         slot=slot,
                     ),
-                    relations=tuple(relations),
+                    relations=tuple(one.removeprefix("public.") for one in relations),
                     rows_locked=await _rows_locked(participant.database, relations, xid),
                     waiters=tuple(waiters.get(gid, ())),
                     decision=str(record.kind) if record is not None else "",
                     ours=_is_of(gid, ledger),
-                    next_action=_next_action(ledger, gid, participant.name, record),
+                    next_action=_next_action(
+                        ledger, gid, participant.name, record, stranger="" if is_ours else owner
+                    ),
                 )
             )
     return sorted(found, key=lambda one: -one.age_s)
@@ -224,9 +222,11 @@ async def _rows_locked(database: Database, relations: list[str], xid: str) -> in
     return total
 
 
-def _next_action(ledger: Ledger, gid: str, node: str, record: Record | None) -> str:
+def _next_action(
+    ledger: Ledger, gid: str, node: str, record: Record | None, *, stranger: str
+) -> str:
     branch = BranchId.parse(gid)
-    if branch is None or str(branch) != gid:
+    if branch is None:
         return "left alone: not a branch of this project"
     if branch.global_id.coordinator not in ledger.coordinators:
         return f"left alone: it belongs to coordinator {branch.global_id.coordinator!r}"
@@ -237,6 +237,11 @@ def _next_action(ledger: Ledger, gid: str, node: str, record: Record | None) -> 
         return (
             f"left alone: the decision log knows no epoch {branch.global_id.epoch}; find out what became"
             " of the other branches, and decide by force"
+        )
+    if stranger:
+        return (
+            f"left alone: prepared by {stranger}, of which the coordinator is no member; if that is a role of this"
+            f" topology: GRANT {stranger} to the coordinator's role"
         )
     if branch.global_id.coordinator in ledger.resolved:
         return (
@@ -279,7 +284,7 @@ async def force(
     participant = participants.get(branch.node)
     if participant is None:
         raise ConfigurationError(f"{gid!r}: there is no participant {branch.node!r}")
-    if await participant.owner_of(gid) is None:
+    if gid not in await participant.prepared(gid):
         raise ConfigurationError(f"no branch {gid} is prepared at {participant.name}")
     record = await _decision_of(
         database,

@@ -16,16 +16,31 @@ from twopc.sql.render import render
 Connection = AsyncConnection[Any]
 
 _DECISION_LOG = (
+    "coordinator",
     "coordinator_epoch",
+    "living_epoch",
     "decision",
     "heuristic_outcome",
 )
 _DECISION_LOG_FUNCTIONS = ("open_epoch", "resume_epoch", "fence_epochs", "log_decisions")
-_PARTICIPANT = ("fence_branch", "forget_branches", "forget_epoch")
+_PARTICIPANT = (
+    "coordinator_key",
+    "introduce_coordinator",
+    "is_proven",
+    "fence_branch",
+    "forget_branches",
+    "forget_epoch",
+)
 
 
-async def install_decision_log(connection: Connection, coordinator_role: str) -> None:
-    """Create the decision log in the distribution database. Idempotent."""
+async def install_decision_log(
+    connection: Connection, coordinator_role: str, name: str | None = None
+) -> None:
+    """Create the decision log in the distribution database. Idempotent.
+
+    Args:
+        name: the topology's, by which whoever operates it finds it.
+    """
     coordinator = sql.Identifier(coordinator_role)
     async with connection.transaction():
         await connection.execute(
@@ -38,6 +53,10 @@ async def install_decision_log(connection: Connection, coordinator_role: str) ->
         await connection.execute(
             render("twopc", "decision_log_grants", coordinator=coordinator).encode()
         )
+        if name is not None:
+            await connection.execute(
+                "insert into msrepl.coordinator values (%s) on conflict do nothing", (name,)
+            )
 
 
 async def install_participant(

@@ -208,6 +208,8 @@ class Keeper:
             open_ = set(self._active)
             if open_ & before:
                 await self.detector.look()
+            else:
+                await self.detector.forget()
             before = open_
 
     def _known(self) -> Transactions:

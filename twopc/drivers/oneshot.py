@@ -69,10 +69,21 @@ def message(
     )
 
 
-def forget_if_stale(session: Session, sent: Message, good: int, sqlstate: str) -> None:
-    """After a failure: have the statement prepared again, if it is not or cannot be used."""
+def forget_if_stale(session: Session, sent: Message, good: int, sqlstate: str) -> bool:
+    """After a failure: have the statement prepared again, if it is not or cannot be used.
+
+    Args:
+        session: that it was sent in.
+        sent: the message.
+        good: how many results came before the failure.
+        sqlstate: of the failure.
+
+    Returns:
+        Whether it was found like that: then it may be tried again, and will be prepared.
+    """
     if good < sent.prepared or sqlstate in _STALE:
         session.statements.pop(sent.statement, None)
+    return sqlstate in _STALE and not sent.prepared and good == sent.results - 1
 
 
 def done(session: Session, gid: str, results: Sequence[pq.abc.PGresult], sent: Message) -> Done:

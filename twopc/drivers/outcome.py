@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from twopc.drivers.postgres import Driver
     from twopc.drivers.transaction import Transaction
 
+#: What the victim of a deadlock across servers fails with, waiting over its link or at its own site.
+VICTIM = frozenset(("40P01", "57014"))
+
 
 def raise_unless_committed(transaction: Transaction, driver: Driver) -> None:
     """Tell the application how it went.
@@ -36,7 +39,7 @@ def raise_unless_committed(transaction: Transaction, driver: Driver) -> None:
     if driver.answer is not Outcome.ABORTED:
         raise InDoubtError(f"{gid}: {driver.reason}; recovery will settle it", gid=gid)
     part = transaction.at(driver.blamed)
-    if part.cycle and failure is not None and failure.sqlstate == "57014":
+    if part.cycle and failure is not None and failure.sqlstate in VICTIM:
         raise part.deadlock(failure)
     node = part.node_of(failure) if failure is not None else ""
     raise refusal_at_commit(failure, driver.reason, gid=gid, node=node)

@@ -20,16 +20,20 @@ from twopc.protocol.effects import Outcome
 from twopc.waits import link_name
 
 _PREPARED = """
-select gid, owner, extract(epoch from prepared)::float8
+select gid, owner, coalesce(pg_has_role(owner, 'member'), false), extract(epoch from prepared)::float8
 from pg_prepared_xacts
 where database = current_database() and starts_with(gid, %s)
 order by prepared, gid
 """
-_OWNER = "select owner from pg_prepared_xacts where gid = %s and database = current_database()"
+_OWNER = """
+select owner, coalesce(pg_has_role(owner, 'member'), false), current_user::text
+from pg_prepared_xacts where gid = %s and database = current_database()
+"""
 _END_SESSIONS = """
 select pid, pg_terminate_backend(pid, 2000)
 from pg_stat_activity
 where datname = current_database() and application_name = any(%s) and pid <> pg_backend_pid()
+  and pg_has_role(usesysid, 'usage')
 """
 _END_SESSION = """
 select pg_terminate_backend(pid, 2000)
@@ -80,17 +84,28 @@ class Participant:
             answer_timeout_s=answer_timeout_s,
         )
 
+    async def introduce(self, introduction: tuple[str, str, int, bytes]) -> None:
+        """At a Subscriber: make a coordinator process known; see `twopc.proof`.
+
+        Raises:
+            psycopg.Error: the server does not answer, or nobody has subscribed there.
+        """
+        await self.database.fetch(
+            "select msrepl.introduce_coordinator(%s, %s, %s, %s)", introduction
+        )
+
     async def prepared(self, prefix: str) -> dict[str, PreparedBranch]:
         """The branches prepared here whose gid starts with `prefix`, oldest first."""
         rows = await self.database.fetch(_PREPARED, (prefix,))
         return {
-            gid: PreparedBranch(gid=gid, owner=owner, prepared_at=at) for gid, owner, at in rows
+            gid: PreparedBranch(gid=gid, owner=owner, is_ours=is_ours, prepared_at=at)
+            for gid, owner, is_ours, at in rows
         }
 
     async def owner_of(self, gid: str) -> str | None:
-        """The role that prepared a branch; None if it is not prepared."""
+        """The role that prepared a branch; None if it is not prepared, or by a role that we are no member of."""
         rows = await self.database.fetch(_OWNER, (gid,))
-        return str(rows[0][0]) if rows else None
+        return str(rows[0][0]) if rows and rows[0][1] else None
 
     async def markers(self, gids: list[str]) -> dict[str, bool]:
         """Those of `gids` that have a marker here; True for a fence."""
@@ -131,13 +146,23 @@ class Participant:
 
         Raises:
             psycopg.errors.LockNotAvailable: it is still under way.
+            psycopg.errors.InsufficientPrivilege: it is prepared, and we are no member of its owner's role.
             psycopg.Error: the server does not answer.
         """
-        rows = await self.database.fetch("select msrepl.fence_branch(%s, %s)", (gid, sites))
+        try:
+            rows = await self.database.fetch("select msrepl.fence_branch(%s, %s)", (gid, sites))
+        except pg.LockNotAvailable as error:
+            for owner, is_ours, role in await self.database.fetch(_OWNER, (gid,)):
+                if not is_ours:
+                    raise self._refusal(gid, owner, role) from error
+            raise
         return _OUTCOME_OF[rows[0][0]]
 
     async def end_sessions(self, names: list[str]) -> list[int]:
-        """End the sessions of these application names, and wait until they are gone."""
+        """End the sessions of these application names, and wait until they are gone.
+
+        Anybody may take a name: only those of roles that the coordinator is a member of.
+        """
         return [pid for pid, _ in await self.database.fetch(_END_SESSIONS, (names,))]
 
     async def end_session(self, pid: int, started: str) -> None:
@@ -173,10 +198,7 @@ class Participant:
             try:
                 await connection.execute(sql.SQL("set role {}").format(sql.Identifier(owner)))
             except pg.InsufficientPrivilege as error:
-                me = connection.info.user
-                raise pg.InsufficientPrivilege(
-                    f"branch {gid} at {self.name} belongs to {owner}: GRANT {owner} TO {me}"
-                ) from error
+                raise self._refusal(gid, owner, connection.info.user) from error
             unsynced: list[bool] = []
 
             def notice(diagnostic: psycopg.errors.Diagnostic) -> None:
@@ -196,6 +218,11 @@ class Participant:
                 f"branch {gid} is finished, but not on the synchronous standby"
             )
         return True
+
+    def _refusal(self, gid: str, owner: str, role: str) -> pg.InsufficientPrivilege:
+        return pg.InsufficientPrivilege(
+            f"branch {gid} at {self.name} belongs to {owner}: GRANT {owner} TO {role}"
+        )
 
 
 _OUTCOME_OF: dict[str, Outcome | None] = {

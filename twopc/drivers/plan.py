@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from twopc.drivers.lean import Lean
-from twopc.drivers.sessions import Sessions
+from twopc.drivers.sessions import Introduction, Sessions
 from twopc.errors import ConfigurationError
 from twopc.protocol import VARIANTS, Settings
 from twopc.together import together
@@ -56,13 +56,14 @@ class Plan:
     settings: Settings
     pool: Sessions
     head: str
+    middle: str
     tail: str
     begin_results: int
     """How many results `begin` has."""
 
-    def begin(self, gid: str) -> bytes:
-        """The statements that begin the global transaction `gid`."""
-        return f"{self.head}{gid}{self.tail}".encode()
+    def begin(self, gid: str, prove: Callable[[str, str, int], str], pid: int) -> bytes:
+        """The statements that begin the global transaction `gid` in session `pid`; for `prove` see `twopc.proof`."""
+        return f"{self.head}{gid}{self.middle}{prove('begin', gid, pid)}{self.tail}".encode()
 
 
 def plan_of(options: Options, pool: Sessions) -> Plan:
@@ -76,8 +77,9 @@ def plan_of(options: Options, pool: Sessions) -> Plan:
         pool=pool,
         # Settings that an earlier transaction has left, perhaps unseen, are taken back by the way.
         head=f"reset all; begin{level}; set local msrepl.gid = '",
+        middle="'; set local msrepl.proof = '",
         tail="'; set local msrepl.shipping = 'lazy'" if lazy else "'",
-        begin_results=4 if lazy else 3,
+        begin_results=5 if lazy else 4,
     )
 
 
@@ -86,14 +88,21 @@ class Plans:
 
     Args:
         applications: connection strings for applications, by Subscriber.
+        introductions: what makes the coordinator known, by Subscriber.
         lock_timeout_ms: how long a statement may wait for a lock at a Subscriber.
         busy: see `twopc.drivers.lean`.
     """
 
     def __init__(
-        self, applications: Mapping[str, str], *, lock_timeout_ms: int, busy: set[Lean]
+        self,
+        applications: Mapping[str, str],
+        introductions: Mapping[str, Introduction],
+        *,
+        lock_timeout_ms: int,
+        busy: set[Lean],
     ) -> None:
         self._applications = applications
+        self._introductions = introductions
         self._lock_timeout_ms = lock_timeout_ms
         self._busy = busy
         self._plans: dict[tuple[str | None, ...], Plan] = {}
@@ -139,6 +148,7 @@ class Plans:
                 subscriber,
                 dsn,
                 role,
+                self._introductions[subscriber],
                 application_name=self.application_name,
                 lock_timeout_ms=self._lock_timeout_ms,
                 busy=self._busy,

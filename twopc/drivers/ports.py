@@ -25,6 +25,8 @@ class PreparedBranch:
     gid: str
     owner: str
     """The role that prepared it; only that role or a superuser may finish it."""
+    is_ours: bool = True
+    """The coordinator is a member of that role; anybody may prepare under any name."""
     prepared_at: float
     """Seconds since 1970, by the node's clock."""
 
@@ -85,7 +87,8 @@ class SitePort(ParticipantPort, Protocol):
     """A participant, as the driver of a transaction sees it."""
 
     async def owner_of(self, gid: str) -> str | None:
-        """The role that prepared a branch; None if it is not prepared."""
+        """The role that prepared a branch; None if it is not prepared, or by a role that the coordinator is no
+        member of."""
         ...
 
     async def end_session(self, pid: int, started: str) -> None:

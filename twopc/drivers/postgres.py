@@ -170,7 +170,8 @@ class Driver:
     async def _collect_votes(self) -> None:
         """Ask both for their votes."""
         lean, ballot = self._session.lean, self._ballot
-        call, last = asking.question(self.gid, ballot)
+        proof = self.ids.prove("vote", self.gid, self._session.pid)
+        call, last = asking.question(self.gid, ballot, proof)
         results = await asking.ask(self._hub.points, lean, ballot, self._work + call, last)
         self.results = results
         read = self._read(results)

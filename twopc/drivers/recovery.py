@@ -57,6 +57,8 @@ class _Pass:
     """Nodes that answered."""
     decisions: dict[Key, Record] = field(default_factory=dict)
     settled: list[Settled] = field(default_factory=list)
+    strange: dict[str, str] = field(default_factory=dict)
+    """Branches that only their names make ours, and who has prepared them."""
 
 
 class Recovery:
@@ -196,8 +198,10 @@ class Recovery:
             seen.reached.add(participant.name)
             for gid in branches:
                 branch = BranchId.parse(gid)
-                if branch is not None and str(branch) == gid and branch.node == participant.name:
+                if branch is not None and branch.node == participant.name:
                     found[gid] = (participant.name, branch)
+                    if not branches[gid].is_ours:
+                        seen.strange[gid] = branches[gid].owner
         return found
 
     async def _look_again(self, seen: _Pass, busy: set[Key]) -> None:
@@ -281,6 +285,9 @@ class Recovery:
         variant = seen.variants.get(branch.global_id.epoch)
         if variant is None:
             return  # the log knows no such epoch: `in_doubt` shows it, and a person decides
+        if (owner := seen.strange.get(gid)) is not None:
+            _log.warning("prepared by a role that is none of ours", gid=gid, owner=owner)
+            return  # asking for it would fence the others, which may be yet to come
         asked = await ask(self._participants, self._publisher, branch, fence=variant.last_agent)
         peers, missing = asked.ended, asked.missing
         if variant.last_agent:

@@ -16,7 +16,13 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, errors, pq, sql
 
-from twopc.drivers.database import ANSWER_TIMEOUT_S, Database, connect_timeout
+from twopc.drivers.database import (
+    ANSWER_TIMEOUT_S,
+    DURABLE,
+    Database,
+    connect_timeout,
+    cut_after,
+)
 from twopc.drivers.decided import Decided
 from twopc.drivers.hand import Hand
 from twopc.drivers.lean import report
@@ -26,6 +32,7 @@ from twopc.drivers.recovery import Recovery, Settled
 from twopc.drivers.resolver_watch import Watch
 from twopc.log import get_logger
 from twopc.names import PREFIX, branch_gid
+from twopc.sql import path
 from twopc.together import together
 from twopc.waits import link_prefix
 
@@ -39,21 +46,52 @@ _FENCES_KEPT = 10
 #: Another one has finished it, or is about to.
 _QUICKER = (errors.UndefinedObject.sqlstate, errors.ObjectNotInPrerequisiteState.sqlstate)
 _PREPARED = sql.SQL(
-    "select gid from pg_prepared_xacts where starts_with(gid, {}) and database = current_database()"
+    "select gid from pg_prepared_xacts"
+    " where starts_with(gid, {}) and database = current_database() and owner = {}"
 )
-_DECIDED = sql.SQL("select gid from msrepl.branch_marker where gid in ({}) and not fence")
-#: Links of sessions that are not in a transaction any more, and have one open at the Publisher all the same.
+#: Those of them that are decided, once that is durable: a marker can be seen of a commit that did not wait until
+#: it is on disk, or at the standby. So whatever the log holds by now is waited for, unless it is there already.
+_DECIDED = sql.SQL("""
+with decided as materialized (
+    select gid from msrepl.branch_marker where gid in ({}) and not fence
+), durable as materialized (
+    select pg_logical_emit_message(named, 'msrepl', '', true)
+    from (select current_setting('synchronous_standby_names') <> '' from decided limit 1) as standby(named)
+    where named or pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn()
+)
+select gid from decided left join durable on true
+""")
+#: Links that have long been idle in a transaction. Names are believed of the link role only: anybody may take one.
 _LEFT = """
-select pid, split_part(application_name, ' ', 3)::int
+select split_part(application_name, ' ', 3)::bigint, pid, backend_start::text, state_change::text
 from pg_stat_activity
-where datname = current_database() and application_name ~ %s
+where datname = current_database() and usename = %s and application_name ~ %s
   and state like 'idle in transaction%%' and state_change < clock_timestamp() - %s * interval '1 second'
 """
+#: Sessions that have nothing open, and whether they are kept from using their links again; see begin_any_client.
 #: Of roles that we are no member of nothing but the pid is shown: it may have a transaction open.
-_OPEN = """
-select pid from pg_stat_activity
-where datname = current_database() and pid = any (%s) and (state is distinct from 'idle' or xact_start is not null)
+_KEEP = """
+select s.pid, pg_try_advisory_xact_lock(1836282472, s.pid)
+from unnest(%s::integer[]) as s(pid)
+where not exists (
+    select from pg_stat_activity as a
+    where a.datname = current_database() and a.pid = s.pid
+      and (a.state is distinct from 'idle' or a.xact_start is not null))
 """
+_KEEPERS = """
+select l.objid::bigint, l.pid, a.usename::text from pg_locks as l left join pg_stat_activity as a on a.pid = l.pid
+where l.locktype = 'advisory' and l.granted and l.objsubid = 2 and l.classid = 1836282472 and l.objid::bigint = any (%s)
+  and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+"""
+#: A link is idle as it was seen to be, or it is not ended.
+_END = """
+select pg_terminate_backend(a.pid, 2000)
+from pg_stat_activity as a
+join unnest(%s::integer[], %s::timestamptz[], %s::timestamptz[]) as l(pid, backend_start, state_change)
+    using (pid, backend_start, state_change)
+where a.state like 'idle in transaction%%'
+"""
+_PID_MAX = 2**31 - 1
 _OLD = """
 select gid from msrepl.branch_marker
 where starts_with(gid, %s) and created_at < clock_timestamp() - %s * interval '1 second'
@@ -123,6 +161,8 @@ class Resolver:
         self._forgotten_at = -math.inf
         self._seen: set[str] = set()
         """What was prepared the last time that we looked."""
+        self._kept: set[int] = set()
+        """Idle sessions whose links could not be ended the last time, because of a lock."""
         self._tasks: list[asyncio.Task[None]] = []
         self.finished = 0
         """How many branches it has finished because it saw them decided, not by recovery."""
@@ -165,12 +205,20 @@ class Resolver:
     # -- what is decided ---------------------------------------------------------------------------
 
     async def _connect(self, at: ParticipantAddress) -> AsyncConnection[Any]:
-        return await AsyncConnection.connect(
+        connection = await AsyncConnection.connect(
             at.dsn,
             autocommit=True,
             application_name=f"twopc resolver {self._at.coordinator}",
             connect_timeout=connect_timeout(ANSWER_TIMEOUT_S),
+            options=path.options(at.dsn),
         )
+        try:
+            with cut_after(connection, ANSWER_TIMEOUT_S):
+                await connection.execute(DURABLE)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
 
     async def _finish_decided(self) -> int:
         """Commit at the Publisher what the Subscriber's clients have decided, and tell how many that were.
@@ -192,9 +240,10 @@ class Resolver:
         return self.finished - before
 
     async def _decided(self) -> list[str]:
-        """Branches prepared at the Publisher whose marker is at the Subscriber: only a commit leaves one."""
+        """Branches prepared at the Publisher whose marker is at the Subscriber for good: only a commit leaves one."""
         publisher, subscriber = self._eyes
-        prepared = _gids(await publisher.run(_PREPARED.format(sql.Literal(self._prefix))))
+        question = _PREPARED.format(sql.Literal(self._prefix), sql.Literal(self._at.link_role))
+        prepared = _gids(await publisher.run(question))
         ours = {
             branch_gid(gid.rpartition(":")[0], self._at.subscriber.name): gid for gid in prepared
         }
@@ -251,20 +300,40 @@ class Resolver:
         await self._forget()
 
     async def _end_links(self) -> None:
-        """Nobody tells a server that a transaction was rolled back: its link is found idle in one."""
+        """Nobody tells a server that a transaction was rolled back: its link is found idle in one.
+
+        Its session may begin anew at any time. So a lock is taken that whoever begins shares: who has it is left
+        alone, and who cannot get it takes a new link.
+        """
         prefix = re.escape(link_prefix(self._at.subscriber.name))
-        left = await self._publisher.database.fetch(
-            _LEFT, (f"^{prefix} [0-9]+$", self._sweep_s / 2)
-        )
-        if not left:
-            return
-        open_ = {
-            pid
-            for (pid,) in await self._subscriber.database.fetch(_OPEN, ([pid for _, pid in left],))
+        left = {
+            pid: link
+            for pid, *link in await self._publisher.database.fetch(
+                _LEFT, (self._at.link_role, f"^{prefix} [0-9]{{1,10}}$", self._sweep_s / 2)
+            )
+            if pid <= _PID_MAX
         }
-        gone = [pid for _, pid in left if pid not in open_]
-        if gone:
-            await self._publisher.end_links(self._at.subscriber.name, gone)
+        kept: set[int] = set()
+        if left:
+            async with self._subscriber.database.use() as connection, connection.transaction():
+                cursor = await connection.execute(_KEEP, ([*left],))
+                idle = dict(await cursor.fetchall())
+                gone = [left[pid] for pid, is_ours in idle.items() if is_ours]
+                if gone:
+                    await self._publisher.database.fetch(
+                        _END, [*map(list, zip(*gone, strict=True))]
+                    )
+                kept = {pid for pid, is_ours in idle.items() if not is_ours}
+                if kept & self._kept:
+                    cursor = await connection.execute(_KEEPERS, ([*kept & self._kept],))
+                    for pid, keeper, role in await cursor.fetchall():
+                        _log.warning(
+                            "a lock keeps a link open that a rollback has left: end that session",
+                            link_of=pid,
+                            held_by=keeper,
+                            role=role,
+                        )
+        self._kept = kept
 
     async def _forget(self) -> None:
         """Remove the markers of what has been over for long, whoever finished it, and old fences.

@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, conninfo, pq, sql
 
-from twopc.drivers.database import direct
+from twopc.drivers.database import DURABLE, direct
 from twopc.drivers.lean import Lean, Report, report, report_of, unbroken
+from twopc.drivers.participant import Participant
 from twopc.drivers.statements import Trace, trace_of
 from twopc.errors import RejectedError
+from twopc.proof import Key
+from twopc.sql import path
 from twopc.together import together
 
 _IDLE = pq.TransactionStatus.IDLE
@@ -83,6 +86,37 @@ class Session:
                 self.lean.abort(f"the link could not be reset: {found}")
 
 
+class Introduction:
+    """Makes the coordinator known at a Subscriber before it begins anything there.
+
+    Args:
+        participant: the Subscriber, for the coordinator's role.
+        own: the process's epochs; the Subscriber forgets the key with the one that it was told.
+    """
+
+    def __init__(self, participant: Participant, coordinator: str, key: Key, own: Set[int]) -> None:
+        self._participant = participant
+        self._coordinator = coordinator
+        self._key = key
+        self._own = own
+        self._epoch = -1
+
+    @property
+    def is_due(self) -> bool:
+        """It was not made yet, or with an epoch that is the process's no more."""
+        return self._epoch not in self._own
+
+    async def make(self) -> None:
+        """Make it, or make it again.
+
+        Raises:
+            psycopg.Error: the Subscriber cannot be reached, or refuses.
+        """
+        epoch = max(self._own, default=0)
+        await self._participant.introduce(self._key.introduction(self._coordinator, epoch))
+        self._epoch = epoch
+
+
 class Sessions:
     """The application's sessions at one Subscriber, under one role.
 
@@ -94,6 +128,7 @@ class Sessions:
         subscriber: str,
         dsn: str,
         role: str,
+        introduction: Introduction,
         *,
         application_name: str,
         lock_timeout_ms: int,
@@ -102,20 +137,21 @@ class Sessions:
         self._subscriber = subscriber
         self._dsn = dsn
         self._role = role
+        self._introduction = introduction
         self._application_name = application_name
         self._lock_timeout_ms = lock_timeout_ms
         self._busy = busy
         self._idle: list[Session] = []
         self._closed = False
 
-    async def take(self, begin: bytes) -> Session:
-        """A session in which `begin` has succeeded.
+    async def take(self, begin: Callable[[int], bytes]) -> Session:
+        """A session in which `begin`, made for its process id, has succeeded.
 
         Raises:
             RejectedError: the Subscriber cannot be reached, or refuses; nothing was begun.
         """
         session = await self.take_idle()
-        found = refusal(await session.lean.run(begin), session.lean)
+        found = refusal(await session.lean.run(begin(session.pid)), session.lean)
         if found is not None:
             await session.lean.close()
             raise self._rejected(found)
@@ -127,7 +163,7 @@ class Sessions:
         Raises:
             RejectedError: as `take`.
         """
-        while self._idle:
+        while self._idle and not self._introduction.is_due:
             session = self._idle.pop()
             if session.lean.alive():
                 return session
@@ -154,6 +190,8 @@ class Sessions:
 
     async def _connect(self) -> Session:
         try:
+            # again with every session: the Subscriber may be a restored one
+            await self._introduction.make()
             connection = await AsyncConnection.connect(
                 self._dsn,
                 autocommit=True,
@@ -161,7 +199,7 @@ class Sessions:
                 connect_timeout=_CONNECT_TIMEOUT_S,
                 options=self._options(),
             )
-        except psycopg.OperationalError as error:
+        except psycopg.Error as error:
             raise self._rejected(report_of(error)) from error
         session = Session(self._subscriber, self._role, connection, self._busy)
         results = await session.lean.run(_STARTED + self._take_role())
@@ -281,8 +319,8 @@ class Finishers:
             connect_timeout=_CONNECT_TIMEOUT_S,
         )
         lean = Lean(connection, self._busy)
-        set_role = sql.SQL("set role {}").format(sql.Identifier(owner))
-        found = refusal(await lean.run(set_role.as_bytes(None)), lean)
+        begin = sql.SQL(f"{path.SET};{DURABLE};set role {{}}").format(sql.Identifier(owner))
+        found = refusal(await lean.run(begin.as_bytes(None)), lean)
         if found is not None:
             await lean.close()
             raise psycopg.OperationalError(str(found))

@@ -22,15 +22,12 @@ from twopc.drivers.postgres import Driver
 from twopc.drivers.sessions import Session
 from twopc.drivers.transaction import Transaction
 from twopc.errors import ConfigurationError, LocalProtocolError
-from twopc.names import EpochIds, GlobalId, further_branch
+from twopc.names import EPOCH_MAX, SEQUENCE_MAX, EpochIds, GlobalId, further_branch
 from twopc.protocol import Settings
 from twopc.protocol import events as e
 
 if TYPE_CHECKING:
     from twopc.drivers.engine import Engine
-
-_EPOCH_MAX = 2**32 - 1
-_SEQUENCE_MAX = 2**63 - 1
 
 
 def check(coordinator: str, publisher: str, subscribers: Sequence[str], commit: str) -> None:
@@ -49,7 +46,7 @@ def check(coordinator: str, publisher: str, subscribers: Sequence[str], commit: 
             f"commit={commit!r} over {named}: the last agent is the one Subscriber whose own commit"
             " decides, and here are several; use presumed_abort"
         )
-    longest = GlobalId(coordinator=coordinator, epoch=_EPOCH_MAX, sequence=_SEQUENCE_MAX)
+    longest = GlobalId(coordinator=coordinator, epoch=EPOCH_MAX, sequence=SEQUENCE_MAX)
     try:
         for branch in publisher_branches(publisher, subscribers):
             longest.branch(branch)
@@ -195,8 +192,11 @@ class SeveralTransaction(Transaction):
             for part, own in zip(self._parts, self._at_publisher, strict=True):
                 if points.armed:
                     await points.reach(f"coordinator.begin({part.subscriber})")
-                branches = f"; {participants(own, self.branches)}"
-                begin = part.plan.begin(self.gid) + branches.encode()
+                branches = f"; {participants(own, self.branches)}".encode()
+
+                def begin(pid: int, plan: Plan = part.plan, branches: bytes = branches) -> bytes:
+                    return plan.begin(self.gid, self.ids.prove, pid) + branches
+
                 sessions.append(await part.plan.pool.take(begin))
         except BaseException:
             for part, session in zip(self._parts, sessions, strict=False):
@@ -302,7 +302,12 @@ class SeveralDriver(Driver):
             await self._note(ballot, read.publisher, read.subscriber, read.failure)
 
     def _question(self, ballot: votes.Ballot) -> tuple[bytes, bytes]:
-        return asking.question(self.gid, ballot, _array(ballot.publisher, self._names))
+        return asking.question(
+            self.gid,
+            ballot,
+            self.ids.prove("vote", self.gid, self._session_of(ballot.publisher).pid),
+            _array(ballot.publisher, self._names),
+        )
 
     async def _has_left(self, ballot: votes.Ballot) -> bool:
         """Whether a Subscriber's vote is in already: it changed nothing, or has failed before."""

@@ -13,7 +13,7 @@ import psycopg
 from psycopg import AsyncCursor, pq
 
 from twopc.drivers.lean import Report, report_of
-from twopc.drivers.outcome import rejection
+from twopc.drivers.outcome import VICTIM, rejection
 from twopc.drivers.plan import Plan
 from twopc.drivers.sessions import Session
 from twopc.drivers.statements import ending_word, surely_wrote
@@ -251,7 +251,7 @@ class Transaction:
         """The exception that the application gets for one of psycopg's."""
         session = self.session
         found = report_of(error)
-        if self.cycle and found.sqlstate == "57014":
+        if self.cycle and found.sqlstate in VICTIM:
             return self.deadlock(found)
         if session.connection.closed:
             return RejectedError(

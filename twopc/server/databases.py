@@ -14,6 +14,7 @@ from psycopg import conninfo, errors, sql
 
 from twopc.errors import ServerError
 from twopc.server.waiting import wait_for
+from twopc.sql import path
 
 _DROP_TIMEOUT_S = 10.0
 _TERMINATE_MS = 5000
@@ -34,7 +35,7 @@ def create_database(admin_dsn: str, name: str, template: str | None = None) -> N
     statement = sql.SQL(_CREATE).format(sql.Identifier(name))
     if template is not None:
         statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
-    with psycopg.connect(admin_dsn, autocommit=True) as connection:
+    with psycopg.connect(admin_dsn, autocommit=True, options=path.options(admin_dsn)) as connection:
         try:
             connection.execute(statement)
         except errors.DuplicateDatabase as error:
@@ -63,7 +64,7 @@ def drop_database(admin_dsn: str, name: str, *, may_roll_back: Answer | None = N
     and `ServerError` names it.
     """
     own_dsn = conninfo.make_conninfo(admin_dsn, dbname=name)
-    with psycopg.connect(admin_dsn, autocommit=True) as admin:
+    with psycopg.connect(admin_dsn, autocommit=True, options=path.options(admin_dsn)) as admin:
 
         def refused() -> list[str]:
             return [g for g in _prepared(admin, name) if not (may_roll_back and may_roll_back(g))]
@@ -108,7 +109,7 @@ def _prepared(admin: psycopg.Connection[tuple[str]], database: str) -> list[str]
 def _roll_back(dsn: str, gids: list[str]) -> None:
     if not gids:
         return
-    with psycopg.connect(dsn, autocommit=True) as connection:
+    with psycopg.connect(dsn, autocommit=True, options=path.options(dsn)) as connection:
         for gid in gids:
             # Finished by somebody meanwhile (42704) or being finished (55000): looked at again.
             with suppress(errors.UndefinedObject, errors.ObjectNotInPrerequisiteState):

@@ -1,5 +1,5 @@
 -- msrepl.branch_marker: one row per branch of a global transaction that wrote in this database.
--- called by: sync procedures (Publisher), capture triggers and prepare_publisher (Subscriber),
+-- called by: sync procedures (Publisher), capture triggers, prepare_branch and prepare_publisher (Subscriber),
 --            fence_branch (recovery)
 -- tables:    itself
 -- holes:     owner
@@ -13,7 +13,9 @@
 --              between to which the caller could roll back
 -- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not
 --              compressed, because each statement that waits writes all of it again
--- turn         at the Subscriber, any client: how often the end of its transaction was put off
+-- prepared     at the Subscriber: the Publisher's branch is prepared; nothing is captured after it
+-- turn         at the Subscriber: how often its transaction was asked whether it is prepared
+-- asked_at     at the Subscriber: at which message of the client's it was asked last
 -- fence        true: not a branch but the row of the one who made sure that there will be none
 --
 -- The owner creates it: ALTER TABLE ... OWNER would lock a table that is in use, whenever a topology is
@@ -27,10 +29,22 @@ create table if not exists msrepl.branch_marker (
     calls integer not null default 0,
     prior xid,
     pending text storage external,
+    prepared boolean not null default false,
     turn smallint not null default 0,
+    asked_at timestamptz,
     fence boolean not null default false,
     created_at timestamptz not null default clock_timestamp()
 );
+do $msrepl$
+begin
+    -- one of an earlier version; the lock is taken only then
+    if not exists (select from pg_catalog.pg_attribute
+                   where attrelid = 'msrepl.branch_marker'::pg_catalog.regclass and attname = 'prepared') then
+        alter table msrepl.branch_marker
+            add column prepared boolean not null default false, add column asked_at timestamptz;
+    end if;
+end
+$msrepl$;
 revoke all on msrepl.branch_marker from public;
 comment on table msrepl.branch_marker is 'One row per branch of a global transaction that wrote in this database';
 reset role;

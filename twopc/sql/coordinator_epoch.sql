@@ -4,18 +4,31 @@
 -- tables:    itself
 -- holes:     none
 --
--- epoch    part of every gid; never used again
--- variant  which presumption holds for a branch that the decision log does not name
--- fenced   true: its process is gone, and no decision can be logged in its name any more
---
--- The process is alive as long as somebody holds the advisory lock (1836282469, epoch); it is taken before
--- the row can be seen, and by the session that writes the decisions.
+-- epoch          part of every gid; never used again
+-- variant        which presumption holds for a branch that the decision log does not name
+-- fenced         true: its process is gone, and no decision can be logged in its name any more
+-- pid, usename, backend_start
+--                of the session that writes the decisions; null: nobody does. The process is alive as long as
+--                that session is: see living_epoch
 create table if not exists msrepl.coordinator_epoch (
     epoch bigint generated always as identity primary key check (epoch < 2147483648),
     coordinator text not null,
     variant text not null,
     fenced boolean not null default false,
     started_at timestamptz not null default clock_timestamp(),
-    fenced_at timestamptz
+    fenced_at timestamptz,
+    pid integer,
+    usename name,
+    backend_start timestamptz
 );
+do $msrepl$
+begin
+    -- one of an earlier version; its processes hold no epoch any more
+    if not exists (select from pg_catalog.pg_attribute
+                   where attrelid = 'msrepl.coordinator_epoch'::pg_catalog.regclass and attname = 'pid') then
+        alter table msrepl.coordinator_epoch
+            add column pid integer, add column usename name, add column backend_start timestamptz;
+    end if;
+end
+$msrepl$;
 comment on table msrepl.coordinator_epoch is 'One row per coordinator process and protocol variant';

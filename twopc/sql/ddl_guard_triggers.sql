@@ -1,4 +1,5 @@
--- msrepl_ddl_guard, msrepl_drop_guard: watch for DDL that makes generated objects stale.
+-- msrepl_ddl_guard, msrepl_drop_guard, msrepl_rewrite_guard: watch for DDL that makes generated objects stale, or
+-- that changes rows.
 -- called by: DDL in this database
 -- tables:    none
 -- holes:     none
@@ -6,6 +7,7 @@
 -- ENABLE ALWAYS: the guard holds in sessions with session_replication_role = replica too.
 drop event trigger if exists msrepl_ddl_guard;
 drop event trigger if exists msrepl_drop_guard;
+drop event trigger if exists msrepl_rewrite_guard;
 create event trigger msrepl_ddl_guard on ddl_command_end
     when tag in ('ALTER TABLE', 'CREATE TABLE', 'CREATE TRIGGER', 'ALTER TRIGGER', 'CREATE INDEX', 'ALTER INDEX',
                  'CREATE RULE', 'ALTER RULE', 'ALTER SCHEMA', 'ALTER SEQUENCE', 'ALTER TYPE', 'ALTER DOMAIN',
@@ -13,5 +15,8 @@ create event trigger msrepl_ddl_guard on ddl_command_end
     execute function msrepl.ddl_guard();
 create event trigger msrepl_drop_guard on sql_drop
     execute function msrepl.ddl_guard();
+create event trigger msrepl_rewrite_guard on table_rewrite
+    execute function msrepl.ddl_guard();
 alter event trigger msrepl_ddl_guard enable always;
 alter event trigger msrepl_drop_guard enable always;
+alter event trigger msrepl_rewrite_guard enable always;

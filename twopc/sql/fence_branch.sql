@@ -7,7 +7,8 @@
 -- under way, and a later one fails with 23505. So "there is no such prepared transaction" (42704), which
 -- means five different things, becomes one of these:
 --
--- prepared   it is prepared now: finish it
+-- prepared   it is prepared now, by a role of which the caller is a member: finish it. Anybody may prepare under
+--            any name; what others have prepared leaves no marker, and is none of ours
 -- committed  its marker is there
 -- fenced     it did not commit and never can
 -- 55P03 (lock_not_available) is raised while it is still under way after a second: ask again
@@ -27,7 +28,8 @@ declare
 begin
     for turn in 1 .. 20 loop
         if exists (
-            select from pg_prepared_xacts as p where p.gid = $1 and p.database = current_database()
+            select from pg_prepared_xacts as p
+            where p.gid = $1 and p.database = current_database() and pg_has_role(session_user, p.owner, 'member')
         ) then
             return 'prepared';
         end if;

@@ -1,7 +1,7 @@
--- msrepl.forget_epoch: removes the markers that an epoch of a dead coordinator left, fences among them.
+-- msrepl.forget_epoch: removes what an epoch of a dead coordinator left: markers, fences among them, and keys.
 -- called by: recovery, once nothing of that epoch is prepared or under way anywhere; again until it
 --            returns less than rows_max
--- tables:    msrepl.branch_marker
+-- tables:    msrepl.branch_marker, msrepl.coordinator_key
 -- holes:     owner
 create or replace function msrepl.forget_epoch(prefix text, rows_max integer) returns integer
 language plpgsql security definer
@@ -14,6 +14,7 @@ begin
     where m.gid in (
         select b.gid from msrepl.branch_marker as b where starts_with(b.gid, $1) limit $2);
     get diagnostics forgotten = row_count;
+    delete from msrepl.coordinator_key as k where 'twopc:' || k.coordinator || ':' || k.epoch || ':' = $1;
     return forgotten;
 end
 $msrepl$;

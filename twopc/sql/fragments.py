@@ -45,15 +45,20 @@ def raw(text: str) -> sql.SQL:
 
 
 def equal(left: sql.Composable, right: sql.Composable, operator: str = "=") -> sql.Composed:
-    """``left = right``: for keys, which are never NULL; see `Column.equality`."""
+    """``left = right``, whatever the search path is: for keys, which are never NULL; see `Column.equality`."""
+    if operator == "=":
+        operator = "operator(pg_catalog.=)"
     return sql.SQL("{} {} {}").format(left, raw(operator), right)
 
 
 def same_value(column: Column, left: sql.Composable, right: sql.Composable) -> sql.Composed:
-    """NULL-safe sameness; by text where the type has no equality that tells values apart."""
-    if column.comparable:
-        return sql.SQL("{} is not distinct from {}").format(left, right)
-    return sql.SQL("{}::text is not distinct from {}::text").format(left, right)
+    """NULL-safe sameness; by text where the type has no equality that tells values apart.
+
+    Not by IS NOT DISTINCT FROM, which looks its operator up by the search path.
+    """
+    if not column.comparable:
+        left, right = sql.SQL("{}::text").format(left), sql.SQL("{}::text").format(right)
+    return sql.SQL("({} or {} is null and {} is null)").format(equal(left, right), left, right)
 
 
 def pairs_equal(

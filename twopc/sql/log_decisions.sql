@@ -1,5 +1,5 @@
 -- msrepl.log_decisions: writes a batch of decisions; all or nothing.
--- called by: the coordinator, through the one session that holds the locks of its epochs
+-- called by: the coordinator, through the one session that its epochs live by
 -- tables:    msrepl.decision, msrepl.coordinator_epoch
 -- holes:     coordinator
 --

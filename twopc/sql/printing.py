@@ -1,23 +1,56 @@
-"""Have the server print names so that they mean the same to everybody."""
+"""Have the server print what its catalogs hold so that it means, and is, the same to everybody."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, sql
+
+#: What decides how names and values look as text, apart from ``search_path``.
+PRINTED: Final = {
+    "datestyle": "ISO",
+    "intervalstyle": "postgres",
+    "timezone": "UTC",
+    "extra_float_digits": "1",  # the shortest text that is read back as the same value
+    "bytea_output": "hex",
+    "lc_monetary": "C",
+    "xmlbinary": "base64",
+    "quote_all_identifiers": "off",
+    "standard_conforming_strings": "on",
+}
+
+#: The same for the head of a function that compares such texts, or keeps them.
+PINNED: Final = sql.SQL("\n").join(
+    [
+        sql.SQL("set {} = {}").format(sql.SQL(name), sql.Literal(value))
+        for name, value in PRINTED.items()
+    ]
+)
 
 
 @asynccontextmanager
 async def full_names(connection: AsyncConnection[Any]) -> AsyncIterator[None]:
-    """Within the block, every type, function, table and sequence is printed with its schema.
+    """Within the block, every type, function, table and sequence is printed with its schema, and constants as `PRINTED`.
 
-    That is what an empty ``search_path`` does. The caller's is there again afterwards.
+    The names are what an empty ``search_path`` does. The caller's settings are there again afterwards.
     """
+    wanted = PRINTED | {"search_path": ""}
     async with connection.transaction():
-        cursor = await connection.execute("select current_setting('search_path')")
+        cursor = await connection.execute(
+            "select array(select current_setting(n) from unnest(%s::text[]) with ordinality as u(n, place) order by place)",
+            ([*wanted],),
+        )
         before = await cursor.fetchone()
-        await connection.execute("set local search_path = ''")
+        assert before is not None
+        await _set(connection, dict(wanted))
         yield
-        await connection.execute("select set_config('search_path', %s, true)", before)
+        await _set(connection, dict(zip(wanted, before[0], strict=True)))
+
+
+async def _set(connection: AsyncConnection[Any], settings: dict[str, str]) -> None:
+    await connection.execute(
+        "select set_config(name, value, true) from unnest(%s::text[], %s::text[]) as s(name, value)",
+        ([*settings], [*settings.values()]),
+    )

@@ -1,24 +1,38 @@
--- msrepl.resume_epoch: takes an epoch's lock again after its session was lost.
+-- msrepl.resume_epoch: goes on with an epoch after the session that wrote its decisions was lost.
 -- called by: the coordinator, when it has connected again
 -- tables:    msrepl.coordinator_epoch
 -- holes:     coordinator
 --
 -- The old session may live on at the server after its client has lost it, and an insert of it may still
--- land: it is ended, and its lock waited for. Returns false if the epoch was fenced meanwhile.
-create or replace function msrepl.resume_epoch(epoch bigint, old_pid integer, old_start timestamptz) returns boolean
+-- land: it is ended, and waited for. Returns false if the epoch was fenced meanwhile.
+create or replace function msrepl.resume_epoch(epoch bigint) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
-set lock_timeout = '5s'
 as $msrepl$
 #variable_conflict use_column
+declare
+    old record;
 begin
-    perform pg_terminate_backend(a.pid)
-    from pg_stat_activity as a
-    where a.pid = $2 and a.backend_start = $3 and a.pid <> pg_backend_pid();
-    perform pg_advisory_lock(1836282469, $1::integer);
-    return exists (select from msrepl.coordinator_epoch as e where e.epoch = $1 and not e.fenced);
+    -- the lock: fence_epochs passes over what is being resumed
+    select e.pid, e.backend_start into old
+    from msrepl.coordinator_epoch as e where e.epoch = $1 and not e.fenced for update;
+    if not found then
+        return false;
+    end if;
+    if not coalesce((
+        select pg_terminate_backend(a.pid, 5000)
+        from pg_stat_activity as a
+        where a.pid = old.pid and a.backend_start = old.backend_start and a.pid <> pg_backend_pid()), true)
+    then
+        raise exception 'session % has written decisions of epoch %, was lost, and does not end', old.pid, $1
+            using errcode = 'object_in_use';
+    end if;
+    update msrepl.coordinator_epoch as e set (pid, usename, backend_start) = (
+        select a.pid, a.usename, a.backend_start from pg_stat_activity as a where a.pid = pg_backend_pid())
+    where e.epoch = $1;
+    return true;
 end
 $msrepl$;
-revoke all on function msrepl.resume_epoch(bigint, integer, timestamptz) from public;
-grant execute on function msrepl.resume_epoch(bigint, integer, timestamptz) to {coordinator};
-comment on function msrepl.resume_epoch(bigint, integer, timestamptz) is 'Takes the lock of an epoch again; false: it was fenced';
+revoke all on function msrepl.resume_epoch(bigint) from public;
+grant execute on function msrepl.resume_epoch(bigint) to {coordinator};
+comment on function msrepl.resume_epoch(bigint) is 'Goes on with an epoch in this session; false: it was fenced';

@@ -1,13 +1,15 @@
 -- msrepl.table_structure: what procedures and triggers of a table were generated from, as a digest.
 -- called by: publish/subscribe, and the event triggers that find stale objects (ddl_guard)
 -- tables:    catalogs
--- holes:     owner
+-- holes:     owner, pinned
 --
 -- Names stand in it as they stand in generated text: a rename makes that stale. What we change ourselves is
 -- left out: our triggers, and whether keys are deferrable. NULL for a table that is not there any more.
+-- The guard runs in anybody's session: constants and names are printed alike in all of them.
 create or replace function msrepl.table_structure(relid oid) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
+{pinned}
 as $msrepl$
     select md5(string_agg(part, ' ' order by part))
     from (

@@ -11,7 +11,13 @@ as $msrepl$
 declare
     tables oid[];
 begin
-    if event = 'sql_drop' then
+    if event = 'table_rewrite' then
+        -- its neighbours keep their rows; those of a partition are its parents', too
+        return array(
+            select pg_event_trigger_table_rewrite_oid()
+          union
+            select p.relid from pg_partition_ancestors(pg_event_trigger_table_rewrite_oid()) as p);
+    elsif event = 'sql_drop' then
         if exists (
             select from pg_event_trigger_dropped_objects() as d
             where d.object_type in ('table', 'index', 'sequence') and not d.is_temporary

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from publisher.pgoutput import Relation, RelationColumn
 from sim.model.node import ModelNode
@@ -45,7 +46,7 @@ def split(name: str) -> tuple[str, str]:
     return schema or "public", table
 
 
-def propagation_of(said: Mapping[str, str]) -> Propagation:
+def propagation_of(said: Mapping[str, Any]) -> Propagation:
     """How an article travels, from what differs from the original's defaults."""
     return Propagation.from_json({**Propagation().as_json(), **said})
 

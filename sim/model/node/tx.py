@@ -33,6 +33,7 @@ class OpenTx:
     """A transaction of one session."""
 
     __slots__ = (
+        "applying",
         "calls",
         "cause",
         "deferring",
@@ -67,6 +68,8 @@ class OpenTx:
         """PREPARE TRANSACTION ends it."""
         self.ending = False
         """What was deferred to the end is being done."""
+        self.applying = False
+        """A procedure at the Publisher is storing what a Subscriber has sent."""
         self.cause = ""
         """The trigger of a user's that is under way, in words."""
 

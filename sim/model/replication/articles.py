@@ -185,8 +185,9 @@ def publish(
     if spec.filter:
         article.filter = condition(spec.filter, table, node.plans)
     trigger = versions.RenewVersion(
-        version_trigger("public", spec.name), table.at[VERSION_COLUMN], behaviour.renew_version
-    )
+        version_trigger("public", spec.name), table.at[VERSION_COLUMN], births,
+        behaviour.renew_version,
+    )  # fmt: skip
     article.writes_back = any(
         {"ins", "upd"} & {name[:3].lower() for name in one.operations} for one in table.triggers
     )

@@ -227,7 +227,7 @@ class Stamp:
 
 
 class Renew:
-    """``!trg_mssync_new_<table>``: a row inserted into a table that may hold has a version that no other row had."""
+    """``~trg_mssync_new_<table>``: an inserted row has a version that no other row has had."""
 
     when = "before row"
     operations = frozenset({"ins"})

@@ -76,7 +76,11 @@ class Procedures:
             yield from self._checks.children(tx, article, call)
         if call.operation != "del":
             self._stored.watch(tx, article)
-        yield from self._of[call.operation](tx, article, call)
+        tx.applying = True
+        try:
+            yield from self._of[call.operation](tx, article, call)
+        finally:
+            tx.applying = False
         rows: tuple[Values, ...] = ()
         if call.operation != "del":
             if self._behaviour.partition_check():

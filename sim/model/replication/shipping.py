@@ -157,6 +157,12 @@ class Shipping:
             gid = self.any_clients.begin(tx)
         if not gid:
             raise self.uncoordinated(tx, article)
+        if tx.setting("msrepl.proof") is None and tx.setting("msrepl.any_client") != "yes":
+            raise SqlError(
+                "42501", f"transaction {gid} was not begun here by its coordinator",
+                hint="Only a coordinator names a transaction, as topology.transaction(...) does: leave "
+                "msrepl.gid alone.",
+            )  # fmt: skip
         return gid
 
     def uncoordinated(self, tx: OpenTx, article: str) -> SqlError:
@@ -246,11 +252,13 @@ class Shipping:
     # -- the end -------------------------------------------------------------------------------------
 
     def prepare_publisher(
-        self, tx: OpenTx, gid: str | None, _: Any = None, participants: str | None = None
-    ) -> Steps[int]:
-        """``call msrepl.prepare_publisher(gid, null)``: send what waits and prepare the branch there.
+        self, tx: OpenTx, gid: str | None, _: Any = None, proof: str | None = None,
+        participants: str | None = None,
+    ) -> Steps[int]:  # fmt: skip
+        """``call msrepl.prepare_publisher(gid, null, proof)``: the Publisher's vote, for a coordinator.
 
         Args:
+            proof: anything; only coordinators have one.
             participants: all branches, as an array literal, this Subscriber's at the Publisher first; given
                 where there are several Subscribers.
 
@@ -261,15 +269,36 @@ class Shipping:
             raise SqlError(
                 "22004", "prepare_publisher: the id of the global transaction is missing"
             )
-        row = self._own(tx)
-        own = branch_gid(gid, self._subscriber)
+        if proof is None:
+            raise SqlError(
+                "42501",
+                f"prepare_publisher: only the coordinator of transaction {gid} can ask for its votes",
+                hint="Commit a global transaction by its coordinator, as topology.transaction(...) does.",
+            )
         several = names_in(participants or "")
-        sites = several or self._sites
-        if row is None:
+        calls = yield from self.prepare_branch(tx, gid, several)
+        if not calls:
+            if tx.setting("msrepl.gid") != gid:
+                raise SqlError(
+                    "25000",
+                    f"transaction {gid} was ended by a statement, or its settings msrepl.* were changed",
+                    hint="Roll back and try again. COMMIT, ROLLBACK and RESET ALL have no place in a global "
+                    "transaction.",
+                )
             yield from self._link(tx).reset()
             if tx.xid:
-                yield from self._mark_own(tx, own, several)
+                yield from self._mark_own(tx, branch_gid(gid, self._subscriber), several)
+        return calls
+
+    def prepare_branch(
+        self, tx: OpenTx, gid: str | None, several: tuple[str, ...] = ()
+    ) -> Steps[int]:
+        """``msrepl.prepare_branch``: send what waits and prepare the branch at the Publisher."""
+        row = self._own(tx)
+        if row is None or gid is None:
             return 0
+        own = branch_gid(gid, self._subscriber)
+        sites = several or self._sites
         if row[_GID] != own:
             raise SqlError(
                 "25000", f"this transaction captured changes as {row[_GID]}, not as {own}",
@@ -332,31 +361,26 @@ class Guard:
         """At the end of a transaction that has sent something."""
         new: Row | None = changes[0].new
         assert new is not None
-        if tx.setting("msrepl.any_client") == "yes":
+        if new[_CALLS] or new[_PENDING]:
             # behind every deferred check that waited when the transaction ended
-            tx.top.deferred.append(_Prepare(self._shipping))
-            return None
-        concerned = (new[_CALLS] or new[_PENDING]) and tx.setting(_SETTING) != _PREPARED
-        if concerned and tx.ending and self._behaviour.guard():
+            tx.top.deferred.append(_Turn(self, new[_GID]))
+        return None
+        yield  # a trigger may wait
+
+    def ask(self, tx: OpenTx, branch: str) -> Steps[None]:
+        """At the transaction's very end."""
+        if tx.setting(_SETTING) == _PREPARED:
+            return
+        if tx.setting("msrepl.any_client") != "yes":
+            if not self._behaviour.guard():
+                return
             raise SqlError(
                 "55000",
-                f"branch {new[_GID]} has changed replicated tables, and is not prepared at the Publisher: committed "
+                f"branch {branch} has changed replicated tables, and is not prepared at the Publisher: committed "
                 "here, it would be at this site only",
                 hint="Let the coordinator commit it: topology.transaction(...) does. It calls "
                 "msrepl.prepare_publisher before it prepares or commits here.",
             )
-        return None
-        yield  # a trigger may wait
-
-
-class _Prepare:
-    """The second turn of any client's: its COMMIT prepares the Publisher's branch."""
-
-    def __init__(self, shipping: Shipping) -> None:
-        self._shipping = shipping
-
-    def fire(self, tx: OpenTx) -> Steps[None]:
-        """At the very end."""
         if tx.preparing:
             raise SqlError(
                 "0A000",
@@ -366,7 +390,22 @@ class _Prepare:
         gid = tx.setting("msrepl.gid")
         if gid and self._shipping.any_clients is not None:
             self._shipping.any_clients.ends(gid)
-        yield from self._shipping.prepare_publisher(tx, gid)
+        yield from self._shipping.prepare_branch(tx, gid)
+
+
+class _Turn:
+    """A turn of the guard: SET CONSTRAINTS ALL IMMEDIATE puts it off."""
+
+    def __init__(self, guard: Guard, branch: str) -> None:
+        self._guard = guard
+        self._branch = branch
+
+    def fire(self, tx: OpenTx) -> Steps[None]:
+        """At the end, or before."""
+        if tx.ending:
+            yield from self._guard.ask(tx, self._branch)
+        else:
+            tx.top.deferred.append(self)
 
 
 def names_in(literal: str) -> tuple[str, ...]:

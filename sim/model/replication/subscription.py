@@ -91,8 +91,7 @@ class Subscription:
             if article.made:
                 fill = Fill(_name(article, "gen"), article, self._shared, self._shipping.fetch)
                 node.add_trigger(table.name, fill)
-            if self.may_hold(article):
-                node.add_trigger(table.name, Renew(_name(article, "new"), article, self._births))
+            node.add_trigger(table.name, Renew(_name(article, "new"), article, self._births))
         self.fit()
 
     def fit(self) -> None:
@@ -185,4 +184,4 @@ def _may_act(article: Article, operation: Operation, *, before_end: bool) -> boo
 
 def _name(article: Article, what: str) -> str:
     name = sync_trigger_function(what, "public", article.name)
-    return last_trigger(name) if what == "ver" else first_trigger(name)
+    return last_trigger(name) if what in ("new", "ver") else first_trigger(name)

@@ -46,15 +46,18 @@ class Births:
 
 
 class RenewVersion:
-    """``sp_mssync_upd_trig_<table>`` at the Publisher: a new version unless the statement itself has set one."""
+    """``~sp_mssync_upd_trig_<table>`` at the Publisher: a new version unless a Subscriber has sent one."""
 
     when = "before row"
-    operations = frozenset({"upd"})
+    operations = frozenset({"ins", "upd"})
     fires = "always"
 
-    def __init__(self, name: str, place: int, renew: Callable[[UUID, str], UUID]) -> None:
+    def __init__(
+        self, name: str, place: int, births: Births, renew: Callable[[UUID, str], UUID]
+    ) -> None:
         self.name = name
         self._place = place
+        self._births = births
         self._renew = renew
 
     def fire(
@@ -62,13 +65,15 @@ class RenewVersion:
     ) -> Steps[Sequence[RowChange] | None]:
         """See the class."""
         (change,) = changes
-        old, new = change.old, change.new
-        assert old is not None
+        old, new, place = change.old, change.new, self._place
         assert new is not None
-        if new[self._place] != old[self._place]:
+        if tx.applying and not tx.cause and (old is None or new[place] != old[place]):
             return None
-        renewed = list(new)
-        was: Any = old[self._place]
-        renewed[self._place] = self._renew(was, tx.session.application_name)
-        return (RowChange(table=table, operation="upd", old=old, new=tuple(renewed)),)
+        if old is None:
+            version = self._births(tx)
+        else:
+            was: Any = old[place]
+            version = self._renew(was, tx.session.application_name)
+        row = (*new[:place], version, *new[place + 1 :])
+        return (RowChange(table=table, operation=change.operation, old=old, new=row),)
         yield  # a trigger may wait

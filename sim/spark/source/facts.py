@@ -17,7 +17,7 @@ from sim.spark.errors import GapError, PipelineError
 from twopc import names
 from twopc.lsn import lsn_text, lsn_value
 from twopc.proc_execution import BESIDE, ProcArticle
-from twopc.propagation import Propagation
+from twopc.propagation import Propagation, is_large
 
 Row = Mapping[str, Any]
 
@@ -45,7 +45,6 @@ _ROUTINES = """
 select a.article_id, a.source_schema, a.source_object, a.proc from msrepl.msarticles a
 where a.publisher_database_id = %(publisher)s and a.kind = 'proc' and a.article_id < %(beside)s order by a.article_id
 """
-_LARGE = ("bytea", "xml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +220,7 @@ def _article(row: Row) -> dict[str, Any]:
     propagation = Propagation.from_json(row["propagation"])
     large = propagation.large
     if large is None:
-        large = tuple(c for c, t in zip(columns, types, strict=True) if t in _LARGE)
+        large = tuple(c for c, t in zip(columns, types, strict=True) if is_large(t))
     return {
         "article_id": row["article_id"],
         "shape": row["shape"],

@@ -39,14 +39,14 @@ comment on type "msrepl"."mssync_del_row_account" is 'Rows of account on their w
 -- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
 -- called by: the INSERT trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, before, table, columns, new_values,
+-- holes:     procedure, parameters, before, opened, closed, table, columns, new_values,
 --            new_names, clashes, article, only_key, denied, tables, after, signature, owner, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
 -- none). What it clashed with is looked up only after it failed.
 create or replace procedure "msrepl"."sp_mssync_ins_account"(shape "msrepl"."mssync_shape_account", branch text, sites text[], "new_rows" "msrepl"."mssync_ins_row_account"[])
 language plpgsql security definer
-set search_path = "pg_catalog", "pg_temp"
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -67,7 +67,7 @@ begin
         begin
             insert into "public"."account" as t ("id", "owner", "balance", "msrepl_tran_version") overriding system value
             select "r"."n1", "r"."n2", "r"."n3", "r"."n4"
-            from unnest($4) as r("n1", "n2", "n3", "n4");
+            from pg_catalog.unnest($4) as r("n1", "n2", "n3", "n4");
             get diagnostics done = row_count;
             exit;
         exception
@@ -80,7 +80,7 @@ begin
                 from (
                     select 'account_pkey', jsonb_build_object('id', "r"."n1"), r."n4"::text,
                     case when t."inside" then t."c4"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "owner", "t"."c3" as "balance", "t"."c4" as "msrepl_tran_version") as shown) end
-                from unnest($4) as r("n1", "n2", "n3", "n4") join (select "account"."id", "account"."owner", "account"."balance", "account"."msrepl_tran_version", true from "public"."account" as "account") as t("c1", "c2", "c3", "c4", "inside") on "t"."c1" = "r"."n1"
+                from unnest($4) as r("n1", "n2", "n3", "n4") join (select "account"."id", "account"."owner", "account"."balance", "account"."msrepl_tran_version", true from "public"."account" as "account") as t("c1", "c2", "c3", "c4", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
                 ) as c(name, key, sent, held, image)
                 group by c.key
                 order by count(distinct c.name) desc
@@ -118,7 +118,7 @@ comment on procedure "msrepl"."sp_mssync_ins_account"("msrepl"."mssync_shape_acc
 -- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
 -- called by: the UPDATE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, before, table, assignments, old_names,
+-- holes:     procedure, parameters, before, opened, closed, table, assignments, old_names,
 --            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
 --            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
 --            owner, comment
@@ -129,7 +129,7 @@ comment on procedure "msrepl"."sp_mssync_ins_account"("msrepl"."mssync_shape_acc
 -- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
 create or replace procedure "msrepl"."sp_mssync_upd_account"(shape "msrepl"."mssync_shape_account", branch text, sites text[], "old_rows" "msrepl"."mssync_old_row_account"[], "new_rows" "msrepl"."mssync_ins_row_account"[])
 language plpgsql security definer
-set search_path = "pg_catalog", "pg_temp"
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -152,19 +152,19 @@ begin
         begin
             update "public"."account" as t
             set "id" = "r"."n1", "owner" = "r"."n2", "balance" = "r"."n3", "msrepl_tran_version" = "r"."n4"
-            from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4")
-            where "t"."id" = "r"."k1" and t.msrepl_tran_version = r."v";
+            from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4")
+            where "t"."id" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
             get diagnostics again = row_count;
             done := kept + again;
             if done <> sent then
                 perform 1
                 from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4")
-                join "public"."account" as t on "t"."id" = "r"."k1"
+                join "public"."account" as t on "t"."id" operator(pg_catalog.=) "r"."k1"
                 for update of t;
                 update "public"."account" as t
                 set "id" = "r"."n1", "owner" = "r"."n2", "balance" = "r"."n3", "msrepl_tran_version" = "r"."n4"
-                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4")
-                where "t"."id" = "r"."k1" and t.msrepl_tran_version = r."v";
+                from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4")
+                where "t"."id" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
                 get diagnostics again = row_count;
                 done := done + again;
             end if;
@@ -182,8 +182,8 @@ begin
                 from (
                     select 'account_pkey', jsonb_build_object('id', "r"."k1"), r."v"::text,
                     case when t."inside" then t."c4"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "owner", "t"."c3" as "balance", "t"."c4" as "msrepl_tran_version") as shown) end
-                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4") join (select "account"."id", "account"."owner", "account"."balance", "account"."msrepl_tran_version", true from "public"."account" as "account") as t("c1", "c2", "c3", "c4", "inside") on "t"."c1" = "r"."n1"
-                where not exists (select from unnest($4) as o("k1", "v") where "t"."c1" = "o"."k1")
+                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4") join (select "account"."id", "account"."owner", "account"."balance", "account"."msrepl_tran_version", true from "public"."account" as "account") as t("c1", "c2", "c3", "c4", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
+                where not exists (select from unnest($4) as o("k1", "v") where "t"."c1" operator(pg_catalog.=) "o"."k1")
                 ) as c(name, key, sent, held, image)
                 group by c.key
                 order by count(distinct c.name) desc
@@ -210,10 +210,10 @@ begin
                t."c4"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "owner", "t"."c3" as "balance", "t"."c4" as "msrepl_tran_version") as shown) end as image
         into bad
         from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4")
-        left join (select "account"."id", "account"."owner", "account"."balance", "account"."msrepl_tran_version", true from "public"."account" as "account") as t("c1", "c2", "c3", "c4", "inside") on t."inside" and "t"."c1" = "r"."k1"
+        left join (select "account"."id", "account"."owner", "account"."balance", "account"."msrepl_tran_version", true from "public"."account" as "account") as t("c1", "c2", "c3", "c4", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."k1"
         where not exists (
             select from "public"."account" as u
-            where "u"."id" = "r"."n1" and u.msrepl_tran_version = r."n4")
+            where "u"."id" operator(pg_catalog.=) "r"."n1" and u.msrepl_tran_version = r."n4")
         limit 1;
         if bad.sent_version = bad.held_version then
             perform msrepl.raise_conflict(
@@ -237,7 +237,7 @@ comment on procedure "msrepl"."sp_mssync_upd_account"("msrepl"."mssync_shape_acc
 -- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
 -- called by: the DELETE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, before, table, old_names, key_match,
+-- holes:     procedure, parameters, before, opened, closed, table, old_names, key_match,
 --            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
 --            inside, held_match, signature, owner, comment
 --
@@ -245,7 +245,7 @@ comment on procedure "msrepl"."sp_mssync_upd_account"("msrepl"."mssync_shape_acc
 -- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
 create or replace procedure "msrepl"."sp_mssync_del_account"(shape "msrepl"."mssync_shape_account", branch text, sites text[], "old_rows" "msrepl"."mssync_del_row_account"[])
 language plpgsql security definer
-set search_path = "pg_catalog", "pg_temp"
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -267,22 +267,22 @@ begin
     loop
         begin
             delete from "public"."account" as t
-            using unnest($4) as r("o1", "o2", "o3", "o4")
-            where "t"."id" = "r"."o1" and "t"."owner" is not distinct from "r"."o2"
-            and "t"."balance" is not distinct from "r"."o3"
-            and "t"."msrepl_tran_version" is not distinct from "r"."o4";
+            using pg_catalog.unnest($4) as r("o1", "o2", "o3", "o4")
+            where "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."owner" operator(pg_catalog.=) "r"."o2" or "t"."owner" is null and "r"."o2" is null)
+            and ("t"."balance" operator(pg_catalog.=) "r"."o3" or "t"."balance" is null and "r"."o3" is null)
+            and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o4" or "t"."msrepl_tran_version" is null and "r"."o4" is null);
             get diagnostics again = row_count;
             done := kept + again;
             if done <> sent then
                 perform 1
                 from unnest($4) as r("o1", "o2", "o3", "o4")
-                join "public"."account" as t on "t"."id" = "r"."o1"
+                join "public"."account" as t on "t"."id" operator(pg_catalog.=) "r"."o1"
                 for update of t;
                 delete from "public"."account" as t
-                using unnest($4) as r("o1", "o2", "o3", "o4")
-                where "t"."id" = "r"."o1" and "t"."owner" is not distinct from "r"."o2"
-            and "t"."balance" is not distinct from "r"."o3"
-            and "t"."msrepl_tran_version" is not distinct from "r"."o4";
+                using pg_catalog.unnest($4) as r("o1", "o2", "o3", "o4")
+                where "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."owner" operator(pg_catalog.=) "r"."o2" or "t"."owner" is null and "r"."o2" is null)
+            and ("t"."balance" operator(pg_catalog.=) "r"."o3" or "t"."balance" is null and "r"."o3" is null)
+            and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o4" or "t"."msrepl_tran_version" is null and "r"."o4" is null);
                 get diagnostics again = row_count;
                 done := done + again;
             end if;
@@ -309,13 +309,13 @@ begin
                t."c4"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "owner", "t"."c3" as "balance", "t"."c4" as "msrepl_tran_version") as shown) end as image
         into bad
         from unnest($4) as r("o1", "o2", "o3", "o4")
-        left join (select "account"."id", "account"."owner", "account"."balance", "account"."msrepl_tran_version", true from "public"."account" as "account") as t("c1", "c2", "c3", "c4", "inside") on t."inside" and "t"."c1" = "r"."o1"
+        left join (select "account"."id", "account"."owner", "account"."balance", "account"."msrepl_tran_version", true from "public"."account" as "account") as t("c1", "c2", "c3", "c4", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."o1"
         where t."c4" is not null or sync.sent = 1
         limit 1;
         if exists (
-            select from unnest($4) as r("o1", "o2", "o3", "o4") join "public"."account" as t on "t"."id" = "r"."o1" and "t"."owner" is not distinct from "r"."o2"
-            and "t"."balance" is not distinct from "r"."o3"
-            and "t"."msrepl_tran_version" is not distinct from "r"."o4"
+            select from unnest($4) as r("o1", "o2", "o3", "o4") join "public"."account" as t on "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."owner" operator(pg_catalog.=) "r"."o2" or "t"."owner" is null and "r"."o2" is null)
+            and ("t"."balance" operator(pg_catalog.=) "r"."o3" or "t"."balance" is null and "r"."o3" is null)
+            and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o4" or "t"."msrepl_tran_version" is null and "r"."o4" is null)
         ) then
             perform msrepl.raise_conflict(
                 'suppressed', '09000', 20515, 'account', bad.key, bad.sent_version, bad.held_version, bad.image,
@@ -334,17 +334,17 @@ alter procedure "msrepl"."sp_mssync_del_account"("msrepl"."mssync_shape_account"
 revoke all on procedure "msrepl"."sp_mssync_del_account"("msrepl"."mssync_shape_account", text, text[], "msrepl"."mssync_del_row_account"[]) from public;
 comment on procedure "msrepl"."sp_mssync_del_account"("msrepl"."mssync_shape_account", text, text[], "msrepl"."mssync_del_row_account"[]) is 'Applies the DELETE of a Subscriber to account';
 
--- sp_mssync_upd_trig_<table>: the trigger that renews the row version of one published table.
--- called by: every UPDATE of the table
+-- ~sp_mssync_upd_trig_<table>: the trigger that gives the rows of one published table their versions.
+-- called by: every INSERT and UPDATE of the table
 -- tables:    the published table
 -- holes:     trigger, table
 --
 -- Always: a change made under session_replication_role = replica would else keep the version, and a
 -- Subscriber's stale copy would pass the check.
-create or replace trigger "sp_mssync_upd_trig_account"
-    before update on "public"."account"
+create or replace trigger "~sp_mssync_upd_trig_account"
+    before insert or update on "public"."account"
     for each row execute function msrepl.sp_mssync_upd_trig();
-alter table "public"."account" enable always trigger "sp_mssync_upd_trig_account";
+alter table "public"."account" enable always trigger "~sp_mssync_upd_trig_account";
 
 -- trg_mssync_truncate_<table>: refuses TRUNCATE of one replicated table.
 -- called by: every TRUNCATE of the table

@@ -39,14 +39,14 @@ comment on type "msrepl"."mssync_del_row_sales__line" is 'Rows of sales.line on 
 -- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
 -- called by: the INSERT trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, before, table, columns, new_values,
+-- holes:     procedure, parameters, before, opened, closed, table, columns, new_values,
 --            new_names, clashes, article, only_key, denied, tables, after, signature, owner, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
 -- none). What it clashed with is looked up only after it failed.
 create or replace procedure "msrepl"."sp_mssync_ins_sales__line"(shape "msrepl"."mssync_shape_sales__line", branch text, sites text[], "new_rows" "msrepl"."mssync_ins_row_sales__line"[])
 language plpgsql security definer
-set search_path = "pg_catalog", "pg_temp"
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -67,7 +67,7 @@ begin
         begin
             insert into "sales"."line" as t ("order", "place", "code", "data", "msrepl_tran_version") overriding system value
             select "r"."n1", "r"."n2", "r"."n3", "r"."n4", "r"."n5"
-            from unnest($4) as r("n1", "n2", "n3", "n4", "n5");
+            from pg_catalog.unnest($4) as r("n1", "n2", "n3", "n4", "n5");
             get diagnostics done = row_count;
             exit;
         exception
@@ -80,7 +80,7 @@ begin
                 from (
                     select 'line_pkey', jsonb_build_object('order', "r"."n1", 'place', "r"."n2"), r."n5"::text,
                     case when t."inside" then t."c5"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end
-                from unnest($4) as r("n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c1" = "r"."n1" and "t"."c2" = "r"."n2"
+                from unnest($4) as r("n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1" and "t"."c2" operator(pg_catalog.=) "r"."n2"
                 union all
                 select 'line_code_key', jsonb_build_object('order', "r"."n1", 'place', "r"."n2"), r."n5"::text,
                     case when t."inside" then t."c5"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end
@@ -122,7 +122,7 @@ comment on procedure "msrepl"."sp_mssync_ins_sales__line"("msrepl"."mssync_shape
 -- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
 -- called by: the UPDATE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, before, table, assignments, old_names,
+-- holes:     procedure, parameters, before, opened, closed, table, assignments, old_names,
 --            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
 --            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
 --            owner, comment
@@ -133,7 +133,7 @@ comment on procedure "msrepl"."sp_mssync_ins_sales__line"("msrepl"."mssync_shape
 -- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
 create or replace procedure "msrepl"."sp_mssync_upd_sales__line"(shape "msrepl"."mssync_shape_sales__line", branch text, sites text[], "old_rows" "msrepl"."mssync_old_row_sales__line"[], "new_rows" "msrepl"."mssync_ins_row_sales__line"[])
 language plpgsql security definer
-set search_path = "pg_catalog", "pg_temp"
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -159,12 +159,12 @@ begin
 -- The Subscriber sends children first, so what still refers to the row is unknown to it. The rows are locked
 -- first: whoever is adding a child has finished then, and nobody adds another.
     perform 1
-    from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join "sales"."line" as t on "t"."order" = "r"."k1" and "t"."place" = "r"."k2"
-    where (("t"."order" = "r"."n1") is not true or ("t"."place" = "r"."n2") is not true)
+    from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2"
+    where (("t"."order" operator(pg_catalog.=) "r"."n1") is not true or ("t"."place" operator(pg_catalog.=) "r"."n2") is not true)
     for update of t;
     if exists (
-        select from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join "sales"."line" as t on "t"."order" = "r"."k1" and "t"."place" = "r"."k2" join "sales"."part" as c on "c"."order" = "t"."order" and "c"."place" = "t"."place"
-        where (("t"."order" = "r"."n1") is not true or ("t"."place" = "r"."n2") is not true)
+        select from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2" join "sales"."part" as c on "c"."order" operator(pg_catalog.=) "t"."order" and "c"."place" operator(pg_catalog.=) "t"."place"
+        where (("t"."order" operator(pg_catalog.=) "r"."n1") is not true or ("t"."place" operator(pg_catalog.=) "r"."n2") is not true)
     ) then
         perform msrepl.raise_conflict(
             'fk_violation', '23503', 20515, 'sales.line', null, null, null, null,
@@ -177,19 +177,19 @@ begin
         begin
             update "sales"."line" as t
             set "order" = "r"."n1", "place" = "r"."n2", "code" = "r"."n3", "data" = "r"."n4", "msrepl_tran_version" = "r"."n5"
-            from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
-            where "t"."order" = "r"."k1" and "t"."place" = "r"."k2" and t.msrepl_tran_version = r."v";
+            from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
+            where "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
             get diagnostics again = row_count;
             done := kept + again;
             if done <> sent then
                 perform 1
                 from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
-                join "sales"."line" as t on "t"."order" = "r"."k1" and "t"."place" = "r"."k2"
+                join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2"
                 for update of t;
                 update "sales"."line" as t
                 set "order" = "r"."n1", "place" = "r"."n2", "code" = "r"."n3", "data" = "r"."n4", "msrepl_tran_version" = "r"."n5"
-                from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
-                where "t"."order" = "r"."k1" and "t"."place" = "r"."k2" and t.msrepl_tran_version = r."v";
+                from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
+                where "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
                 get diagnostics again = row_count;
                 done := done + again;
             end if;
@@ -207,13 +207,13 @@ begin
                 from (
                     select 'line_pkey', jsonb_build_object('order', "r"."k1", 'place', "r"."k2"), r."v"::text,
                     case when t."inside" then t."c5"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end
-                from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c1" = "r"."n1" and "t"."c2" = "r"."n2"
-                where not exists (select from unnest($4) as o("k1", "k2", "v") where "t"."c1" = "o"."k1" and "t"."c2" = "o"."k2")
+                from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1" and "t"."c2" operator(pg_catalog.=) "r"."n2"
+                where not exists (select from unnest($4) as o("k1", "k2", "v") where "t"."c1" operator(pg_catalog.=) "o"."k1" and "t"."c2" operator(pg_catalog.=) "o"."k2")
                 union all
                 select 'line_code_key', jsonb_build_object('order', "r"."k1", 'place', "r"."k2"), r."v"::text,
                     case when t."inside" then t."c5"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end
                 from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c3" operator(public.=) "r"."n3"
-                where not exists (select from unnest($4) as o("k1", "k2", "v") where "t"."c1" = "o"."k1" and "t"."c2" = "o"."k2")
+                where not exists (select from unnest($4) as o("k1", "k2", "v") where "t"."c1" operator(pg_catalog.=) "o"."k1" and "t"."c2" operator(pg_catalog.=) "o"."k2")
                 ) as c(name, key, sent, held, image)
                 group by c.key
                 order by count(distinct c.name) desc
@@ -240,10 +240,10 @@ begin
                t."c5"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end as image
         into bad
         from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
-        left join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on t."inside" and "t"."c1" = "r"."k1" and "t"."c2" = "r"."k2"
+        left join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."k1" and "t"."c2" operator(pg_catalog.=) "r"."k2"
         where not exists (
             select from "sales"."line" as u
-            where "u"."order" = "r"."n1" and "u"."place" = "r"."n2" and u.msrepl_tran_version = r."n5")
+            where "u"."order" operator(pg_catalog.=) "r"."n1" and "u"."place" operator(pg_catalog.=) "r"."n2" and u.msrepl_tran_version = r."n5")
         limit 1;
         if bad.sent_version = bad.held_version then
             perform msrepl.raise_conflict(
@@ -267,7 +267,7 @@ comment on procedure "msrepl"."sp_mssync_upd_sales__line"("msrepl"."mssync_shape
 -- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
 -- called by: the DELETE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, before, table, old_names, key_match,
+-- holes:     procedure, parameters, before, opened, closed, table, old_names, key_match,
 --            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
 --            inside, held_match, signature, owner, comment
 --
@@ -275,7 +275,7 @@ comment on procedure "msrepl"."sp_mssync_upd_sales__line"("msrepl"."mssync_shape
 -- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
 create or replace procedure "msrepl"."sp_mssync_del_sales__line"(shape "msrepl"."mssync_shape_sales__line", branch text, sites text[], "old_rows" "msrepl"."mssync_del_row_sales__line"[])
 language plpgsql security definer
-set search_path = "pg_catalog", "pg_temp"
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -301,11 +301,11 @@ begin
 -- The Subscriber sends children first, so what still refers to the row is unknown to it. The rows are locked
 -- first: whoever is adding a child has finished then, and nobody adds another.
     perform 1
-    from unnest($4) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" = "r"."o1" and "t"."place" = "r"."o2"
+    from unnest($4) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2"
     where true
     for update of t;
     if exists (
-        select from unnest($4) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" = "r"."o1" and "t"."place" = "r"."o2" join "sales"."part" as c on "c"."order" = "t"."order" and "c"."place" = "t"."place"
+        select from unnest($4) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" join "sales"."part" as c on "c"."order" operator(pg_catalog.=) "t"."order" and "c"."place" operator(pg_catalog.=) "t"."place"
         where true
     ) then
         perform msrepl.raise_conflict(
@@ -318,22 +318,22 @@ begin
     loop
         begin
             delete from "sales"."line" as t
-            using unnest($4) as r("o1", "o2", "o3", "o4", "o5")
-            where "t"."order" = "r"."o1" and "t"."place" = "r"."o2" and "t"."code"::text is not distinct from "r"."o3"::text
-            and "t"."data"::text is not distinct from "r"."o4"::text
-            and "t"."msrepl_tran_version" is not distinct from "r"."o5";
+            using pg_catalog.unnest($4) as r("o1", "o2", "o3", "o4", "o5")
+            where "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" and ("t"."code"::text operator(pg_catalog.=) "r"."o3"::text or "t"."code"::text is null and "r"."o3"::text is null)
+            and ("t"."data"::text operator(pg_catalog.=) "r"."o4"::text or "t"."data"::text is null and "r"."o4"::text is null)
+            and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o5" or "t"."msrepl_tran_version" is null and "r"."o5" is null);
             get diagnostics again = row_count;
             done := kept + again;
             if done <> sent then
                 perform 1
                 from unnest($4) as r("o1", "o2", "o3", "o4", "o5")
-                join "sales"."line" as t on "t"."order" = "r"."o1" and "t"."place" = "r"."o2"
+                join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2"
                 for update of t;
                 delete from "sales"."line" as t
-                using unnest($4) as r("o1", "o2", "o3", "o4", "o5")
-                where "t"."order" = "r"."o1" and "t"."place" = "r"."o2" and "t"."code"::text is not distinct from "r"."o3"::text
-            and "t"."data"::text is not distinct from "r"."o4"::text
-            and "t"."msrepl_tran_version" is not distinct from "r"."o5";
+                using pg_catalog.unnest($4) as r("o1", "o2", "o3", "o4", "o5")
+                where "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" and ("t"."code"::text operator(pg_catalog.=) "r"."o3"::text or "t"."code"::text is null and "r"."o3"::text is null)
+            and ("t"."data"::text operator(pg_catalog.=) "r"."o4"::text or "t"."data"::text is null and "r"."o4"::text is null)
+            and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o5" or "t"."msrepl_tran_version" is null and "r"."o5" is null);
                 get diagnostics again = row_count;
                 done := done + again;
             end if;
@@ -360,13 +360,13 @@ begin
                t."c5"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end as image
         into bad
         from unnest($4) as r("o1", "o2", "o3", "o4", "o5")
-        left join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on t."inside" and "t"."c1" = "r"."o1" and "t"."c2" = "r"."o2"
+        left join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."o1" and "t"."c2" operator(pg_catalog.=) "r"."o2"
         where t."c5" is not null or sync.sent = 1
         limit 1;
         if exists (
-            select from unnest($4) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" = "r"."o1" and "t"."place" = "r"."o2" and "t"."code"::text is not distinct from "r"."o3"::text
-            and "t"."data"::text is not distinct from "r"."o4"::text
-            and "t"."msrepl_tran_version" is not distinct from "r"."o5"
+            select from unnest($4) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" and ("t"."code"::text operator(pg_catalog.=) "r"."o3"::text or "t"."code"::text is null and "r"."o3"::text is null)
+            and ("t"."data"::text operator(pg_catalog.=) "r"."o4"::text or "t"."data"::text is null and "r"."o4"::text is null)
+            and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o5" or "t"."msrepl_tran_version" is null and "r"."o5" is null)
         ) then
             perform msrepl.raise_conflict(
                 'suppressed', '09000', 20515, 'sales.line', bad.key, bad.sent_version, bad.held_version, bad.image,
@@ -385,17 +385,17 @@ alter procedure "msrepl"."sp_mssync_del_sales__line"("msrepl"."mssync_shape_sale
 revoke all on procedure "msrepl"."sp_mssync_del_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_del_row_sales__line"[]) from public;
 comment on procedure "msrepl"."sp_mssync_del_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_del_row_sales__line"[]) is 'Applies the DELETE of a Subscriber to sales.line';
 
--- sp_mssync_upd_trig_<table>: the trigger that renews the row version of one published table.
--- called by: every UPDATE of the table
+-- ~sp_mssync_upd_trig_<table>: the trigger that gives the rows of one published table their versions.
+-- called by: every INSERT and UPDATE of the table
 -- tables:    the published table
 -- holes:     trigger, table
 --
 -- Always: a change made under session_replication_role = replica would else keep the version, and a
 -- Subscriber's stale copy would pass the check.
-create or replace trigger "sp_mssync_upd_trig_sales__line"
-    before update on "sales"."line"
+create or replace trigger "~sp_mssync_upd_trig_sales__line"
+    before insert or update on "sales"."line"
     for each row execute function msrepl.sp_mssync_upd_trig();
-alter table "sales"."line" enable always trigger "sp_mssync_upd_trig_sales__line";
+alter table "sales"."line" enable always trigger "~sp_mssync_upd_trig_sales__line";
 
 -- trg_mssync_truncate_<table>: refuses TRUNCATE of one replicated table.
 -- called by: every TRUNCATE of the table

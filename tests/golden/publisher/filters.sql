@@ -39,14 +39,14 @@ comment on type "msrepl"."mssync_del_row_customer" is 'Rows of customer on their
 -- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
 -- called by: the INSERT trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, before, table, columns, new_values,
+-- holes:     procedure, parameters, before, opened, closed, table, columns, new_values,
 --            new_names, clashes, article, only_key, denied, tables, after, signature, owner, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
 -- none). What it clashed with is looked up only after it failed.
 create or replace procedure "msrepl"."sp_mssync_ins_customer"(shape "msrepl"."mssync_shape_customer", branch text, sites text[], "new_rows" "msrepl"."mssync_ins_row_customer"[])
 language plpgsql security definer
-set search_path = "pg_catalog", "pg_temp"
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -67,7 +67,7 @@ begin
         begin
             insert into "public"."customer" as t ("id", "name", "msrepl_tran_version") overriding system value
             select "r"."n1", "r"."n2", "r"."n3"
-            from unnest($4) as r("n1", "n2", "n3");
+            from pg_catalog.unnest($4) as r("n1", "n2", "n3");
             get diagnostics done = row_count;
             exit;
         exception
@@ -80,7 +80,7 @@ begin
                 from (
                     select 'customer_pkey', jsonb_build_object('id', "r"."n1"), r."n3"::text,
                     case when t."inside" then t."c3"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "name", "t"."c3" as "msrepl_tran_version") as shown) end
-                from unnest($4) as r("n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" = "r"."n1"
+                from unnest($4) as r("n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
                 ) as c(name, key, sent, held, image)
                 group by c.key
                 order by count(distinct c.name) desc
@@ -109,7 +109,7 @@ begin
                    sent - done, sent, 'customer'));
     end if;
     select jsonb_build_object('id', "r"."n1") as key into bad
-    from unnest($4) as r("n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" = "r"."n1"
+    from unnest($4) as r("n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
     where not t."inside"
     limit 1;
     if found then
@@ -125,7 +125,7 @@ comment on procedure "msrepl"."sp_mssync_ins_customer"("msrepl"."mssync_shape_cu
 -- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
 -- called by: the UPDATE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, before, table, assignments, old_names,
+-- holes:     procedure, parameters, before, opened, closed, table, assignments, old_names,
 --            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
 --            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
 --            owner, comment
@@ -136,7 +136,7 @@ comment on procedure "msrepl"."sp_mssync_ins_customer"("msrepl"."mssync_shape_cu
 -- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
 create or replace procedure "msrepl"."sp_mssync_upd_customer"(shape "msrepl"."mssync_shape_customer", branch text, sites text[], "old_rows" "msrepl"."mssync_old_row_customer"[], "new_rows" "msrepl"."mssync_ins_row_customer"[])
 language plpgsql security definer
-set search_path = "pg_catalog", "pg_temp"
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -159,19 +159,19 @@ begin
         begin
             update "public"."customer" as t
             set "id" = "r"."n1", "name" = "r"."n2", "msrepl_tran_version" = "r"."n3"
-            from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3")
-            where "t"."id" = "r"."k1" and t.msrepl_tran_version = r."v";
+            from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "v", "n1", "n2", "n3")
+            where "t"."id" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
             get diagnostics again = row_count;
             done := kept + again;
             if done <> sent then
                 perform 1
                 from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3")
-                join "public"."customer" as t on "t"."id" = "r"."k1"
+                join "public"."customer" as t on "t"."id" operator(pg_catalog.=) "r"."k1"
                 for update of t;
                 update "public"."customer" as t
                 set "id" = "r"."n1", "name" = "r"."n2", "msrepl_tran_version" = "r"."n3"
-                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3")
-                where "t"."id" = "r"."k1" and t.msrepl_tran_version = r."v";
+                from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "v", "n1", "n2", "n3")
+                where "t"."id" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
                 get diagnostics again = row_count;
                 done := done + again;
             end if;
@@ -189,8 +189,8 @@ begin
                 from (
                     select 'customer_pkey', jsonb_build_object('id', "r"."k1"), r."v"::text,
                     case when t."inside" then t."c3"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "name", "t"."c3" as "msrepl_tran_version") as shown) end
-                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" = "r"."n1"
-                where not exists (select from unnest($4) as o("k1", "v") where "t"."c1" = "o"."k1")
+                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
+                where not exists (select from unnest($4) as o("k1", "v") where "t"."c1" operator(pg_catalog.=) "o"."k1")
                 ) as c(name, key, sent, held, image)
                 group by c.key
                 order by count(distinct c.name) desc
@@ -217,10 +217,10 @@ begin
                t."c3"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "name", "t"."c3" as "msrepl_tran_version") as shown) end as image
         into bad
         from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3")
-        left join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on t."inside" and "t"."c1" = "r"."k1"
+        left join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."k1"
         where not exists (
             select from "public"."customer" as u
-            where "u"."id" = "r"."n1" and u.msrepl_tran_version = r."n3")
+            where "u"."id" operator(pg_catalog.=) "r"."n1" and u.msrepl_tran_version = r."n3")
         limit 1;
         if bad.sent_version = bad.held_version then
             perform msrepl.raise_conflict(
@@ -235,7 +235,7 @@ begin
                    'customer', sent - done, sent));
     end if;
     select jsonb_build_object('id', "r"."n1") as key into bad
-    from unnest($5) as r("n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" = "r"."n1"
+    from unnest($5) as r("n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
     where not t."inside"
     limit 1;
     if found then
@@ -251,7 +251,7 @@ comment on procedure "msrepl"."sp_mssync_upd_customer"("msrepl"."mssync_shape_cu
 -- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
 -- called by: the DELETE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, before, table, old_names, key_match,
+-- holes:     procedure, parameters, before, opened, closed, table, old_names, key_match,
 --            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
 --            inside, held_match, signature, owner, comment
 --
@@ -259,7 +259,7 @@ comment on procedure "msrepl"."sp_mssync_upd_customer"("msrepl"."mssync_shape_cu
 -- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
 create or replace procedure "msrepl"."sp_mssync_del_customer"(shape "msrepl"."mssync_shape_customer", branch text, sites text[], "old_rows" "msrepl"."mssync_del_row_customer"[])
 language plpgsql security definer
-set search_path = "pg_catalog", "pg_temp"
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -281,20 +281,20 @@ begin
     loop
         begin
             delete from "public"."customer" as t
-            using unnest($4) as r("o1", "o2", "o3")
-            where "t"."id" = "r"."o1" and "t"."name" is not distinct from "r"."o2"
-            and "t"."msrepl_tran_version" is not distinct from "r"."o3";
+            using pg_catalog.unnest($4) as r("o1", "o2", "o3")
+            where "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."name" operator(pg_catalog.=) "r"."o2" or "t"."name" is null and "r"."o2" is null)
+            and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o3" or "t"."msrepl_tran_version" is null and "r"."o3" is null);
             get diagnostics again = row_count;
             done := kept + again;
             if done <> sent then
                 perform 1
                 from unnest($4) as r("o1", "o2", "o3")
-                join "public"."customer" as t on "t"."id" = "r"."o1"
+                join "public"."customer" as t on "t"."id" operator(pg_catalog.=) "r"."o1"
                 for update of t;
                 delete from "public"."customer" as t
-                using unnest($4) as r("o1", "o2", "o3")
-                where "t"."id" = "r"."o1" and "t"."name" is not distinct from "r"."o2"
-            and "t"."msrepl_tran_version" is not distinct from "r"."o3";
+                using pg_catalog.unnest($4) as r("o1", "o2", "o3")
+                where "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."name" operator(pg_catalog.=) "r"."o2" or "t"."name" is null and "r"."o2" is null)
+            and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o3" or "t"."msrepl_tran_version" is null and "r"."o3" is null);
                 get diagnostics again = row_count;
                 done := done + again;
             end if;
@@ -321,12 +321,12 @@ begin
                t."c3"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "name", "t"."c3" as "msrepl_tran_version") as shown) end as image
         into bad
         from unnest($4) as r("o1", "o2", "o3")
-        left join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on t."inside" and "t"."c1" = "r"."o1"
+        left join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."o1"
         where t."c3" is not null or sync.sent = 1
         limit 1;
         if exists (
-            select from unnest($4) as r("o1", "o2", "o3") join "public"."customer" as t on "t"."id" = "r"."o1" and "t"."name" is not distinct from "r"."o2"
-            and "t"."msrepl_tran_version" is not distinct from "r"."o3"
+            select from unnest($4) as r("o1", "o2", "o3") join "public"."customer" as t on "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."name" operator(pg_catalog.=) "r"."o2" or "t"."name" is null and "r"."o2" is null)
+            and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o3" or "t"."msrepl_tran_version" is null and "r"."o3" is null)
         ) then
             perform msrepl.raise_conflict(
                 'suppressed', '09000', 20515, 'customer', bad.key, bad.sent_version, bad.held_version, bad.image,
@@ -345,17 +345,17 @@ alter procedure "msrepl"."sp_mssync_del_customer"("msrepl"."mssync_shape_custome
 revoke all on procedure "msrepl"."sp_mssync_del_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_del_row_customer"[]) from public;
 comment on procedure "msrepl"."sp_mssync_del_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_del_row_customer"[]) is 'Applies the DELETE of a Subscriber to customer';
 
--- sp_mssync_upd_trig_<table>: the trigger that renews the row version of one published table.
--- called by: every UPDATE of the table
+-- ~sp_mssync_upd_trig_<table>: the trigger that gives the rows of one published table their versions.
+-- called by: every INSERT and UPDATE of the table
 -- tables:    the published table
 -- holes:     trigger, table
 --
 -- Always: a change made under session_replication_role = replica would else keep the version, and a
 -- Subscriber's stale copy would pass the check.
-create or replace trigger "sp_mssync_upd_trig_customer"
-    before update on "public"."customer"
+create or replace trigger "~sp_mssync_upd_trig_customer"
+    before insert or update on "public"."customer"
     for each row execute function msrepl.sp_mssync_upd_trig();
-alter table "public"."customer" enable always trigger "sp_mssync_upd_trig_customer";
+alter table "public"."customer" enable always trigger "~sp_mssync_upd_trig_customer";
 
 -- trg_mssync_truncate_<table>: refuses TRUNCATE of one replicated table.
 -- called by: every TRUNCATE of the table

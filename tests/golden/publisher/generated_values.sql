@@ -39,14 +39,14 @@ comment on type "msrepl"."mssync_del_row_thing" is 'Rows of thing on their way f
 -- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
 -- called by: the INSERT trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, before, table, columns, new_values,
+-- holes:     procedure, parameters, before, opened, closed, table, columns, new_values,
 --            new_names, clashes, article, only_key, denied, tables, after, signature, owner, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
 -- none). What it clashed with is looked up only after it failed.
 create or replace procedure "msrepl"."sp_mssync_ins_thing"(shape "msrepl"."mssync_shape_thing", branch text, sites text[], "new_rows" "msrepl"."mssync_ins_row_thing"[])
 language plpgsql security definer
-set search_path = "pg_catalog", "sales", "pg_temp"
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -65,10 +65,12 @@ begin
     perform set_config('msrepl.syncing', 'thing', true);
     loop
         begin
+            perform pg_catalog.set_config('search_path', '"pg_catalog", "sales", "pg_temp"', true);
             insert into "public"."thing" as t ("id", "nr", "mood", "name", "msrepl_tran_version") overriding system value
             select "r"."n1", "r"."n2", "r"."n3", "r"."n4", "r"."n5"
-            from unnest($4) as r("n1", "n2", "n3", "n4", "n5");
+            from pg_catalog.unnest($4) as r("n1", "n2", "n3", "n4", "n5");
             get diagnostics done = row_count;
+            perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
             exit;
         exception
             when unique_violation or exclusion_violation then
@@ -80,7 +82,7 @@ begin
                 from (
                     select 'thing_pkey', jsonb_build_object('id', "r"."n1"), r."n5"::text,
                     case when t."inside" then t."c7"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "nr", "t"."c3" as "mood", "t"."c4" as "name", "t"."c5" as "twice", "t"."c6" as "loud", "t"."c7" as "msrepl_tran_version") as shown) end
-                from unnest($4) as r("n1", "n2", "n3", "n4", "n5") join (select "thing"."id", "thing"."nr", "thing"."mood", "thing"."name", "thing"."twice", "thing"."loud", "thing"."msrepl_tran_version", true from "public"."thing" as "thing") as t("c1", "c2", "c3", "c4", "c5", "c6", "c7", "inside") on "t"."c1" = "r"."n1"
+                from unnest($4) as r("n1", "n2", "n3", "n4", "n5") join (select "thing"."id", "thing"."nr", "thing"."mood", "thing"."name", "thing"."twice", "thing"."loud", "thing"."msrepl_tran_version", true from "public"."thing" as "thing") as t("c1", "c2", "c3", "c4", "c5", "c6", "c7", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
                 ) as c(name, key, sent, held, image)
                 group by c.key
                 order by count(distinct c.name) desc
@@ -131,7 +133,7 @@ begin
             others jsonb;
         begin
             select count(*), array_agg(row("t"."id", "t"."nr", "t"."mood", "t"."name", "t"."twice", "t"."loud", "t"."msrepl_tran_version")::text) filter (where (current_setting('msrepl.take', true) = 'on' or row("t"."id", "t"."nr", "t"."mood", "t"."name", "t"."msrepl_tran_version")::text is distinct from row("r"."n1", "r"."n2", "r"."n3", "r"."n4", "r"."n5")::text)) into kept, stored
-            from unnest($4) as r("n1", "n2", "n3", "n4", "n5") join "public"."thing" as t on "t"."id" = "r"."n1";
+            from unnest($4) as r("n1", "n2", "n3", "n4", "n5") join "public"."thing" as t on "t"."id" operator(pg_catalog.=) "r"."n1";
             if kept <> sent then
                 perform msrepl.raise_conflict(
                     'triggered_change', '09000', 20515, 'thing', null, null, null, null,
@@ -155,7 +157,7 @@ comment on procedure "msrepl"."sp_mssync_ins_thing"("msrepl"."mssync_shape_thing
 -- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
 -- called by: the UPDATE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, before, table, assignments, old_names,
+-- holes:     procedure, parameters, before, opened, closed, table, assignments, old_names,
 --            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
 --            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
 --            owner, comment
@@ -166,7 +168,7 @@ comment on procedure "msrepl"."sp_mssync_ins_thing"("msrepl"."mssync_shape_thing
 -- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
 create or replace procedure "msrepl"."sp_mssync_upd_thing"(shape "msrepl"."mssync_shape_thing", branch text, sites text[], "old_rows" "msrepl"."mssync_old_row_thing"[], "new_rows" "msrepl"."mssync_ins_row_thing"[])
 language plpgsql security definer
-set search_path = "pg_catalog", "sales", "pg_temp"
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -187,22 +189,26 @@ begin
     perform set_config('msrepl.syncing', 'thing', true);
     loop
         begin
+            perform pg_catalog.set_config('search_path', '"pg_catalog", "sales", "pg_temp"', true);
             update "public"."thing" as t
             set "nr" = "r"."n2", "mood" = "r"."n3", "name" = "r"."n4", "msrepl_tran_version" = "r"."n5"
-            from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5")
-            where "t"."id" = "r"."k1" and t.msrepl_tran_version = r."v";
+            from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5")
+            where "t"."id" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
             get diagnostics again = row_count;
+            perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
             done := kept + again;
             if done <> sent then
                 perform 1
                 from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5")
-                join "public"."thing" as t on "t"."id" = "r"."k1"
+                join "public"."thing" as t on "t"."id" operator(pg_catalog.=) "r"."k1"
                 for update of t;
-                update "public"."thing" as t
+                perform pg_catalog.set_config('search_path', '"pg_catalog", "sales", "pg_temp"', true);
+            update "public"."thing" as t
                 set "nr" = "r"."n2", "mood" = "r"."n3", "name" = "r"."n4", "msrepl_tran_version" = "r"."n5"
-                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5")
-                where "t"."id" = "r"."k1" and t.msrepl_tran_version = r."v";
+                from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5")
+                where "t"."id" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
                 get diagnostics again = row_count;
+            perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
                 done := done + again;
             end if;
             exit when done = sent or waited;
@@ -219,8 +225,8 @@ begin
                 from (
                     select 'thing_pkey', jsonb_build_object('id', "r"."k1"), r."v"::text,
                     case when t."inside" then t."c7"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "nr", "t"."c3" as "mood", "t"."c4" as "name", "t"."c5" as "twice", "t"."c6" as "loud", "t"."c7" as "msrepl_tran_version") as shown) end
-                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5") join (select "thing"."id", "thing"."nr", "thing"."mood", "thing"."name", "thing"."twice", "thing"."loud", "thing"."msrepl_tran_version", true from "public"."thing" as "thing") as t("c1", "c2", "c3", "c4", "c5", "c6", "c7", "inside") on "t"."c1" = "r"."n1"
-                where not exists (select from unnest($4) as o("k1", "v") where "t"."c1" = "o"."k1")
+                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5") join (select "thing"."id", "thing"."nr", "thing"."mood", "thing"."name", "thing"."twice", "thing"."loud", "thing"."msrepl_tran_version", true from "public"."thing" as "thing") as t("c1", "c2", "c3", "c4", "c5", "c6", "c7", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
+                where not exists (select from unnest($4) as o("k1", "v") where "t"."c1" operator(pg_catalog.=) "o"."k1")
                 ) as c(name, key, sent, held, image)
                 group by c.key
                 order by count(distinct c.name) desc
@@ -258,10 +264,10 @@ begin
                t."c7"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "nr", "t"."c3" as "mood", "t"."c4" as "name", "t"."c5" as "twice", "t"."c6" as "loud", "t"."c7" as "msrepl_tran_version") as shown) end as image
         into bad
         from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5")
-        left join (select "thing"."id", "thing"."nr", "thing"."mood", "thing"."name", "thing"."twice", "thing"."loud", "thing"."msrepl_tran_version", true from "public"."thing" as "thing") as t("c1", "c2", "c3", "c4", "c5", "c6", "c7", "inside") on t."inside" and "t"."c1" = "r"."k1"
+        left join (select "thing"."id", "thing"."nr", "thing"."mood", "thing"."name", "thing"."twice", "thing"."loud", "thing"."msrepl_tran_version", true from "public"."thing" as "thing") as t("c1", "c2", "c3", "c4", "c5", "c6", "c7", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."k1"
         where not exists (
             select from "public"."thing" as u
-            where "u"."id" = "r"."n1" and u.msrepl_tran_version = r."n5")
+            where "u"."id" operator(pg_catalog.=) "r"."n1" and u.msrepl_tran_version = r."n5")
         limit 1;
         if bad.sent_version = bad.held_version then
             perform msrepl.raise_conflict(
@@ -287,7 +293,7 @@ begin
             others jsonb;
         begin
             select count(*), array_agg(row("t"."id", "t"."nr", "t"."mood", "t"."name", "t"."twice", "t"."loud", "t"."msrepl_tran_version")::text) filter (where (current_setting('msrepl.take', true) = 'on' or row("t"."id", "t"."nr", "t"."mood", "t"."name", "t"."msrepl_tran_version")::text is distinct from row("r"."n1", "r"."n2", "r"."n3", "r"."n4", "r"."n5")::text)) into kept, stored
-            from unnest($5) as r("n1", "n2", "n3", "n4", "n5") join "public"."thing" as t on "t"."id" = "r"."n1";
+            from unnest($5) as r("n1", "n2", "n3", "n4", "n5") join "public"."thing" as t on "t"."id" operator(pg_catalog.=) "r"."n1";
             if kept <> sent then
                 perform msrepl.raise_conflict(
                     'triggered_change', '09000', 20515, 'thing', null, null, null, null,
@@ -311,7 +317,7 @@ comment on procedure "msrepl"."sp_mssync_upd_thing"("msrepl"."mssync_shape_thing
 -- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
 -- called by: the DELETE trigger of a Subscriber, over its link
 -- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, path, before, table, old_names, key_match,
+-- holes:     procedure, parameters, before, opened, closed, table, old_names, key_match,
 --            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
 --            inside, held_match, signature, owner, comment
 --
@@ -319,7 +325,7 @@ comment on procedure "msrepl"."sp_mssync_upd_thing"("msrepl"."mssync_shape_thing
 -- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
 create or replace procedure "msrepl"."sp_mssync_del_thing"(shape "msrepl"."mssync_shape_thing", branch text, sites text[], "old_rows" "msrepl"."mssync_del_row_thing"[])
 language plpgsql security definer
-set search_path = "pg_catalog", "sales", "pg_temp"
+set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
@@ -340,26 +346,30 @@ begin
     
     loop
         begin
+            perform pg_catalog.set_config('search_path', '"pg_catalog", "sales", "pg_temp"', true);
             delete from "public"."thing" as t
-            using unnest($4) as r("o1", "o2", "o3", "o4", "o5")
-            where "t"."id" = "r"."o1" and "t"."nr" is not distinct from "r"."o2"
-            and "t"."mood" is not distinct from "r"."o3"
-            and "t"."name" is not distinct from "r"."o4"
-            and "t"."msrepl_tran_version" is not distinct from "r"."o5";
+            using pg_catalog.unnest($4) as r("o1", "o2", "o3", "o4", "o5")
+            where "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."nr" operator(pg_catalog.=) "r"."o2" or "t"."nr" is null and "r"."o2" is null)
+            and ("t"."mood" operator(pg_catalog.=) "r"."o3" or "t"."mood" is null and "r"."o3" is null)
+            and ("t"."name" operator(pg_catalog.=) "r"."o4" or "t"."name" is null and "r"."o4" is null)
+            and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o5" or "t"."msrepl_tran_version" is null and "r"."o5" is null);
             get diagnostics again = row_count;
+            perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
             done := kept + again;
             if done <> sent then
                 perform 1
                 from unnest($4) as r("o1", "o2", "o3", "o4", "o5")
-                join "public"."thing" as t on "t"."id" = "r"."o1"
+                join "public"."thing" as t on "t"."id" operator(pg_catalog.=) "r"."o1"
                 for update of t;
-                delete from "public"."thing" as t
-                using unnest($4) as r("o1", "o2", "o3", "o4", "o5")
-                where "t"."id" = "r"."o1" and "t"."nr" is not distinct from "r"."o2"
-            and "t"."mood" is not distinct from "r"."o3"
-            and "t"."name" is not distinct from "r"."o4"
-            and "t"."msrepl_tran_version" is not distinct from "r"."o5";
+                perform pg_catalog.set_config('search_path', '"pg_catalog", "sales", "pg_temp"', true);
+            delete from "public"."thing" as t
+                using pg_catalog.unnest($4) as r("o1", "o2", "o3", "o4", "o5")
+                where "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."nr" operator(pg_catalog.=) "r"."o2" or "t"."nr" is null and "r"."o2" is null)
+            and ("t"."mood" operator(pg_catalog.=) "r"."o3" or "t"."mood" is null and "r"."o3" is null)
+            and ("t"."name" operator(pg_catalog.=) "r"."o4" or "t"."name" is null and "r"."o4" is null)
+            and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o5" or "t"."msrepl_tran_version" is null and "r"."o5" is null);
                 get diagnostics again = row_count;
+            perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
                 done := done + again;
             end if;
             exit when done = sent or waited;
@@ -396,14 +406,14 @@ begin
                t."c7"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "nr", "t"."c3" as "mood", "t"."c4" as "name", "t"."c5" as "twice", "t"."c6" as "loud", "t"."c7" as "msrepl_tran_version") as shown) end as image
         into bad
         from unnest($4) as r("o1", "o2", "o3", "o4", "o5")
-        left join (select "thing"."id", "thing"."nr", "thing"."mood", "thing"."name", "thing"."twice", "thing"."loud", "thing"."msrepl_tran_version", true from "public"."thing" as "thing") as t("c1", "c2", "c3", "c4", "c5", "c6", "c7", "inside") on t."inside" and "t"."c1" = "r"."o1"
+        left join (select "thing"."id", "thing"."nr", "thing"."mood", "thing"."name", "thing"."twice", "thing"."loud", "thing"."msrepl_tran_version", true from "public"."thing" as "thing") as t("c1", "c2", "c3", "c4", "c5", "c6", "c7", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."o1"
         where t."c7" is not null or sync.sent = 1
         limit 1;
         if exists (
-            select from unnest($4) as r("o1", "o2", "o3", "o4", "o5") join "public"."thing" as t on "t"."id" = "r"."o1" and "t"."nr" is not distinct from "r"."o2"
-            and "t"."mood" is not distinct from "r"."o3"
-            and "t"."name" is not distinct from "r"."o4"
-            and "t"."msrepl_tran_version" is not distinct from "r"."o5"
+            select from unnest($4) as r("o1", "o2", "o3", "o4", "o5") join "public"."thing" as t on "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."nr" operator(pg_catalog.=) "r"."o2" or "t"."nr" is null and "r"."o2" is null)
+            and ("t"."mood" operator(pg_catalog.=) "r"."o3" or "t"."mood" is null and "r"."o3" is null)
+            and ("t"."name" operator(pg_catalog.=) "r"."o4" or "t"."name" is null and "r"."o4" is null)
+            and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o5" or "t"."msrepl_tran_version" is null and "r"."o5" is null)
         ) then
             perform msrepl.raise_conflict(
                 'suppressed', '09000', 20515, 'thing', bad.key, bad.sent_version, bad.held_version, bad.image,
@@ -439,17 +449,17 @@ alter function "msrepl"."sp_mssync_gen_thing"(integer) owner to "msrepl_owner_01
 revoke all on function "msrepl"."sp_mssync_gen_thing"(integer) from public;
 comment on function "msrepl"."sp_mssync_gen_thing"(integer) is 'Values that the Publisher generates for thing';
 
--- sp_mssync_upd_trig_<table>: the trigger that renews the row version of one published table.
--- called by: every UPDATE of the table
+-- ~sp_mssync_upd_trig_<table>: the trigger that gives the rows of one published table their versions.
+-- called by: every INSERT and UPDATE of the table
 -- tables:    the published table
 -- holes:     trigger, table
 --
 -- Always: a change made under session_replication_role = replica would else keep the version, and a
 -- Subscriber's stale copy would pass the check.
-create or replace trigger "sp_mssync_upd_trig_thing"
-    before update on "public"."thing"
+create or replace trigger "~sp_mssync_upd_trig_thing"
+    before insert or update on "public"."thing"
     for each row execute function msrepl.sp_mssync_upd_trig();
-alter table "public"."thing" enable always trigger "sp_mssync_upd_trig_thing";
+alter table "public"."thing" enable always trigger "~sp_mssync_upd_trig_thing";
 
 -- trg_mssync_truncate_<table>: refuses TRUNCATE of one replicated table.
 -- called by: every TRUNCATE of the table

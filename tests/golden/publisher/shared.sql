@@ -181,7 +181,9 @@ comment on function msrepl.filter_rows(integer, text[]) is 'Which images of rows
 --              between to which the caller could roll back
 -- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not
 --              compressed, because each statement that waits writes all of it again
--- turn         at the Subscriber, any client: how often the end of its transaction was put off
+-- prepared     at the Subscriber: the Publisher's branch is prepared; nothing is captured after it
+-- turn         at the Subscriber: how often its transaction was asked whether it is prepared
+-- asked_at     at the Subscriber: at which message of the client's it was asked last
 -- fence        true: not a branch but the row of the one who made sure that there will be none
 --
 -- The owner creates it: ALTER TABLE ... OWNER would lock a table that is in use, whenever a topology is
@@ -195,10 +197,22 @@ create table if not exists msrepl.branch_marker (
     calls integer not null default 0,
     prior xid,
     pending text storage external,
+    prepared boolean not null default false,
     turn smallint not null default 0,
+    asked_at timestamptz,
     fence boolean not null default false,
     created_at timestamptz not null default clock_timestamp()
 );
+do $msrepl$
+begin
+    -- one of an earlier version; the lock is taken only then
+    if not exists (select from pg_catalog.pg_attribute
+                   where attrelid = 'msrepl.branch_marker'::pg_catalog.regclass and attname = 'prepared') then
+        alter table msrepl.branch_marker
+            add column prepared boolean not null default false, add column asked_at timestamptz;
+    end if;
+end
+$msrepl$;
 revoke all on msrepl.branch_marker from public;
 comment on table msrepl.branch_marker is 'One row per branch of a global transaction that wrote in this database';
 reset role;
@@ -268,13 +282,23 @@ comment on function msrepl.raise_stale(text, text, text) is 'Says that generated
 -- msrepl.table_structure: what procedures and triggers of a table were generated from, as a digest.
 -- called by: publish/subscribe, and the event triggers that find stale objects (ddl_guard)
 -- tables:    catalogs
--- holes:     owner
+-- holes:     owner, pinned
 --
 -- Names stand in it as they stand in generated text: a rename makes that stale. What we change ourselves is
 -- left out: our triggers, and whether keys are deferrable. NULL for a table that is not there any more.
+-- The guard runs in anybody's session: constants and names are printed alike in all of them.
 create or replace function msrepl.table_structure(relid oid) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO'
+set intervalstyle = 'postgres'
+set timezone = 'UTC'
+set extra_float_digits = '1'
+set bytea_output = 'hex'
+set lc_monetary = 'C'
+set xmlbinary = 'base64'
+set quote_all_identifiers = 'off'
+set standard_conforming_strings = 'on'
 as $msrepl$
     select md5(string_agg(part, ' ' order by part))
     from (
@@ -343,7 +367,13 @@ as $msrepl$
 declare
     tables oid[];
 begin
-    if event = 'sql_drop' then
+    if event = 'table_rewrite' then
+        -- its neighbours keep their rows; those of a partition are its parents', too
+        return array(
+            select pg_event_trigger_table_rewrite_oid()
+          union
+            select p.relid from pg_partition_ancestors(pg_event_trigger_table_rewrite_oid()) as p);
+    elsif event = 'sql_drop' then
         if exists (
             select from pg_event_trigger_dropped_objects() as d
             where d.object_type in ('table', 'index', 'sequence') and not d.is_temporary
@@ -497,14 +527,23 @@ comment on procedure msrepl.defer_keys(boolean) is 'Defers the foreign keys betw
 -- tables:    itself
 -- holes:     owner
 --
--- Unlogged: a row lives no longer than the sync procedure that brought it. The setting msrepl.touched says
+-- A row lives no longer than the sync procedure that brought it; the table is logged all the same, see
+-- docs/crashes.md. The setting msrepl.touched says
 -- where the rows are: an index, or a scan, would make unrelated transactions conflict under SERIALIZABLE.
 set local role "msrepl_owner_0123456789ab";
-create unlogged table if not exists msrepl.touched_row (
+create table if not exists msrepl.touched_row (
     xid xid8 not null,
     key jsonb not null,
     cause text not null
 );
+do $msrepl$
+begin
+    -- one of an earlier version
+    if (select relpersistence = 'u' from pg_catalog.pg_class where oid = 'msrepl.touched_row'::pg_catalog.regclass) then
+        alter table msrepl.touched_row set logged;
+    end if;
+end
+$msrepl$;
 revoke all on msrepl.touched_row from public;
 comment on table msrepl.touched_row is 'Rows of the table being synchronised that a trigger has changed again';
 reset role;
@@ -622,20 +661,24 @@ alter function msrepl.witness() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.witness() from public;
 comment on function msrepl.witness() is 'Sees what triggers change in published rows while a Subscriber''s change is applied';
 
--- msrepl.sp_mssync_upd_trig: renews the row version when the statement itself did not set it.
--- called by: BEFORE UPDATE row trigger of every published table
+-- msrepl.sp_mssync_upd_trig: gives a row a version that no row has had, whatever its writer says.
+-- called by: BEFORE INSERT OR UPDATE row trigger of every published table
 -- tables:    the row in hand only
--- holes:     owner
+-- holes:     owner, owner_name
 --
 -- "An update trigger at the Publisher updates the MSrepl_tran_version column for the updated rows when
--- needed" (seed 002). A sync procedure brings the Subscriber's version along, so it stands aside there.
+-- needed" (seed 002). A sync procedure brings the Subscriber's version along, so it stands aside there: for
+-- statements in the owner's role, which nobody can take, and not for those of triggers that they fire. A
+-- BEFORE trigger that puts the whole old row back is not followed even then.
 -- The test is in the body: a WHEN clause would be parsed for every statement.
 create or replace function msrepl.sp_mssync_upd_trig() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
-    if new.msrepl_tran_version = old.msrepl_tran_version then
+    if current_user <> 'msrepl_owner_0123456789ab' or pg_trigger_depth() > 1
+        or new.msrepl_tran_version = old.msrepl_tran_version
+    then
         new.msrepl_tran_version := gen_random_uuid();
     end if;
     return new;
@@ -643,9 +686,9 @@ end
 $msrepl$;
 alter function msrepl.sp_mssync_upd_trig() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.sp_mssync_upd_trig() from public;
-comment on function msrepl.sp_mssync_upd_trig() is 'Renews the row version unless the statement set it';
+comment on function msrepl.sp_mssync_upd_trig() is 'Gives a row a version of its own unless a Subscriber has sent one';
 
--- msrepl.ddl_guard: after DDL, replaces the sync procedures of an article that no longer fits its table by
+-- msrepl.ddl_guard: after DDL, or before it rewrites a table, replaces the sync procedures of an article that no longer fits its table by
 -- ones that say so, and refuses DDL that takes row versions away.
 -- called by: event triggers of this database (ddl_guard_triggers.sql)
 -- tables:    msrepl.sysarticles; catalogs
@@ -653,6 +696,10 @@ comment on function msrepl.sp_mssync_upd_trig() is 'Renews the row version unles
 --
 -- The check costs nothing at run time: a stale article simply has other procedures, in the transaction of
 -- the DDL itself, so they come and go with it. An article without a structure is being worked on.
+--
+-- A rewrite may give rows other values under the versions that they have (ALTER COLUMN … TYPE … USING, a volatile
+-- default): the article is stale even if its structure is what it was. Each command that touches a stale article
+-- leaves another xmin: whoever has compared rows (sim.topology.regenerating) sees that they may have changed since.
 create or replace function msrepl.ddl_guard() returns event_trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -668,10 +715,15 @@ begin
     then
         return;
     end if;
+    -- neither a default nor a type: rows stay as they are
+    if tg_event = 'table_rewrite' and pg_event_trigger_table_rewrite_reason() & 6 = 0 then
+        return;
+    end if;
     touched := msrepl.touched_tables(tg_event);
     for article in
-        select a.article_id, a.objid, a.source_schema, a.source_object, a.procedures, c.oid is null as dropped,
-               msrepl.table_structure(a.objid) is distinct from a.structure as altered
+        select a.article_id, a.objid, a.source_schema, a.source_object, a.procedures, a.stale, c.oid is null as dropped,
+               tg_event = 'table_rewrite'
+                   or msrepl.table_structure(a.objid) is distinct from a.structure as altered
         from msrepl.sysarticles a
         left join pg_class c on c.oid = a.objid
         where touched is null or a.objid = any (touched)
@@ -683,7 +735,7 @@ begin
         ) then
             raise exception 'column msrepl_tran_version of published table %.% cannot be changed or dropped (21080)',
                 article.source_schema, article.source_object
-                using errcode = 'dependent_objects_still_exist', hint = 'Unpublish the table first.';
+                using errcode = 'dependent_objects_still_exist', hint = 'Unpublish the table first: twopc unpublish.';
         end if;
         if not article.dropped and not exists (
             select from pg_trigger t
@@ -692,13 +744,14 @@ begin
         ) then
             raise exception 'the trigger that renews row versions of published table %.% cannot be disabled or dropped',
                 article.source_schema, article.source_object
-                using errcode = 'dependent_objects_still_exist', hint = 'Unpublish the table first.';
+                using errcode = 'dependent_objects_still_exist', hint = 'Unpublish the table first: twopc unpublish.';
         end if;
         continue when not article.altered;
         update msrepl.sysarticles a
-        set stale = case when article.dropped then 'the table was dropped' else 'the table was altered' end
-        where a.article_id = article.article_id and a.stale is null;
-        continue when not found;
+        set stale = coalesce(
+            a.stale, case when article.dropped then 'the table was dropped' else 'the table was altered' end)
+        where a.article_id = article.article_id;
+        continue when article.stale is not null;
         for routine in
             select p.proname, pg_get_function_arguments(p.oid) as arguments
             from pg_proc p
@@ -718,7 +771,8 @@ alter function msrepl.ddl_guard() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.ddl_guard() from public;
 comment on function msrepl.ddl_guard() is 'Replaces procedures that no longer fit their table by ones that say so';
 
--- msrepl_ddl_guard, msrepl_drop_guard: watch for DDL that makes generated objects stale.
+-- msrepl_ddl_guard, msrepl_drop_guard, msrepl_rewrite_guard: watch for DDL that makes generated objects stale, or
+-- that changes rows.
 -- called by: DDL in this database
 -- tables:    none
 -- holes:     none
@@ -726,6 +780,7 @@ comment on function msrepl.ddl_guard() is 'Replaces procedures that no longer fi
 -- ENABLE ALWAYS: the guard holds in sessions with session_replication_role = replica too.
 drop event trigger if exists msrepl_ddl_guard;
 drop event trigger if exists msrepl_drop_guard;
+drop event trigger if exists msrepl_rewrite_guard;
 create event trigger msrepl_ddl_guard on ddl_command_end
     when tag in ('ALTER TABLE', 'CREATE TABLE', 'CREATE TRIGGER', 'ALTER TRIGGER', 'CREATE INDEX', 'ALTER INDEX',
                  'CREATE RULE', 'ALTER RULE', 'ALTER SCHEMA', 'ALTER SEQUENCE', 'ALTER TYPE', 'ALTER DOMAIN',
@@ -733,8 +788,11 @@ create event trigger msrepl_ddl_guard on ddl_command_end
     execute function msrepl.ddl_guard();
 create event trigger msrepl_drop_guard on sql_drop
     execute function msrepl.ddl_guard();
+create event trigger msrepl_rewrite_guard on table_rewrite
+    execute function msrepl.ddl_guard();
 alter event trigger msrepl_ddl_guard enable always;
 alter event trigger msrepl_drop_guard enable always;
+alter event trigger msrepl_rewrite_guard enable always;
 
 -- msrepl_call: the schema of what is made of published routines; callers find it, nobody puts anything in it.
 -- called by: publisher.publication
@@ -783,10 +841,11 @@ comment on function msrepl.forget_calls() is 'Removes marks of calls that the lo
 --
 -- Returns the mark's number; NULL: the call travels as rows. Everybody may execute it, and only the runner
 -- gets an answer: the second line of the context says who calls, in one language, and with its schema unless
--- the caller had that in its search_path when the runner was compiled.
+-- the caller had that in its search_path when the runner was compiled. A session may have every name quoted.
 --
 -- The lock is shared by calls of the routine and keeps DDL on it away until the caller has ended. Only then
--- is the row read: a definition and the calls that ran it stand in the log in the same order.
+-- is the row read: a definition and the calls that ran it stand in the log in the same order. Any role may take
+-- the lock: only one that may change the row is waited for, and rows need no order.
 create or replace function msrepl_call.open_bracket(article integer, call text) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -794,12 +853,16 @@ set lc_messages = 'C'
 as $msrepl$
 declare
     stack text;
+    caller text;
     known msrepl.sysprocarticles;
     reason text;
+    stranger text;
     opened bigint;
 begin
     get diagnostics stack = pg_context;
-    if starts_with(split_part(stack, E'\n', 2), 'PL/pgSQL function msrepl_call.run_' || article || '(') is not true
+    caller := split_part(stack, E'\n', 2);
+    if starts_with(caller, 'PL/pgSQL function msrepl_call.run_' || article || '(') is not true
+        and starts_with(caller, 'PL/pgSQL function "msrepl_call"."run_' || article || '"(') is not true
     then
         raise exception 'only msrepl_call.run_% opens a bracket', article
             using errcode = 'insufficient_privilege',
@@ -809,7 +872,19 @@ begin
         raise debug 'call of routine % travels as rows: read_only', article;
         return null;
     end if;
-    perform pg_advisory_xact_lock_shared(1836282470, article);
+    if not pg_try_advisory_xact_lock_shared(1836282470, article) then
+        select format('pid %s of role %s', l.pid, a.usename) into stranger
+        from pg_locks as l join pg_stat_activity as a on a.pid = l.pid
+        where l.locktype = 'advisory' and l.granted and l.mode = 'ExclusiveLock'
+          and l.classid = 1836282470 and l.objid = article::oid and l.objsubid = 2
+          and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+          and not has_table_privilege(a.usesysid, 'msrepl.sysprocarticles', 'update');
+        if found then
+            raise warning 'calls of routine % travel as rows: % holds the advisory lock (1836282470, %)', article, stranger, article;
+            return null;
+        end if;
+        perform pg_advisory_xact_lock_shared(1836282470, article);
+    end if;
     select a.* into known from msrepl.sysprocarticles as a where a.article_id = article;
     if known.called is not true then
         reason := 'nobody';
@@ -861,10 +936,13 @@ set lc_messages = 'C'
 as $msrepl$
 declare
     stack text;
+    caller text;
 begin
     get diagnostics stack = pg_context;
+    caller := split_part(stack, E'\n', 2);
     if opened is null
-        or starts_with(split_part(stack, E'\n', 2), 'PL/pgSQL function msrepl_call.run_' || article || '(') is not true
+        or starts_with(caller, 'PL/pgSQL function msrepl_call.run_' || article || '(') is not true
+        and starts_with(caller, 'PL/pgSQL function "msrepl_call"."run_' || article || '"(') is not true
     then
         raise exception 'only msrepl_call.run_% closes a bracket', article
             using errcode = 'insufficient_privilege',
@@ -905,70 +983,6 @@ alter function msrepl_call.settings() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl_call.settings() from public;
 grant execute on function msrepl_call.settings() to public;
 comment on function msrepl_call.settings() is 'The caller''s settings under which a body must run at a Subscriber too';
-
--- msrepl.proc_obstacle: what at the Publisher would do more to these tables than a call does at a Subscriber.
--- called by: publisher.proc_execution, proc_ddl_guard
--- tables:    msrepl.sysarticles; catalogs
--- holes:     owner
---
--- Agents work as replicas: there neither triggers nor referential actions do anything.
---
--- writes   names of articles; NULL: all, and all if there is none of such a name any more
--- returns  a sentence that names the first; NULL: there is none
-create or replace function msrepl.proc_obstacle(writes text[]) returns text
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $msrepl$
-    with known as (
-        select a.objid, case a.source_schema when 'public' then a.source_object
-                        else a.source_schema || '.' || a.source_object end as name
-        from msrepl.sysarticles as a
-    ), written as (
-        select a.objid, a.name, p.relid
-        from known as a
-        cross join lateral (select a.objid as relid union select t.relid from pg_partition_tree(a.objid) as t) as p
-        where writes is null or a.name = any (writes)
-           or not writes <@ (select array_agg(k.name) from known as k)
-    ), found as (
-        select format('table %s has trigger %s', w.name, t.tgname) as obstacle
-        from written as w
-        join pg_trigger as t on t.tgrelid = w.relid
-        join pg_proc as f on f.oid = t.tgfoid
-        where not t.tgisinternal and t.tgenabled <> 'D' and f.pronamespace <> 'msrepl'::regnamespace
-      union all
-        select format('table %s has rule %s', w.name, r.rulename)
-        from written as w join pg_rewrite as r on r.ev_class = w.relid
-      union all
-        select format('foreign key %s changes rows of table %s when those of table %s change',
-                      k.conname, k.conrelid::regclass, w.name)
-        from written as w join pg_constraint as k on k.confrelid = w.relid and k.contype = 'f'
-        where k.confdeltype in ('c', 'n', 'd') or k.confupdtype in ('c', 'n', 'd')
-    )
-    select f.obstacle || ', which does nothing at Subscribers' from found as f order by 1 limit 1
-$msrepl$;
-alter function msrepl.proc_obstacle(text[]) owner to "msrepl_owner_0123456789ab";
-revoke all on function msrepl.proc_obstacle(text[]) from public;
-comment on function msrepl.proc_obstacle(text[]) is 'What would do more to these tables than a call does at a Subscriber';
-
--- msrepl.proc_described: the arguments of a routine, as sysprocarticles keeps them.
--- called by: publisher.proc_execution, proc_ddl_guard
--- tables:    catalogs
--- holes:     owner
-create or replace function msrepl.proc_described(routine oid) returns jsonb
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $msrepl$
-    select coalesce(jsonb_agg(jsonb_build_object(
-               'name', coalesce(p.proargnames[u.place], ''),
-               'mode', coalesce(p.proargmodes[u.place]::text, 'i'),
-               'type', format_type(u.type, null)) order by u.place), '[]')
-    from pg_proc as p
-    cross join unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality as u(type, place)
-    where p.oid = routine
-$msrepl$;
-alter function msrepl.proc_described(oid) owner to "msrepl_owner_0123456789ab";
-revoke all on function msrepl.proc_described(oid) from public;
-comment on function msrepl.proc_described(oid) is 'The arguments of a routine, as sysprocarticles keeps them';
 
 -- msrepl.proc_fit_body: gives a published routine's body the owner and the rights of the routine.
 -- called by: publisher.proc_execution, proc_ddl_guard
@@ -1016,10 +1030,92 @@ alter function msrepl.proc_fit_body(integer) owner to "msrepl_owner_0123456789ab
 revoke all on function msrepl.proc_fit_body(integer) from public;
 comment on function msrepl.proc_fit_body(integer) is 'Gives a published routine''s body the owner and the rights of the routine';
 
+-- msrepl.proc_obstacle: what at the Publisher would do more to these tables than a call does at a Subscriber.
+-- called by: publisher.proc_execution, proc_ddl_guard
+-- tables:    msrepl.sysarticles; catalogs
+-- holes:     owner, pinned
+--
+-- Agents work as replicas: there neither triggers nor referential actions do anything.
+--
+-- writes   names of articles; NULL: all, and all if there is none of such a name any more
+-- returns  a sentence that names the first; NULL: there is none
+create or replace function msrepl.proc_obstacle(writes text[]) returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO'
+set intervalstyle = 'postgres'
+set timezone = 'UTC'
+set extra_float_digits = '1'
+set bytea_output = 'hex'
+set lc_monetary = 'C'
+set xmlbinary = 'base64'
+set quote_all_identifiers = 'off'
+set standard_conforming_strings = 'on'
+as $msrepl$
+    with known as (
+        select a.objid, case a.source_schema when 'public' then a.source_object
+                        else a.source_schema || '.' || a.source_object end as name
+        from msrepl.sysarticles as a
+    ), written as (
+        select a.objid, a.name, p.relid
+        from known as a
+        cross join lateral (select a.objid as relid union select t.relid from pg_partition_tree(a.objid) as t) as p
+        where writes is null or a.name = any (writes)
+           or not writes <@ (select array_agg(k.name) from known as k)
+    ), found as (
+        select format('table %s has trigger %s', w.name, t.tgname) as obstacle
+        from written as w
+        join pg_trigger as t on t.tgrelid = w.relid
+        join pg_proc as f on f.oid = t.tgfoid
+        where not t.tgisinternal and t.tgenabled <> 'D' and f.pronamespace <> 'msrepl'::regnamespace
+      union all
+        select format('table %s has rule %s', w.name, r.rulename)
+        from written as w join pg_rewrite as r on r.ev_class = w.relid
+      union all
+        select format('foreign key %s changes rows of table %s when those of table %s change',
+                      k.conname, k.conrelid::regclass, w.name)
+        from written as w join pg_constraint as k on k.confrelid = w.relid and k.contype = 'f'
+        where k.confdeltype in ('c', 'n', 'd') or k.confupdtype in ('c', 'n', 'd')
+    )
+    select f.obstacle || ', which does nothing at Subscribers' from found as f order by 1 limit 1
+$msrepl$;
+alter function msrepl.proc_obstacle(text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.proc_obstacle(text[]) from public;
+comment on function msrepl.proc_obstacle(text[]) is 'What would do more to these tables than a call does at a Subscriber';
+
+-- msrepl.proc_described: the arguments of a routine, as sysprocarticles keeps them.
+-- called by: publisher.proc_execution, proc_ddl_guard
+-- tables:    catalogs
+-- holes:     owner, pinned
+create or replace function msrepl.proc_described(routine oid) returns jsonb
+language sql stable
+set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO'
+set intervalstyle = 'postgres'
+set timezone = 'UTC'
+set extra_float_digits = '1'
+set bytea_output = 'hex'
+set lc_monetary = 'C'
+set xmlbinary = 'base64'
+set quote_all_identifiers = 'off'
+set standard_conforming_strings = 'on'
+as $msrepl$
+    select coalesce(jsonb_agg(jsonb_build_object(
+               'name', coalesce(p.proargnames[u.place], ''),
+               'mode', coalesce(p.proargmodes[u.place]::text, 'i'),
+               'type', format_type(u.type, null)) order by u.place), '[]')
+    from pg_proc as p
+    cross join unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality as u(type, place)
+    where p.oid = routine
+$msrepl$;
+alter function msrepl.proc_described(oid) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.proc_described(oid) from public;
+comment on function msrepl.proc_described(oid) is 'The arguments of a routine, as sysprocarticles keeps them';
+
 -- msrepl.proc_redefined: takes over what a user has defined in the place of a published routine.
 -- called by: proc_ddl_guard
 -- tables:    msrepl.sysprocarticles, msrepl.log_message; catalogs
--- holes:     owner
+-- holes:     owner, pinned
 --
 -- CREATE OR REPLACE keeps names, types and result: what was made of them fits still. The new text becomes the
 -- body, what stands in its place is put back, and the definition is posted for the Subscribers. It runs with
@@ -1027,6 +1123,15 @@ comment on function msrepl.proc_fit_body(integer) is 'Gives a published routine'
 create or replace function msrepl.proc_redefined(article integer) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO'
+set intervalstyle = 'postgres'
+set timezone = 'UTC'
+set extra_float_digits = '1'
+set bytea_output = 'hex'
+set lc_monetary = 'C'
+set xmlbinary = 'base64'
+set quote_all_identifiers = 'off'
+set standard_conforming_strings = 'on'
 set check_function_bodies = off
 as $msrepl$
 declare
@@ -1040,11 +1145,11 @@ begin
     if routine.prokind = 'f' and routine.provolatile <> 'v' then
         raise exception 'published function %.% must be VOLATILE: its calls are marked in the log',
             known.schema, known.name
-            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it with unpublish_procedure first.';
+            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it first: twopc procedure unpublish.';
     end if;
     if routine.prolang in (select l.oid from pg_language as l where l.lanname in ('internal', 'c')) then
         raise exception 'published routine %.% cannot be one without a text (21004)', known.schema, known.name
-            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it with unpublish_procedure first.';
+            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it first: twopc procedure unpublish.';
     end if;
     defined := rtrim(pg_get_functiondef(routine.oid), E'\n');
     if known.wrapper_source is not null then
@@ -1081,7 +1186,7 @@ comment on function msrepl.proc_redefined(integer) is 'Takes over what a user ha
 -- msrepl.proc_ddl_guard: keeps published routines what they are, and carries new definitions on.
 -- called by: event triggers of this database (proc_guard_triggers.sql)
 -- tables:    msrepl.sysprocarticles, msrepl.log_message; catalogs
--- holes:     owner
+-- holes:     owner, pinned
 --
 -- Its owner is the administrator who installs: it defines routines anew that belong to their users. It runs
 -- nothing of theirs. While an article is being worked on, the DDL is our own.
@@ -1092,6 +1197,15 @@ comment on function msrepl.proc_redefined(integer) is 'Takes over what a user ha
 create or replace function msrepl.proc_ddl_guard() returns event_trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO'
+set intervalstyle = 'postgres'
+set timezone = 'UTC'
+set extra_float_digits = '1'
+set bytea_output = 'hex'
+set lc_monetary = 'C'
+set xmlbinary = 'base64'
+set quote_all_identifiers = 'off'
+set standard_conforming_strings = 'on'
 as $msrepl$
 declare
     touched oid[] := array[]::oid[];
@@ -1112,7 +1226,8 @@ begin
         where d.classid = 'pg_proc'::regclass
           and (d.objid in (select a.objid from msrepl.sysprocarticles as a)
                or d.schema_name in (select 'msrepl_body_' || a.article_id from msrepl.sysprocarticles as a)
-               or d.object_identity ~ '^msrepl_call\.(run|args)_[0-9]+\(')
+               -- the identity is printed as the session prints
+               or d.address_names[1] = 'msrepl_call' and d.address_names[2] ~ '^(run|args)_[0-9]+$')
         limit 1;
         tables := exists (
             select from pg_event_trigger_dropped_objects() as d
@@ -1129,7 +1244,7 @@ begin
     end if;
     if lost is not null then
         raise exception '%', lost
-            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it with unpublish_procedure first.';
+            using errcode = 'dependent_objects_still_exist', hint = 'Unpublish it first: twopc procedure unpublish.';
     end if;
     for article in
         select a.*, n.nspname, p.proname, p.proowner, p.prosrc, p.prosqlbody, p.prosecdef, p.proconfig, p.provolatile, l.lanname
@@ -1142,7 +1257,7 @@ begin
         if (article.nspname, article.proname) is distinct from (article.schema, article.name) then
             raise exception 'routine %.% cannot be renamed or moved: it is published', article.schema, article.name
                 using errcode = 'dependent_objects_still_exist',
-                      hint = 'Unpublish it with unpublish_procedure first.';
+                      hint = 'Unpublish it first: twopc procedure unpublish.';
         end if;
         perform pg_advisory_xact_lock(1836282470, article.article_id);
         if article.wrapper_source is null

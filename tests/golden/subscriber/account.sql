@@ -33,18 +33,21 @@ select msrepl.drop_triggers('"public"."account"'::regclass);
 -- trg_mssync_ver_<table>: gives an updated row its new version.
 -- called by: BEFORE UPDATE row trigger of the subscribed table
 -- tables:    the row in hand only
--- holes:     function, guard, salt, owner, comment
+-- holes:     function, guard, salt, seal, owner, comment
 --
 -- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). Derived from the old one and the
--- transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired. Any
--- client's transaction gets its name between the two, so it is told from others by its begin and its session.
+-- transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired. The
+-- transaction is told from others by its begin and its session, and not by its name, which is a setting: changed
+-- between two rows of a statement, it would have them paired wrongly.
+--
+-- Of a partitioned table, the second half is made of the first and the transaction: see renew_version.
 create or replace function "msrepl"."trg_mssync_ver_account"() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
     
-    new.msrepl_tran_version := md5(old.msrepl_tran_version::text || case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end)::uuid;
+    new.msrepl_tran_version := md5(old.msrepl_tran_version::text || extract(epoch from now()) || ' ' || pg_backend_pid())::uuid;
     return new;
 end
 $msrepl$;
@@ -74,6 +77,7 @@ declare
     call text;
     detail text;
     context text;
+    hint text;
     marker tid;
     sites text[];
 begin
@@ -109,14 +113,11 @@ begin
             prior = m.xmin,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
-        where m.ctid = sync.marker and m.xid = pg_current_xact_id()
+        where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
-        sync.transaction := current_setting('msrepl.gid', true);
-        if coalesce(sync.transaction, '') = '' then
-            sync.transaction := msrepl.begin_any_client('account');
-        end if;
+        sync.transaction := msrepl.name_transaction('account');
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_ins_account"(''161f6ea4e2fe'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
@@ -125,6 +126,8 @@ begin
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
+        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('account');
@@ -149,8 +152,8 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context, hint) then
                 raise;
             end if;
     end;
@@ -196,6 +199,7 @@ declare
     call text;
     detail text;
     context text;
+    hint text;
     marker tid;
     sites text[];
 begin
@@ -205,7 +209,7 @@ begin
     elsif changed = 1 then
         select array_agg(row("n"."id", "n"."owner", "n"."balance", "n"."msrepl_tran_version"))::text into news from inserted as n;
     else
-        salt := case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end;
+        salt := extract(epoch from now()) || ' ' || pg_backend_pid();
         select array_agg(row("o"."id", "o"."msrepl_tran_version") order by md5(o.msrepl_tran_version::text || sync.salt)::uuid)::text
         into olds from deleted as o;
         select array_agg(row("n"."id", "n"."owner", "n"."balance", "n"."msrepl_tran_version") order by n.msrepl_tran_version)::text
@@ -239,14 +243,11 @@ begin
             prior = m.xmin,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
-        where m.ctid = sync.marker and m.xid = pg_current_xact_id()
+        where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
-        sync.transaction := current_setting('msrepl.gid', true);
-        if coalesce(sync.transaction, '') = '' then
-            sync.transaction := msrepl.begin_any_client('account');
-        end if;
+        sync.transaction := msrepl.name_transaction('account');
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_upd_account"(''161f6ea4e2fe'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
@@ -255,6 +256,8 @@ begin
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
+        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('account');
@@ -279,8 +282,8 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context, hint) then
                 raise;
             end if;
     end;
@@ -319,6 +322,7 @@ declare
     call text;
     detail text;
     context text;
+    hint text;
     marker tid;
     sites text[];
 begin
@@ -354,14 +358,11 @@ begin
             prior = m.xmin,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
-        where m.ctid = sync.marker and m.xid = pg_current_xact_id()
+        where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
-        sync.transaction := current_setting('msrepl.gid', true);
-        if coalesce(sync.transaction, '') = '' then
-            sync.transaction := msrepl.begin_any_client('account');
-        end if;
+        sync.transaction := msrepl.name_transaction('account');
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_del_account"(''161f6ea4e2fe'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
@@ -370,6 +371,8 @@ begin
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
+        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('account');
@@ -394,8 +397,8 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context, hint) then
                 raise;
             end if;
     end;
@@ -412,13 +415,21 @@ alter function "msrepl"."trg_mssync_del_account"() owner to "msrepl_owner_012345
 revoke all on function "msrepl"."trg_mssync_del_account"() from public;
 comment on function "msrepl"."trg_mssync_del_account"() is 'Sends to the Publisher what was deleted from account';
 
--- ~trg_mssync_ver_<table>, !trg_mssync_gen_<table>, !trg_mssync_new_<table>: change a row before it is stored.
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
 -- called by: every such row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
 create or replace trigger "~trg_mssync_ver_account"
     before update on "public"."account"
     for each row execute function "msrepl"."trg_mssync_ver_account"();
+
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
+-- called by: every such row
+-- tables:    the subscribed table
+-- holes:     trigger, event, table, function
+create or replace trigger "~trg_mssync_new_account"
+    before insert on "public"."account"
+    for each row execute function "msrepl"."renew_version"();
 
 -- !trg_mssync_<operation>_<table>: captures one kind of statement on one subscribed table.
 -- called by: every such statement, or its first row; fires first, because PostgreSQL fires by name
@@ -492,4 +503,22 @@ drop function if exists "msrepl"."trg_mssync_gen_account";
 
 drop function if exists "msrepl"."trg_mssync_back_account";
 
+drop function if exists "msrepl"."trg_mssync_store_account";
+
 drop type if exists "msrepl"."mssync_back_row_account";
+
+-- Drops the role that writes a table, once it owns none of our functions any more.
+-- called by: subscriber.subscription, subscriber.propagation
+-- tables:    catalogs
+-- holes:     role, role_text
+do $msrepl$
+begin
+    if exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_9152ee2bae7f') and not exists (
+        select from pg_proc as p join pg_roles as r on r.oid = p.proowner
+        where r.rolname = 'msrepl_table_c268110370c2_9152ee2bae7f' and p.pronamespace = to_regnamespace('msrepl')
+    ) then
+        drop owned by "msrepl_table_c268110370c2_9152ee2bae7f" cascade;
+        drop role "msrepl_table_c268110370c2_9152ee2bae7f";
+    end if;
+end
+$msrepl$;

@@ -40,18 +40,21 @@ select msrepl.drop_triggers('"sales"."line"'::regclass);
 -- trg_mssync_ver_<table>: gives an updated row its new version.
 -- called by: BEFORE UPDATE row trigger of the subscribed table
 -- tables:    the row in hand only
--- holes:     function, guard, salt, owner, comment
+-- holes:     function, guard, salt, seal, owner, comment
 --
 -- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). Derived from the old one and the
--- transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired. Any
--- client's transaction gets its name between the two, so it is told from others by its begin and its session.
+-- transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired. The
+-- transaction is told from others by its begin and its session, and not by its name, which is a setting: changed
+-- between two rows of a statement, it would have them paired wrongly.
+--
+-- Of a partitioned table, the second half is made of the first and the transaction: see renew_version.
 create or replace function "msrepl"."trg_mssync_ver_sales__line"() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
     
-    new.msrepl_tran_version := md5(old.msrepl_tran_version::text || case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end)::uuid;
+    new.msrepl_tran_version := md5(old.msrepl_tran_version::text || extract(epoch from now()) || ' ' || pg_backend_pid())::uuid;
     return new;
 end
 $msrepl$;
@@ -81,6 +84,7 @@ declare
     call text;
     detail text;
     context text;
+    hint text;
     marker tid;
     sites text[];
     place integer;
@@ -133,14 +137,11 @@ begin
             prior = m.xmin,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
-        where m.ctid = sync.marker and m.xid = pg_current_xact_id()
+        where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
-        sync.transaction := current_setting('msrepl.gid', true);
-        if coalesce(sync.transaction, '') = '' then
-            sync.transaction := msrepl.begin_any_client('sales.line');
-        end if;
+        sync.transaction := msrepl.name_transaction('sales.line');
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_ins_sales__line"(''c83184ba1cac'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
@@ -149,6 +150,8 @@ begin
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
+        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('sales.line');
@@ -173,8 +176,8 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context, hint) then
                 raise;
             end if;
     end;
@@ -220,6 +223,7 @@ declare
     call text;
     detail text;
     context text;
+    hint text;
     marker tid;
     sites text[];
     place integer;
@@ -239,9 +243,9 @@ begin
                array_agg(paired.old_key), array_agg(paired.old_row), array_agg(paired.new_row),
                array_agg(paired.old_target <> paired.new_target)
         from rows from (
-            unnest((select array_agg(row("o"."order", "o"."place", "o"."msrepl_tran_version")::text order by md5(o.msrepl_tran_version::text || case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end)::uuid) from deleted as o)),
-            unnest((select array_agg(row("o"."order", "o"."place", "o"."code", "o"."data", "o"."msrepl_tran_version")::text order by md5(o.msrepl_tran_version::text || case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end)::uuid) from deleted as o)),
-            unnest((select array_agg(row("o"."order", "o"."place")::text order by md5(o.msrepl_tran_version::text || case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end)::uuid) from deleted as o)),
+            unnest((select array_agg(row("o"."order", "o"."place", "o"."msrepl_tran_version")::text order by md5(o.msrepl_tran_version::text || extract(epoch from now()) || ' ' || pg_backend_pid())::uuid) from deleted as o)),
+            unnest((select array_agg(row("o"."order", "o"."place", "o"."code", "o"."data", "o"."msrepl_tran_version")::text order by md5(o.msrepl_tran_version::text || extract(epoch from now()) || ' ' || pg_backend_pid())::uuid) from deleted as o)),
+            unnest((select array_agg(row("o"."order", "o"."place")::text order by md5(o.msrepl_tran_version::text || extract(epoch from now()) || ' ' || pg_backend_pid())::uuid) from deleted as o)),
             unnest((select array_agg(row("n"."order", "n"."place", "n"."msrepl_tran_version")::text order by n.msrepl_tran_version) from inserted as n)),
             unnest((select array_agg(row("n"."order", "n"."place", "n"."code", "n"."data", "n"."msrepl_tran_version")::text order by n.msrepl_tran_version) from inserted as n)),
             unnest((select array_agg(row("n"."order", "n"."place")::text order by n.msrepl_tran_version) from inserted as n))
@@ -258,7 +262,7 @@ begin
     elsif changed = 1 then
         select array_agg(row("n"."order", "n"."place", "n"."code", "n"."data", "n"."msrepl_tran_version"))::text into news from inserted as n;
     else
-        salt := case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end;
+        salt := extract(epoch from now()) || ' ' || pg_backend_pid();
         select array_agg(row("o"."order", "o"."place", "o"."msrepl_tran_version") order by md5(o.msrepl_tran_version::text || sync.salt)::uuid)::text
         into olds from deleted as o;
         select array_agg(row("n"."order", "n"."place", "n"."code", "n"."data", "n"."msrepl_tran_version") order by n.msrepl_tran_version)::text
@@ -292,14 +296,11 @@ begin
             prior = m.xmin,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
-        where m.ctid = sync.marker and m.xid = pg_current_xact_id()
+        where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
-        sync.transaction := current_setting('msrepl.gid', true);
-        if coalesce(sync.transaction, '') = '' then
-            sync.transaction := msrepl.begin_any_client('sales.line');
-        end if;
+        sync.transaction := msrepl.name_transaction('sales.line');
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_upd_sales__line"(''c83184ba1cac'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
@@ -308,6 +309,8 @@ begin
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
+        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('sales.line');
@@ -332,8 +335,8 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context, hint) then
                 raise;
             end if;
     end;
@@ -372,6 +375,7 @@ declare
     call text;
     detail text;
     context text;
+    hint text;
     marker tid;
     sites text[];
     place integer;
@@ -424,14 +428,11 @@ begin
             prior = m.xmin,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
-        where m.ctid = sync.marker and m.xid = pg_current_xact_id()
+        where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
-        sync.transaction := current_setting('msrepl.gid', true);
-        if coalesce(sync.transaction, '') = '' then
-            sync.transaction := msrepl.begin_any_client('sales.line');
-        end if;
+        sync.transaction := msrepl.name_transaction('sales.line');
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_del_sales__line"(''c83184ba1cac'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
@@ -440,6 +441,8 @@ begin
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
+        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('sales.line');
@@ -464,8 +467,8 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context, hint) then
                 raise;
             end if;
     end;
@@ -482,7 +485,7 @@ alter function "msrepl"."trg_mssync_del_sales__line"() owner to "msrepl_owner_01
 revoke all on function "msrepl"."trg_mssync_del_sales__line"() from public;
 comment on function "msrepl"."trg_mssync_del_sales__line"() is 'Sends to the Publisher what was deleted from sales.line';
 
--- ~trg_mssync_ver_<table>, !trg_mssync_gen_<table>, !trg_mssync_new_<table>: change a row before it is stored.
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
 -- called by: every such row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
@@ -490,11 +493,11 @@ create or replace trigger "~trg_mssync_ver_sales__line"
     before update on "sales"."line"
     for each row execute function "msrepl"."trg_mssync_ver_sales__line"();
 
--- ~trg_mssync_ver_<table>, !trg_mssync_gen_<table>, !trg_mssync_new_<table>: change a row before it is stored.
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
 -- called by: every such row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
-create or replace trigger "!trg_mssync_new_sales__line"
+create or replace trigger "~trg_mssync_new_sales__line"
     before insert on "sales"."line"
     for each row execute function "msrepl"."renew_version"();
 
@@ -541,21 +544,17 @@ create or replace trigger "trg_mssync_truncate_sales__line"
     before truncate on "sales"."line"
     for each statement execute function msrepl.refuse_truncate();
 
--- msrepl.prepare_publisher: sends what waits and prepares the Publisher's branch.
--- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
--- tables:    msrepl.branch_marker, msrepl.any_client
--- holes:     owner, link, held, own_branch, sites
+-- msrepl.prepare_branch: sends what waits and prepares the Publisher's branch.
+-- called by: prepare_publisher, and refuse_unprepared for any client
+-- tables:    msrepl.branch_marker
+-- holes:     owner, link, held, own_branch
 --
--- calls is 0 on return if nothing was sent in this transaction: then there is no branch at the Publisher.
+-- calls is 0 on return if nothing was captured in this transaction: then there is no branch at the Publisher.
 -- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
 -- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
 -- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
---
--- participants: all branches, this Subscriber's at the Publisher first; given where there are several
--- Subscribers. A Subscriber's link is a session of its own at the Publisher, and so is its branch.
-create or replace procedure msrepl.prepare_publisher(
-    gid text, inout calls integer, participants text[] default array['pub', 'sub1'])
-language plpgsql security definer
+create or replace procedure msrepl.prepare_branch(gid text, inout calls integer, participants text[])
+language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
 #variable_conflict use_column
@@ -571,41 +570,20 @@ declare
     tag text;
     detail text;
     context text;
+    hint text;
 begin
     perform msrepl.send_held();
     perform msrepl.held_rows_left();
     marker := nullif(current_setting('msrepl.marker', true), '')::tid;
-    select m.gid, m.participants, m.calls, m.pending into marked, sites, sent, queued
-    from msrepl.branch_marker as m
-    where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned();
-    if $1 is null then
-        raise exception 'prepare_publisher: the id of the global transaction is missing'
-            using errcode = 'null_value_not_allowed';
-    end if;
+    -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
+    update msrepl.branch_marker as m set prepared = true
+    where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned() and not m.prepared
+    returning m.gid, m.participants, m.calls, m.pending, m.ctid into marked, sites, sent, queued, marker;
     if marked is null then
-        if exists (
-            select from msrepl.any_client as a
-            where starts_with($1, 'twopc:' || a.coordinator || ':' || a.epoch || ':')
-        ) then
-            raise exception 'transactions called %... are numbered here, and prepared at their COMMIT only', left($1, -length(substring($1 from '[^:]*$')))
-                using errcode = 'insufficient_privilege';
-        end if;
-        perform msrepl.reset_link();
-        if pg_current_xact_id_if_assigned() is not null then
-            begin
-                insert into msrepl.branch_marker (gid, xid, participants)
-                values ($1 || ':sub1', pg_current_xact_id(),
-                        case when $3 = array['pub', 'sub1'] then array[]::text[] else $3 end);
-            exception when unique_violation then
-                raise exception 'this transaction was prepared at the Publisher already, or its settings msrepl.* were changed'
-                    using errcode = 'invalid_transaction_state',
-                          detail = sqlerrm,
-                          hint = 'Roll back and try again.';
-            end;
-        end if;
         $2 := 0;
         return;
     end if;
+    perform set_config('msrepl.marker', marker::text, true);
     if marked <> $1 || ':sub1' then
         raise exception 'this transaction captured changes as %, not as %', marked, $1 || ':sub1'
             using errcode = 'invalid_transaction_state',
@@ -628,11 +606,11 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
             if msrepl.link_is_lost(sqlstate) then
                 tag := msrepl.prepare_again(prepare.branch, sent = 0, sqlerrm, command);
             else
-                perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
+                perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command, hint);
                 raise;
             end if;
     end;
@@ -640,14 +618,16 @@ begin
         raise exception 'the Publisher did not prepare: its answer was %', coalesce(tag, 'nothing')
             using errcode = 'transaction_rollback';
     end if;
-    -- no row is there: whatever this transaction still changes can no longer be sent, and is refused
-    perform set_config('msrepl.marker', '(0,0)', true);
+    -- what is prepared there must not be forgotten here
+    if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
+        perform set_config('synchronous_commit', 'on', true);
+    end if;
     $2 := greatest(sent, 1);
 end
 $msrepl$;
-alter procedure msrepl.prepare_publisher(text, integer, text[]) owner to "msrepl_owner_0123456789ab";
-revoke all on procedure msrepl.prepare_publisher(text, integer, text[]) from public;
-comment on procedure msrepl.prepare_publisher(text, integer, text[]) is 'Sends what waits and prepares the branch at the Publisher';
+alter procedure msrepl.prepare_branch(text, integer, text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure msrepl.prepare_branch(text, integer, text[]) from public;
+comment on procedure msrepl.prepare_branch(text, integer, text[]) is 'Sends what waits and prepares the branch at the Publisher';
 
 -- The row of a subscribed table: what is needed to call for it, and to take the subscription away again.
 -- called by: subscriber.subscription, the script of a subscription
@@ -686,4 +666,22 @@ drop function if exists "msrepl"."trg_mssync_gen_sales__line";
 
 drop function if exists "msrepl"."trg_mssync_back_sales__line";
 
+drop function if exists "msrepl"."trg_mssync_store_sales__line";
+
 drop type if exists "msrepl"."mssync_back_row_sales__line";
+
+-- Drops the role that writes a table, once it owns none of our functions any more.
+-- called by: subscriber.subscription, subscriber.propagation
+-- tables:    catalogs
+-- holes:     role, role_text
+do $msrepl$
+begin
+    if exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_2f6d64898938') and not exists (
+        select from pg_proc as p join pg_roles as r on r.oid = p.proowner
+        where r.rolname = 'msrepl_table_c268110370c2_2f6d64898938' and p.pronamespace = to_regnamespace('msrepl')
+    ) then
+        drop owned by "msrepl_table_c268110370c2_2f6d64898938" cascade;
+        drop role "msrepl_table_c268110370c2_2f6d64898938";
+    end if;
+end
+$msrepl$;

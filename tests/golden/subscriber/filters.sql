@@ -32,18 +32,21 @@ select msrepl.drop_triggers('"public"."customer"'::regclass);
 -- trg_mssync_ver_<table>: gives an updated row its new version.
 -- called by: BEFORE UPDATE row trigger of the subscribed table
 -- tables:    the row in hand only
--- holes:     function, guard, salt, owner, comment
+-- holes:     function, guard, salt, seal, owner, comment
 --
 -- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). Derived from the old one and the
--- transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired. Any
--- client's transaction gets its name between the two, so it is told from others by its begin and its session.
+-- transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired. The
+-- transaction is told from others by its begin and its session, and not by its name, which is a setting: changed
+-- between two rows of a statement, it would have them paired wrongly.
+--
+-- Of a partitioned table, the second half is made of the first and the transaction: see renew_version.
 create or replace function "msrepl"."trg_mssync_ver_customer"() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
     
-    new.msrepl_tran_version := md5(old.msrepl_tran_version::text || case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end)::uuid;
+    new.msrepl_tran_version := md5(old.msrepl_tran_version::text || extract(epoch from now()) || ' ' || pg_backend_pid())::uuid;
     return new;
 end
 $msrepl$;
@@ -73,6 +76,7 @@ declare
     call text;
     detail text;
     context text;
+    hint text;
     marker tid;
     sites text[];
 begin
@@ -108,14 +112,11 @@ begin
             prior = m.xmin,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
-        where m.ctid = sync.marker and m.xid = pg_current_xact_id()
+        where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
-        sync.transaction := current_setting('msrepl.gid', true);
-        if coalesce(sync.transaction, '') = '' then
-            sync.transaction := msrepl.begin_any_client('customer');
-        end if;
+        sync.transaction := msrepl.name_transaction('customer');
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_ins_customer"(''f05bc46be1a2'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
@@ -124,6 +125,8 @@ begin
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
+        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('customer');
@@ -148,8 +151,8 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context, hint) then
                 raise;
             end if;
     end;
@@ -195,6 +198,7 @@ declare
     call text;
     detail text;
     context text;
+    hint text;
     marker tid;
     sites text[];
 begin
@@ -204,7 +208,7 @@ begin
     elsif changed = 1 then
         select array_agg(row("n"."id", "n"."name", "n"."msrepl_tran_version"))::text into news from inserted as n;
     else
-        salt := case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end;
+        salt := extract(epoch from now()) || ' ' || pg_backend_pid();
         select array_agg(row("o"."id", "o"."msrepl_tran_version") order by md5(o.msrepl_tran_version::text || sync.salt)::uuid)::text
         into olds from deleted as o;
         select array_agg(row("n"."id", "n"."name", "n"."msrepl_tran_version") order by n.msrepl_tran_version)::text
@@ -238,14 +242,11 @@ begin
             prior = m.xmin,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
-        where m.ctid = sync.marker and m.xid = pg_current_xact_id()
+        where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
-        sync.transaction := current_setting('msrepl.gid', true);
-        if coalesce(sync.transaction, '') = '' then
-            sync.transaction := msrepl.begin_any_client('customer');
-        end if;
+        sync.transaction := msrepl.name_transaction('customer');
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_upd_customer"(''f05bc46be1a2'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
@@ -254,6 +255,8 @@ begin
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
+        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('customer');
@@ -278,8 +281,8 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context, hint) then
                 raise;
             end if;
     end;
@@ -318,6 +321,7 @@ declare
     call text;
     detail text;
     context text;
+    hint text;
     marker tid;
     sites text[];
 begin
@@ -353,14 +357,11 @@ begin
             prior = m.xmin,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
-        where m.ctid = sync.marker and m.xid = pg_current_xact_id()
+        where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
-        sync.transaction := current_setting('msrepl.gid', true);
-        if coalesce(sync.transaction, '') = '' then
-            sync.transaction := msrepl.begin_any_client('customer');
-        end if;
+        sync.transaction := msrepl.name_transaction('customer');
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_del_customer"(''f05bc46be1a2'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
@@ -369,6 +370,8 @@ begin
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
+        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('customer');
@@ -393,8 +396,8 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context, hint) then
                 raise;
             end if;
     end;
@@ -411,13 +414,21 @@ alter function "msrepl"."trg_mssync_del_customer"() owner to "msrepl_owner_01234
 revoke all on function "msrepl"."trg_mssync_del_customer"() from public;
 comment on function "msrepl"."trg_mssync_del_customer"() is 'Sends to the Publisher what was deleted from customer';
 
--- ~trg_mssync_ver_<table>, !trg_mssync_gen_<table>, !trg_mssync_new_<table>: change a row before it is stored.
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
 -- called by: every such row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
 create or replace trigger "~trg_mssync_ver_customer"
     before update on "public"."customer"
     for each row execute function "msrepl"."trg_mssync_ver_customer"();
+
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
+-- called by: every such row
+-- tables:    the subscribed table
+-- holes:     trigger, event, table, function
+create or replace trigger "~trg_mssync_new_customer"
+    before insert on "public"."customer"
+    for each row execute function "msrepl"."renew_version"();
 
 -- !trg_mssync_<operation>_<table>: captures one kind of statement on one subscribed table.
 -- called by: every such statement, or its first row; fires first, because PostgreSQL fires by name
@@ -491,4 +502,22 @@ drop function if exists "msrepl"."trg_mssync_gen_customer";
 
 drop function if exists "msrepl"."trg_mssync_back_customer";
 
+drop function if exists "msrepl"."trg_mssync_store_customer";
+
 drop type if exists "msrepl"."mssync_back_row_customer";
+
+-- Drops the role that writes a table, once it owns none of our functions any more.
+-- called by: subscriber.subscription, subscriber.propagation
+-- tables:    catalogs
+-- holes:     role, role_text
+do $msrepl$
+begin
+    if exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_df6dafd53a9a') and not exists (
+        select from pg_proc as p join pg_roles as r on r.oid = p.proowner
+        where r.rolname = 'msrepl_table_c268110370c2_df6dafd53a9a' and p.pronamespace = to_regnamespace('msrepl')
+    ) then
+        drop owned by "msrepl_table_c268110370c2_df6dafd53a9a" cascade;
+        drop role "msrepl_table_c268110370c2_df6dafd53a9a";
+    end if;
+end
+$msrepl$;

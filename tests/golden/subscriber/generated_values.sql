@@ -34,8 +34,6 @@ $msrepl$;
 
 grant usage on schema "public" to "msrepl_owner_0123456789ab";
 
-grant select, update on "public"."thing" to "msrepl_owner_0123456789ab";
-
 -- Lets a role set session_replication_role.
 -- called by: whoever makes an owner or an agent of ours
 -- tables:    pg_parameter_acl
@@ -58,17 +56,38 @@ begin
 end
 $msrepl$;
 
+-- The role that writes one subscribed table: in whose name its owner's expressions and triggers run.
+-- called by: subscriber.subscription, subscriber.propagation
+-- tables:    none
+-- holes:     role, role_text, schema, table_schema, table, privileges, comment
+--
+-- It owns the functions that write this table for us, and may do nothing else: who owns a table of ours may put
+-- code of his own into its constraints, indexes, domains, defaults and triggers.
+do $msrepl$
+begin
+    if not exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_4c4879b7063f') then
+        create role "msrepl_table_c268110370c2_4c4879b7063f" nologin;
+        comment on role "msrepl_table_c268110370c2_4c4879b7063f" is 'Writes thing for replication';
+    end if;
+end
+$msrepl$;
+grant usage on schema "msrepl", "public" to "msrepl_table_c268110370c2_4c4879b7063f";
+grant select, update on "public"."thing" to "msrepl_table_c268110370c2_4c4879b7063f";
+
 update msrepl.msreplication_objects set structure = '' where objid = '"public"."thing"'::regclass;
 select msrepl.drop_triggers('"public"."thing"'::regclass);
 
 -- trg_mssync_ver_<table>: gives an updated row its new version.
 -- called by: BEFORE UPDATE row trigger of the subscribed table
 -- tables:    the row in hand only
--- holes:     function, guard, salt, owner, comment
+-- holes:     function, guard, salt, seal, owner, comment
 --
 -- "The uniqueidentifier value (generated at the Subscriber)" (seed 002). Derived from the old one and the
--- transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired. Any
--- client's transaction gets its name between the two, so it is told from others by its begin and its session.
+-- transaction: unlike any other transaction's, and to be recomputed when old and new rows are paired. The
+-- transaction is told from others by its begin and its session, and not by its name, which is a setting: changed
+-- between two rows of a statement, it would have them paired wrongly.
+--
+-- Of a partitioned table, the second half is made of the first and the transaction: see renew_version.
 create or replace function "msrepl"."trg_mssync_ver_thing"() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -78,7 +97,7 @@ begin
         raise exception 'identity column id of thing cannot be updated (20510)'
             using errcode = 'generated_always';
     end if;
-    new.msrepl_tran_version := md5(old.msrepl_tran_version::text || case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end)::uuid;
+    new.msrepl_tran_version := md5(old.msrepl_tran_version::text || extract(epoch from now()) || ' ' || pg_backend_pid())::uuid;
     return new;
 end
 $msrepl$;
@@ -96,13 +115,60 @@ alter type "msrepl"."mssync_back_row_thing" owner to "msrepl_owner_0123456789ab"
 revoke all on type "msrepl"."mssync_back_row_thing" from public;
 comment on type "msrepl"."mssync_back_row_thing" is 'Rows as the Publisher stored them, of thing';
 
+-- trg_mssync_store_<table>: writes rows as the Publisher stored them, in the name of the table's role.
+-- called by: trg_mssync_back_<table>
+-- tables:    the subscribed table
+-- holes:     function, runs_as, table, table_name, row_type, attributes, assignments, match, owner, caller, comment
+--
+-- A row that row security or a trigger of the replica role keeps as it is would differ from the Publisher's, so
+-- the statement is refused.
+create or replace function "msrepl"."trg_mssync_store_thing"(stored jsonb) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    taken bigint;
+begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_4c4879b7063f' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_4c4879b7063f', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
+
+    update "public"."thing" as t
+    set "nr" = "r"."n2", "mood" = "r"."n3", "name" = "r"."n4", "msrepl_tran_version" = "r"."n7"
+    from unnest(array(select jsonb_array_elements_text($1))::"msrepl"."mssync_back_row_thing"[]) as r("n1", "n2", "n3", "n4", "n5", "n6", "n7")
+    where "t"."id" operator(pg_catalog.=) "r"."n1";
+    get diagnostics taken = row_count;
+    if taken <> jsonb_array_length($1) then
+        raise exception 'the Publisher stored % rows of % otherwise than they were sent, and % of them could be changed here',
+            jsonb_array_length($1), 'thing', taken
+            using errcode = 'object_not_in_prerequisite_state',
+                  hint = format('Row security of this table must let role %s see and change all of its rows, and no trigger that is enabled ALWAYS or REPLICA may keep it from that.', current_user);
+    end if;
+end
+$msrepl$;
+alter function "msrepl"."trg_mssync_store_thing"(jsonb) owner to "msrepl_table_c268110370c2_4c4879b7063f";
+revoke all on function "msrepl"."trg_mssync_store_thing"(jsonb) from public;
+grant execute on function "msrepl"."trg_mssync_store_thing"(jsonb) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."trg_mssync_store_thing"(jsonb) is 'Writes rows as the Publisher stored them in thing';
+
 -- trg_mssync_back_<table>: takes over what the Publisher stored otherwise than it was sent.
 -- called by: capture triggers of the subscribed table, send_held
--- tables:    the subscribed table
--- holes:     function, table, row_type, attributes, assignments, match, owner, comment
+-- tables:    none here; see trg_mssync_store_<table>
+-- holes:     function, store, table_name, owner, comment
 --
 -- In the replica role, so that no trigger takes this for a change of the application's: ours would send it,
 -- a user's has seen the row already. Foreign keys were checked at the Publisher.
+--
+-- The table's own code may SET what outlasts the call, and our callers go on with their owner's rights: with a
+-- path of somebody else's nothing goes on.
 create or replace function "msrepl"."trg_mssync_back_thing"(stored jsonb) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -110,10 +176,12 @@ set session_replication_role = replica
 set datestyle = 'ISO' set intervalstyle = 'postgres'
 as $msrepl$
 begin
-    update "public"."thing" as t
-    set "nr" = "r"."n2", "mood" = "r"."n3", "name" = "r"."n4", "msrepl_tran_version" = "r"."n7"
-    from unnest(array(select jsonb_array_elements_text($1))::"msrepl"."mssync_back_row_thing"[]) as r("n1", "n2", "n3", "n4", "n5", "n6", "n7")
-    where "t"."id" = "r"."n1";
+    perform "msrepl"."trg_mssync_store_thing"($1);
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) 'pg_catalog, pg_temp' then
+        raise exception 'an expression or a trigger of table % has set search_path', 'thing'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
 end
 $msrepl$;
 alter function "msrepl"."trg_mssync_back_thing"(jsonb) owner to "msrepl_owner_0123456789ab";
@@ -142,6 +210,7 @@ declare
     call text;
     detail text;
     context text;
+    hint text;
     marker tid;
     sites text[];
     stored text;
@@ -178,14 +247,11 @@ begin
             prior = m.xmin,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
-        where m.ctid = sync.marker and m.xid = pg_current_xact_id()
+        where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
-        sync.transaction := current_setting('msrepl.gid', true);
-        if coalesce(sync.transaction, '') = '' then
-            sync.transaction := msrepl.begin_any_client('thing');
-        end if;
+        sync.transaction := msrepl.name_transaction('thing');
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'set local msrepl.stored = '''';call "msrepl"."sp_mssync_ins_thing"(''de2789e9070d'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
@@ -194,6 +260,8 @@ begin
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
+        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('thing');
@@ -223,8 +291,8 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context, hint) then
                 raise;
             end if;
             sync.stored := msrepl.fetch_stored();
@@ -279,6 +347,7 @@ declare
     call text;
     detail text;
     context text;
+    hint text;
     marker tid;
     sites text[];
     stored text;
@@ -289,7 +358,7 @@ begin
     elsif changed = 1 then
         select array_agg(row("n"."id", "n"."nr", "n"."mood", "n"."name", "n"."msrepl_tran_version"))::text into news from inserted as n;
     else
-        salt := case when coalesce(current_setting('msrepl.gid', true), '') = '' or current_setting('msrepl.any_client', true) = 'yes' then extract(epoch from now()) || ' ' || pg_backend_pid() else current_setting('msrepl.gid', true) end;
+        salt := extract(epoch from now()) || ' ' || pg_backend_pid();
         select array_agg(row("o"."id", "o"."msrepl_tran_version") order by md5(o.msrepl_tran_version::text || sync.salt)::uuid)::text
         into olds from deleted as o;
         select array_agg(row("n"."id", "n"."nr", "n"."mood", "n"."name", "n"."msrepl_tran_version") order by n.msrepl_tran_version)::text
@@ -323,14 +392,11 @@ begin
             prior = m.xmin,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
-        where m.ctid = sync.marker and m.xid = pg_current_xact_id()
+        where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
-        sync.transaction := current_setting('msrepl.gid', true);
-        if coalesce(sync.transaction, '') = '' then
-            sync.transaction := msrepl.begin_any_client('thing');
-        end if;
+        sync.transaction := msrepl.name_transaction('thing');
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'set local msrepl.stored = '''';call "msrepl"."sp_mssync_upd_thing"(''de2789e9070d'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
@@ -339,6 +405,8 @@ begin
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
+        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('thing');
@@ -368,8 +436,8 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context, hint) then
                 raise;
             end if;
             sync.stored := msrepl.fetch_stored();
@@ -417,6 +485,7 @@ declare
     call text;
     detail text;
     context text;
+    hint text;
     marker tid;
     sites text[];
 begin
@@ -452,14 +521,11 @@ begin
             prior = m.xmin,
             pending = case when sync.step = 0 then coalesce(m.pending || ';', '') || sync.call
                            else m.pending end
-        where m.ctid = sync.marker and m.xid = pg_current_xact_id()
+        where m.ctid = sync.marker and m.xid = pg_current_xact_id() and not m.prepared
         returning m.calls, m.pending, m.ctid, m.prior = m.xmin and m.pending is null
         into sync.sent, sync.queued, sync.marker, sync.level;
     else
-        sync.transaction := current_setting('msrepl.gid', true);
-        if coalesce(sync.transaction, '') = '' then
-            sync.transaction := msrepl.begin_any_client('thing');
-        end if;
+        sync.transaction := msrepl.name_transaction('thing');
         sync.sites := nullif(current_setting('msrepl.participants', true), '');
         sync.call := 'call "msrepl"."sp_mssync_del_thing"(''de2789e9070d'',' || quote_literal(sync.transaction || coalesce(':' || sync.sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sync.sites), 'array[''pub'', ''sub1'']') || ',' || sync.arguments || ')';
@@ -468,6 +534,8 @@ begin
                 case when sync.step = 0 then sync.call end)
         on conflict (xid) do nothing
         returning m.calls, null, m.ctid into sync.sent, sync.queued, sync.marker;
+        -- after SET CONSTRAINTS ALL IMMEDIATE it was asked about already, and is elsewhere now
+        sync.marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, sync.marker);
     end if;
     if sync.sent is null then
         perform msrepl.raise_uncoordinated('thing');
@@ -492,8 +560,8 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sync.sent = 1, sync.call, context, hint) then
                 raise;
             end if;
     end;
@@ -542,7 +610,7 @@ alter function "msrepl"."trg_mssync_gen_thing"() owner to "msrepl_owner_01234567
 revoke all on function "msrepl"."trg_mssync_gen_thing"() from public;
 comment on function "msrepl"."trg_mssync_gen_thing"() is 'Fills in values that the Publisher makes for thing';
 
--- ~trg_mssync_ver_<table>, !trg_mssync_gen_<table>, !trg_mssync_new_<table>: change a row before it is stored.
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
 -- called by: every such row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
@@ -550,7 +618,15 @@ create or replace trigger "~trg_mssync_ver_thing"
     before update on "public"."thing"
     for each row execute function "msrepl"."trg_mssync_ver_thing"();
 
--- ~trg_mssync_ver_<table>, !trg_mssync_gen_<table>, !trg_mssync_new_<table>: change a row before it is stored.
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
+-- called by: every such row
+-- tables:    the subscribed table
+-- holes:     trigger, event, table, function
+create or replace trigger "~trg_mssync_new_thing"
+    before insert on "public"."thing"
+    for each row execute function "msrepl"."renew_version"();
+
+-- ~trg_mssync_ver_<table>, ~trg_mssync_new_<table>, !trg_mssync_gen_<table>: change a row before it is stored.
 -- called by: every such row
 -- tables:    the subscribed table
 -- holes:     trigger, event, table, function
@@ -630,4 +706,22 @@ drop function if exists "msrepl"."trg_mssync_gen_thing";
 
 drop function if exists "msrepl"."trg_mssync_back_thing";
 
+drop function if exists "msrepl"."trg_mssync_store_thing";
+
 drop type if exists "msrepl"."mssync_back_row_thing";
+
+-- Drops the role that writes a table, once it owns none of our functions any more.
+-- called by: subscriber.subscription, subscriber.propagation
+-- tables:    catalogs
+-- holes:     role, role_text
+do $msrepl$
+begin
+    if exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_4c4879b7063f') and not exists (
+        select from pg_proc as p join pg_roles as r on r.oid = p.proowner
+        where r.rolname = 'msrepl_table_c268110370c2_4c4879b7063f' and p.pronamespace = to_regnamespace('msrepl')
+    ) then
+        drop owned by "msrepl_table_c268110370c2_4c4879b7063f" cascade;
+        drop role "msrepl_table_c268110370c2_4c4879b7063f";
+    end if;
+end
+$msrepl$;

@@ -57,13 +57,23 @@ revoke all on msrepl.mssubscription_agents, msrepl.msreplication_objects from pu
 -- msrepl.table_structure: what procedures and triggers of a table were generated from, as a digest.
 -- called by: publish/subscribe, and the event triggers that find stale objects (ddl_guard)
 -- tables:    catalogs
--- holes:     owner
+-- holes:     owner, pinned
 --
 -- Names stand in it as they stand in generated text: a rename makes that stale. What we change ourselves is
 -- left out: our triggers, and whether keys are deferrable. NULL for a table that is not there any more.
+-- The guard runs in anybody's session: constants and names are printed alike in all of them.
 create or replace function msrepl.table_structure(relid oid) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO'
+set intervalstyle = 'postgres'
+set timezone = 'UTC'
+set extra_float_digits = '1'
+set bytea_output = 'hex'
+set lc_monetary = 'C'
+set xmlbinary = 'base64'
+set quote_all_identifiers = 'off'
+set standard_conforming_strings = 'on'
 as $msrepl$
     select md5(string_agg(part, ' ' order by part))
     from (
@@ -153,7 +163,7 @@ begin
     if exists (select from msrepl.mssubscription_agents) then
         raise exception 'database "%" subscribes to "%" already (21058)', current_database(),
             (select a.publisher from msrepl.mssubscription_agents as a)
-            using errcode = 'object_not_in_prerequisite_state', hint = 'Unsubscribe first.';
+            using errcode = 'object_not_in_prerequisite_state', hint = 'Unsubscribe first: twopc unsubscribe.';
     end if;
 end
 $msrepl$;

@@ -52,7 +52,7 @@ grant execute on all functions in schema "msrepl_link" to "msrepl_owner_8d9001d3
 
 drop server if exists "msrepl_publisher" cascade;
 
-create server "msrepl_publisher" foreign data wrapper dblink_fdw options ("host" 'pub.example', "port" '5432', "dbname" 'sales', "options" '-c lock_timeout=5000 -c idle_in_transaction_session_timeout=60s -c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=1 -c timezone=UTC -c array_nulls=on -c xmloption=content -c standard_conforming_strings=on -c plan_cache_mode=force_generic_plan -c client_min_messages=error -c client_connection_check_interval=300ms', "keepalives_idle" '10', "keepalives_interval" '5', "keepalives_count" '3', "tcp_user_timeout" '25000');
+create server "msrepl_publisher" foreign data wrapper dblink_fdw options ("host" 'pub.example', "port" '5432', "dbname" 'sales', "options" '-c lock_timeout=5000 -c idle_in_transaction_session_timeout=60s -c datestyle=ISO -c intervalstyle=postgres -c extra_float_digits=1 -c timezone=UTC -c array_nulls=on -c xmloption=content -c standard_conforming_strings=on -c quote_all_identifiers=off -c plan_cache_mode=force_generic_plan -c client_min_messages=error -c synchronous_commit=on -c client_connection_check_interval=300ms', "keepalives_idle" '10', "keepalives_interval" '5', "keepalives_count" '3', "tcp_user_timeout" '25000');
 
 grant usage on foreign server "msrepl_publisher" to "msrepl_owner_8d9001d32c6a";
 
@@ -108,7 +108,9 @@ revoke all on msrepl.mssubscription_agents, msrepl.msreplication_objects from pu
 --              between to which the caller could roll back
 -- pending      at the Subscriber: remote calls not sent yet (lazy shipping, referential actions); not
 --              compressed, because each statement that waits writes all of it again
--- turn         at the Subscriber, any client: how often the end of its transaction was put off
+-- prepared     at the Subscriber: the Publisher's branch is prepared; nothing is captured after it
+-- turn         at the Subscriber: how often its transaction was asked whether it is prepared
+-- asked_at     at the Subscriber: at which message of the client's it was asked last
 -- fence        true: not a branch but the row of the one who made sure that there will be none
 --
 -- The owner creates it: ALTER TABLE ... OWNER would lock a table that is in use, whenever a topology is
@@ -122,10 +124,22 @@ create table if not exists msrepl.branch_marker (
     calls integer not null default 0,
     prior xid,
     pending text storage external,
+    prepared boolean not null default false,
     turn smallint not null default 0,
+    asked_at timestamptz,
     fence boolean not null default false,
     created_at timestamptz not null default clock_timestamp()
 );
+do $msrepl$
+begin
+    -- one of an earlier version; the lock is taken only then
+    if not exists (select from pg_catalog.pg_attribute
+                   where attrelid = 'msrepl.branch_marker'::pg_catalog.regclass and attname = 'prepared') then
+        alter table msrepl.branch_marker
+            add column prepared boolean not null default false, add column asked_at timestamptz;
+    end if;
+end
+$msrepl$;
 revoke all on msrepl.branch_marker from public;
 comment on table msrepl.branch_marker is 'One row per branch of a global transaction that wrote in this database';
 reset role;
@@ -195,13 +209,23 @@ comment on function msrepl.raise_stale(text, text, text) is 'Says that generated
 -- msrepl.table_structure: what procedures and triggers of a table were generated from, as a digest.
 -- called by: publish/subscribe, and the event triggers that find stale objects (ddl_guard)
 -- tables:    catalogs
--- holes:     owner
+-- holes:     owner, pinned
 --
 -- Names stand in it as they stand in generated text: a rename makes that stale. What we change ourselves is
 -- left out: our triggers, and whether keys are deferrable. NULL for a table that is not there any more.
+-- The guard runs in anybody's session: constants and names are printed alike in all of them.
 create or replace function msrepl.table_structure(relid oid) returns text
 language sql stable
 set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO'
+set intervalstyle = 'postgres'
+set timezone = 'UTC'
+set extra_float_digits = '1'
+set bytea_output = 'hex'
+set lc_monetary = 'C'
+set xmlbinary = 'base64'
+set quote_all_identifiers = 'off'
+set standard_conforming_strings = 'on'
 as $msrepl$
     select md5(string_agg(part, ' ' order by part))
     from (
@@ -270,7 +294,13 @@ as $msrepl$
 declare
     tables oid[];
 begin
-    if event = 'sql_drop' then
+    if event = 'table_rewrite' then
+        -- its neighbours keep their rows; those of a partition are its parents', too
+        return array(
+            select pg_event_trigger_table_rewrite_oid()
+          union
+            select p.relid from pg_partition_ancestors(pg_event_trigger_table_rewrite_oid()) as p);
+    elsif event = 'sql_drop' then
         if exists (
             select from pg_event_trigger_dropped_objects() as d
             where d.object_type in ('table', 'index', 'sequence') and not d.is_temporary
@@ -338,7 +368,7 @@ revoke all on function msrepl.refuse_truncate() from public;
 comment on function msrepl.refuse_truncate() is 'Refuses TRUNCATE of a replicated table';
 
 -- msrepl.raise_uncoordinated: a change that belongs to no global transaction, or no longer, is refused.
--- called by: capture triggers, begin_any_client
+-- called by: capture triggers, name_transaction, begin_any_client
 -- tables:    msrepl.branch_marker
 -- holes:     owner
 create or replace function msrepl.raise_uncoordinated(table_name text) returns void
@@ -364,6 +394,36 @@ alter function msrepl.raise_uncoordinated(text) owner to "msrepl_owner_8d9001d32
 revoke all on function msrepl.raise_uncoordinated(text) from public;
 comment on function msrepl.raise_uncoordinated(text) is 'Refuses a change outside a global transaction';
 
+-- msrepl.name_transaction: the global transaction that a first captured change belongs to.
+-- called by: capture triggers, send_held
+-- tables:    msrepl.branch_marker
+-- holes:     owner
+--
+-- The setting msrepl.gid is anybody's to change, and gids of prepared transactions are anybody's to read: a
+-- marker under another's name would pass for that one's decision. So a name counts with its coordinator's proof.
+create or replace function msrepl.name_transaction(table_name text) returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    gid constant text := nullif(current_setting('msrepl.gid', true), '');
+begin
+    if gid is null then
+        return msrepl.begin_any_client($1);
+    elsif msrepl.is_proven('begin', gid, current_setting('msrepl.proof', true)) then
+        return gid;
+    elsif exists (select from msrepl.branch_marker as m where m.xid = pg_current_xact_id_if_assigned()) then
+        perform msrepl.raise_uncoordinated($1);
+    end if;
+    raise exception 'transaction % was not begun here by its coordinator', gid
+        using errcode = 'insufficient_privilege',
+              hint = 'Only a coordinator names a transaction, as topology.transaction(...) does: leave msrepl.gid alone.';
+end
+$msrepl$;
+alter function msrepl.name_transaction(text) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.name_transaction(text) from public;
+comment on function msrepl.name_transaction(text) is 'The global transaction that a change belongs to';
+
 -- msrepl.any_client, msrepl.any_client_sequence: whether any client may change subscribed tables, and what the
 -- global transactions are called that its own transactions are made.
 -- called by: begin_any_client, refuse_unprepared, subscriber.any_client
@@ -385,15 +445,17 @@ comment on sequence msrepl.any_client_sequence is 'Numbers the global transactio
 reset role;
 
 -- msrepl.begin_any_client: makes a client's own transaction a global one, at its first captured change.
--- called by: capture triggers, send_held, where no coordinator has named the transaction
+-- called by: name_transaction
 -- tables:    msrepl.any_client
--- holes:     owner
+-- holes:     owner, link
 --
 -- Its name is rolled back with the savepoint in which the change was made, as is the branch marker; the next
 -- change then gets another, and the Publisher's transaction begins anew. After RESET ALL the marker of the
 -- first name is still there, and a second one in the same transaction is refused by its caller.
 --
--- A client that has said SET CONSTRAINTS ALL IMMEDIATE before is asked at its end all the same.
+-- The resolver ends a link that a rollback has left in a transaction, under the advisory lock (1836282472, pid of
+-- this session). Whoever has begun shares it, and keeps the link; whoever cannot, because the link is being ended
+-- or a stranger holds the lock, takes a new one.
 create or replace function msrepl.begin_any_client(table_name text) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -407,8 +469,11 @@ begin
         perform msrepl.raise_uncoordinated($1);
     end if;
     perform set_config('msrepl.gid', gid, true);
-    perform set_config('msrepl.any_client', 'yes', true);
-    set constraints msrepl.trg_mssync_guard_branches deferred;
+    if not pg_try_advisory_xact_lock_shared(1836282472, pg_backend_pid())
+        and 'msrepl' = any (msrepl_link.dblink_get_connections())
+    then
+        perform msrepl_link.dblink_disconnect('msrepl');
+    end if;
     return gid;
 end
 $msrepl$;
@@ -503,7 +568,7 @@ comment on function msrepl.drop_triggers(regclass) is 'Drops our triggers of a t
 -- holes:     owner, link, server, application_name
 --
 -- The connection is named and persistent: one per session that writes. Its application_name lets the wait
--- graph join it to this backend. dblink obeys no connect_timeout: a Publisher that takes the connection and
+-- graph join it to this backend; its search path is that of our functions. dblink obeys no connect_timeout: a Publisher that takes the connection and
 -- says nothing is waited for until the caller is cancelled.
 create or replace function msrepl.open_link() returns void
 language plpgsql
@@ -516,7 +581,7 @@ begin
         perform msrepl_link.dblink_disconnect('msrepl');
     end if;
     perform msrepl_link.dblink_connect('msrepl', 'msrepl_publisher');
-    perform msrepl_link.dblink_exec('msrepl', 'set application_name = ' || quote_literal('msrepl sub1' || ' ' || pg_backend_pid()));
+    perform msrepl_link.dblink_exec('msrepl', 'set search_path = pg_catalog, pg_temp; set application_name = ' || quote_literal('msrepl sub1' || ' ' || pg_backend_pid()));
 exception when others then
     get stacked diagnostics reason = pg_exception_detail;
     if sqlstate = '2F003' and exists (select from pg_foreign_server where srvname = 'msrepl_publisher') then
@@ -576,9 +641,10 @@ alter function msrepl.link_is_lost(text) owner to "msrepl_owner_8d9001d32c6a";
 revoke all on function msrepl.link_is_lost(text) from public;
 comment on function msrepl.link_is_lost(text) is 'Whether an error means that the link is gone';
 
--- msrepl.drain_link: after a cancelled message, stops the statement at the Publisher and empties the link.
+-- msrepl.drain_link: after a cancelled message, stops the statement at the Publisher and empties the link; the
+-- victim of a deadlock across servers is told so.
 -- called by: whoever sends over the link, when the caller was cancelled
--- tables:    none
+-- tables:    pg_locks, pg_stat_activity
 -- holes:     owner, link
 --
 -- A cancel does not travel: the statement would run on at the Publisher, and the link would answer
@@ -586,6 +652,9 @@ comment on function msrepl.link_is_lost(text) is 'Whether an error means that th
 -- does not come twice: half a second for a Publisher that takes the cancel but whose backend does not react,
 -- 30 s (dblink's own bound) for one that does not answer at all. Then the link is dropped, and the
 -- transaction at its other end with it.
+--
+-- Whoever breaks a deadlock holds the advisory lock (1836282473, pid of this session) meanwhile. Any role may:
+-- those count only that may settle branches.
 create or replace function msrepl.drain_link() returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -593,26 +662,41 @@ set client_min_messages = error
 as $msrepl$
 declare
     was_empty boolean := false;
-    is_empty boolean;
+    is_empty boolean := false;
 begin
-    perform msrepl_link.dblink_cancel_query('msrepl');
-    for turn in 1 .. 50 loop
-        if msrepl_link.dblink_is_busy('msrepl') = 1 then
-            perform pg_sleep(0.01);
-        else
-            -- an error counts as no row too, so only a second empty answer says that nothing is left
-            is_empty := not exists (select from msrepl_link.dblink_get_result('msrepl', false) as t(tag text));
-            if is_empty and was_empty then
-                return;
+    begin
+        perform msrepl_link.dblink_cancel_query('msrepl');
+        for turn in 1 .. 50 loop
+            if msrepl_link.dblink_is_busy('msrepl') = 1 then
+                perform pg_sleep(0.01);
+            else
+                -- an error counts as no row too, so only a second empty answer says that nothing is left
+                is_empty := not exists (select from msrepl_link.dblink_get_result('msrepl', false) as t(tag text));
+                exit when is_empty and was_empty;
+                was_empty := is_empty;
             end if;
-            was_empty := is_empty;
+        end loop;
+        if not (is_empty and was_empty) then
+            perform msrepl_link.dblink_disconnect('msrepl');
         end if;
-    end loop;
-    perform msrepl_link.dblink_disconnect('msrepl');
-exception when others then
-    -- the link is gone altogether: the next message opens it
-    if 'msrepl' = any (msrepl_link.dblink_get_connections()) then
-        perform msrepl_link.dblink_disconnect('msrepl');
+    exception when others then
+        -- the link is gone altogether: the next message opens it
+        if 'msrepl' = any (msrepl_link.dblink_get_connections()) then
+            perform msrepl_link.dblink_disconnect('msrepl');
+        end if;
+    end;
+    perform pg_stat_clear_snapshot();
+    if exists (
+        select from pg_locks as l join pg_stat_activity as a on a.pid = l.pid
+        where l.locktype = 'advisory' and l.granted
+          and l.classid = 1836282473 and l.objid = pg_backend_pid()::oid and l.objsubid = 2
+          and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+          and has_function_privilege(a.usesysid, to_regprocedure('msrepl.fence_branch(text, text[])'), 'execute')
+    ) then
+        raise exception 'deadlock across servers: this transaction was chosen to be rolled back'
+            using errcode = 'deadlock_detected',
+                  detail = json_build_object('kind', 'deadlock', 'number', 0)::text,
+                  hint = 'Nothing is committed at either site: roll back and try again.';
     end if;
 end
 $msrepl$;
@@ -656,14 +740,72 @@ alter function msrepl.query_link(text) owner to "msrepl_owner_8d9001d32c6a";
 revoke all on function msrepl.query_link(text) from public;
 comment on function msrepl.query_link(text) is 'Sends a message over the link and returns what its last statement answers';
 
+-- msrepl.shown_detail: what of a DETAIL of the Publisher's the caller may be told.
+-- called by: explain_failure
+-- tables:    msrepl.msreplication_objects; catalogs
+-- holes:     owner
+--
+-- The link's role reads more than the application's. Columns that the latter may not select here are left out of
+-- the Publisher's row; under row security all of them, since nobody can ask whether it would see that row. The
+-- key and the versions are of the row that the caller has changed himself; that of a row which a trigger of the
+-- Publisher's has changed is not. In its own words the server tells whole rows where a constraint is violated.
+--
+-- The role is the session's, or the one that it has taken: what is around is a SECURITY DEFINER function's.
+create or replace function msrepl.shown_detail(state text, detail text) returns text
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    reader constant name := coalesce(nullif(current_setting('role'), 'none'), session_user);
+    facts json;
+    relation oid;
+    is_open boolean;
+begin
+    if detail is null or (select r.rolsuper from pg_roles as r where r.rolname = reader) then
+        return detail;
+    elsif not starts_with(detail, chr(123) || '"kind" : ') or not pg_input_is_valid(detail, 'json') then
+        return case when state !~ '^23' then detail end;
+    end if;
+    facts := detail;
+    if coalesce(facts ->> 'publisher_row', case facts ->> 'kind' when 'triggered_change' then facts ->> 'key' end) is null then
+        return detail;
+    end if;
+    select c.oid, not c.relrowsecurity or r.rolbypassrls
+                  or not c.relforcerowsecurity and pg_has_role(reader, c.relowner, 'usage')
+    into relation, is_open
+    from msrepl.msreplication_objects as o
+    join pg_class as c on c.oid = o.objid
+    join pg_roles as r on r.rolname = reader
+    where facts ->> 'article' = case o.dest_schema when 'public' then o.article
+                                else o.dest_schema || '.' || o.article end;
+    if is_open and has_table_privilege(reader, relation, 'select') then
+        return detail;
+    end if;
+    return (
+        select json_object_agg(fact.key, case
+            when fact.key = 'publisher_row' or fact.key = 'key' and facts ->> 'kind' = 'triggered_change' then (
+                select json_object_agg(v.key, v.value)
+                from json_each(fact.value) as v
+                join pg_attribute as a on a.attrelid = relation and a.attname = v.key
+                where is_open and json_typeof(fact.value) = 'object'
+                  and has_column_privilege(reader, relation, a.attnum, 'select'))
+            else fact.value end)
+        from json_each(facts) as fact);
+end
+$msrepl$;
+alter function msrepl.shown_detail(text, text) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.shown_detail(text, text) from public;
+comment on function msrepl.shown_detail(text, text) is 'What of a DETAIL of the Publisher''s the caller may be told';
+
 -- msrepl.explain_failure: says what the failure of a message means, where the Publisher's own words do not.
 -- called by: ship_again, prepare_publisher, prepare_again, fetch_generated
 -- tables:    at the Publisher: pg_locks, pg_prepared_xacts
 -- holes:     owner
 --
 -- Raises an error in better words, or returns, and the caller raises its own.
-create or replace function msrepl.explain_failure(state text, message text, detail text, context text, command text)
-returns void
+create or replace function msrepl.explain_failure(
+    state text, message text, detail text, context text, command text, hint text default null
+) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
@@ -672,6 +814,7 @@ declare
     retreat constant text := substring(command from '^rollback(?: to s[0-9]+)?');
     relation constant text := substring(context from 'in relation "([^\n]+)"');
     held json;
+    shown text;
 begin
     if msrepl.link_is_lost(state) then
         raise exception 'the link to the Publisher broke within the transaction: %', split_part(message, chr(10), 1)
@@ -734,11 +877,15 @@ begin
                   hint = 'Roll back to a savepoint or altogether, and try again. '
                       || 'A prepared branch holds its locks until its coordinator or recovery finishes it.';
     end if;
+    shown := msrepl.shown_detail(state, detail);
+    if shown is distinct from detail then
+        raise exception using errcode = state, message = message, detail = coalesce(shown, ''), hint = coalesce(hint, '');
+    end if;
 end
 $msrepl$;
-alter function msrepl.explain_failure(text, text, text, text, text) owner to "msrepl_owner_8d9001d32c6a";
-revoke all on function msrepl.explain_failure(text, text, text, text, text) from public;
-comment on function msrepl.explain_failure(text, text, text, text, text) is 'Says what the failure of a message to the Publisher means';
+alter function msrepl.explain_failure(text, text, text, text, text, text) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.explain_failure(text, text, text, text, text, text) from public;
+comment on function msrepl.explain_failure(text, text, text, text, text, text) is 'Says what the failure of a message to the Publisher means';
 
 -- msrepl.ship_again: decides about a message that failed.
 -- called by: capture triggers, flush
@@ -749,14 +896,15 @@ comment on function msrepl.explain_failure(text, text, text, text, text) is 'Say
 -- transaction can be lost at the Publisher yet. A later one never. Returns true if the repetition
 -- succeeded, false if the caller's own error is to be raised.
 create or replace function msrepl.ship_again(
-    state text, message text, detail text, first boolean, command text, context text default null
+    state text, message text, detail text, first boolean, command text, context text default null,
+    hint text default null
 ) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
     if not first or not msrepl.link_is_lost(state) then
-        perform msrepl.explain_failure(state, message, detail, context, command);
+        perform msrepl.explain_failure(state, message, detail, context, command, hint);
         return false;
     end if;
     perform msrepl.open_link();
@@ -768,15 +916,15 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command, hint);
             raise;
     end;
 end
 $msrepl$;
-alter function msrepl.ship_again(text, text, text, boolean, text, text) owner to "msrepl_owner_8d9001d32c6a";
-revoke all on function msrepl.ship_again(text, text, text, boolean, text, text) from public;
-comment on function msrepl.ship_again(text, text, text, boolean, text, text) is 'Repeats the first message of a transaction, or says what its failure means';
+alter function msrepl.ship_again(text, text, text, boolean, text, text, text) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.ship_again(text, text, text, boolean, text, text, text) from public;
+comment on function msrepl.ship_again(text, text, text, boolean, text, text, text) is 'Repeats the first message of a transaction, or says what its failure means';
 
 -- msrepl.prepare_again: finds out over a new connection what became of a PREPARE whose answer is missing.
 -- called by: prepare_publisher, when the link was lost
@@ -794,6 +942,7 @@ declare
     was_open constant boolean := 'msrepl' = any (coalesce(msrepl_link.dblink_get_connections(), array[]::text[]));
     detail text;
     context text;
+    hint text;
 begin
     perform msrepl.open_link();
     begin
@@ -809,12 +958,12 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
             if was_open and sqlstate = '55P03' then
                 -- it may be the first PREPARE that holds the lock: not known, which is less than a no
                 perform msrepl.explain_failure('08006', sqlerrm, null, null, command);
             end if;
-            perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
+            perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command, hint);
             raise;
     end;
     perform msrepl.explain_failure('08006', message, null, null, command);
@@ -840,6 +989,7 @@ declare
     command text;
     detail text;
     context text;
+    hint text;
 begin
     select m.calls + 1, m.pending into sent, queued
     from msrepl.branch_marker as m
@@ -861,8 +1011,8 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sent = 1, command, context) then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if not msrepl.ship_again(sqlstate, sqlerrm, detail, sent = 1, command, context, hint) then
                 raise;
             end if;
     end;
@@ -918,6 +1068,7 @@ declare
     made text;
     detail text;
     context text;
+    hint text;
 begin
     select m.calls into sent
     from msrepl.branch_marker as m
@@ -933,8 +1084,8 @@ begin
         exception when others then
             -- as in ship_again: only what nothing depends on yet is asked for again
             if sent > 0 or attempt = 2 or not msrepl.link_is_lost(sqlstate) then
-                get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
-                perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
+                get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+                perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command, hint);
                 raise;
             end if;
         end;
@@ -963,14 +1114,16 @@ alter function msrepl.fetch_stored() owner to "msrepl_owner_8d9001d32c6a";
 revoke all on function msrepl.fetch_stored() from public;
 comment on function msrepl.fetch_stored() is 'What the Publisher stored otherwise than it was sent';
 
--- msrepl.renew_version: a row inserted into a table that may hold has a version that no other row had.
--- called by: BEFORE INSERT row trigger of those tables
+-- msrepl.renew_version, msrepl.renew_version_unless_moved: an inserted row has a version that no row has had.
+-- called by: BEFORE INSERT row trigger of every subscribed table; of a partitioned one, the second
 -- tables:    the row in hand only
--- holes:     owner
+-- holes:     owner, function, kept, comment
 --
--- An INSERT may bring the version of a row that the same statement deletes; what is held then could not be
--- told apart (send_held).
-create or replace function msrepl.renew_version() returns trigger
+-- Whatever the statement says: with the version of a row that was deleted, copies of that row at other sites
+-- would pass the check; and what is held could not be told apart (send_held). A row that an UPDATE moves to
+-- another partition is inserted there, and keeps what it was stamped with (trg_mssync_ver_<table>): that is
+-- sealed with the transaction it was made in, so that no older version can be taken for it.
+create or replace function "msrepl"."renew_version"() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
@@ -979,9 +1132,34 @@ begin
     return new;
 end
 $msrepl$;
-alter function msrepl.renew_version() owner to "msrepl_owner_8d9001d32c6a";
-revoke all on function msrepl.renew_version() from public;
-comment on function msrepl.renew_version() is 'Gives an inserted row a version of its own';
+alter function "msrepl"."renew_version"() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function "msrepl"."renew_version"() from public;
+comment on function "msrepl"."renew_version"() is 'Gives an inserted row a version of its own';
+
+-- msrepl.renew_version, msrepl.renew_version_unless_moved: an inserted row has a version that no row has had.
+-- called by: BEFORE INSERT row trigger of every subscribed table; of a partitioned one, the second
+-- tables:    the row in hand only
+-- holes:     owner, function, kept, comment
+--
+-- Whatever the statement says: with the version of a row that was deleted, copies of that row at other sites
+-- would pass the check; and what is held could not be told apart (send_held). A row that an UPDATE moves to
+-- another partition is inserted there, and keeps what it was stamped with (trg_mssync_ver_<table>): that is
+-- sealed with the transaction it was made in, so that no older version can be taken for it.
+create or replace function "msrepl"."renew_version_unless_moved"() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if new.msrepl_tran_version = (left(new.msrepl_tran_version::text, 18) || left(md5(left(new.msrepl_tran_version::text, 18) || extract(epoch from now()) || ' ' || pg_backend_pid()), 16))::uuid then
+        return new;
+    end if;
+    new.msrepl_tran_version := gen_random_uuid();
+    return new;
+end
+$msrepl$;
+alter function "msrepl"."renew_version_unless_moved"() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function "msrepl"."renew_version_unless_moved"() from public;
+comment on function "msrepl"."renew_version_unless_moved"() is 'Gives an inserted row a version of its own';
 
 -- msrepl.held_row: rows of statements that wait until no statement is open any more, a set for each statement.
 -- called by: capture triggers of tables that may hold, send_held
@@ -1000,11 +1178,12 @@ comment on function msrepl.renew_version() is 'Gives an inserted row a version o
 -- A table may hold if a foreign key leads to it or from it, or if a unique key of it is checked at the end of
 -- a statement: what one statement does must then arrive in another order than its AFTER triggers fire in.
 --
--- Unlogged: a set lives no longer than the statement that brought it. No index: the setting msrepl.held_rows
+-- A set lives no longer than the statement that brought it; the table is logged all the same, see
+-- docs/crashes.md. No index: the setting msrepl.held_rows
 -- says where a transaction's sets are, and under SERIALIZABLE the pages of an index would make unrelated
 -- transactions conflict. The setting is not trusted: `xid` is checked, and prepare_publisher sees by the
 -- statistics of its own transaction whether a set was left (held_rows_left).
-create unlogged table if not exists msrepl.held_row (
+create table if not exists msrepl.held_row (
     xid xid8 not null,
     place integer not null,
     relid oid not null,
@@ -1015,6 +1194,14 @@ create unlogged table if not exists msrepl.held_row (
     new_rows text[],
     moved boolean[]
 );
+do $msrepl$
+begin
+    -- one of an earlier version
+    if (select relpersistence = 'u' from pg_catalog.pg_class where oid = 'msrepl.held_row'::pg_catalog.regclass) then
+        alter table msrepl.held_row set logged;
+    end if;
+end
+$msrepl$;
 alter table msrepl.held_row owner to "msrepl_owner_8d9001d32c6a";
 revoke all on msrepl.held_row from public;
 comment on table msrepl.held_row is 'Rows of statements that wait until no statement is open any more';
@@ -1065,7 +1252,7 @@ set enable_nestloop = off
 as $msrepl$
 declare
     marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
-    transaction text := current_setting('msrepl.gid', true);
+    transaction text;
     sites constant text[] := nullif(current_setting('msrepl.participants', true), '');
     held constant tid[] :=
         string_to_array(coalesce(current_setting('msrepl.held_rows', true), ''), ' ')::tid[];
@@ -1084,10 +1271,8 @@ begin
     end if;
     perform set_config('msrepl.held_rows', '', true);
     if marker is null then
-        if coalesce(transaction, '') = '' then
-            transaction := msrepl.begin_any_client(
-                (select min(h.relid)::regclass::text from msrepl.held_row as h where h.ctid = any (held)));
-        end if;
+        transaction := msrepl.name_transaction(
+            (select min(h.relid)::regclass::text from msrepl.held_row as h where h.ctid = any (held)));
         first := quote_literal(transaction || coalesce(':' || sites[1], ':pub'))
             || ',' || coalesce(quote_literal(sites), 'array[''pub'', ''sub1'']') || ',';
     end if;
@@ -1174,9 +1359,11 @@ begin
         values (transaction || ':sub1', pg_current_xact_id(), coalesce(sites, array['pub', 'sub1']), message)
         on conflict (xid) do nothing
         returning m.ctid, m.pending into marker, queued;
+        -- as in ship
+        marker := coalesce(nullif(current_setting('msrepl.marker', true), '')::tid, marker);
     else
         update msrepl.branch_marker as m set pending = coalesce(m.pending || ';', '') || message
-        where m.ctid = marker and m.xid = pg_current_xact_id()
+        where m.ctid = marker and m.xid = pg_current_xact_id() and not m.prepared
         returning m.ctid, m.pending into marker, queued;
     end if;
     if marker is null then
@@ -1302,14 +1489,49 @@ alter function msrepl.close_statement() owner to "msrepl_owner_8d9001d32c6a";
 revoke all on function msrepl.close_statement() from public;
 comment on function msrepl.close_statement() is 'Ends a statement whose rows an AFTER ROW trigger has captured';
 
--- msrepl.ddl_guard: after DDL, replaces the trigger functions of a table that they no longer fit by ones that
+-- msrepl.make_stale: lets no change of a subscribed table through until its triggers are made again.
+-- called by: ddl_guard, subscriber.subscription
+-- tables:    msrepl.msreplication_objects
+-- holes:     owner
+--
+-- Said again, it leaves another xmin: whoever has compared rows meanwhile sees that they may have changed since.
+create or replace function msrepl.make_stale(relation oid, reason text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+#variable_conflict use_column
+declare
+    article msrepl.msreplication_objects;
+    routine oid;
+begin
+    select o.* into article from msrepl.msreplication_objects as o where o.objid = $1;
+    update msrepl.msreplication_objects as o set stale = coalesce(o.stale, $2) where o.objid = $1;
+    if article.stale is not null then
+        return;
+    end if;
+    foreach routine in array article.routines loop
+        execute format(
+            'create or replace function %s() returns trigger language plpgsql security definer '
+            'set search_path = pg_catalog, pg_temp as %L',
+            routine::regproc,
+            format('begin perform msrepl.raise_stale(%L, %L, ''Subscriber''); return null; end',
+                   article.dest_schema, article.article));
+    end loop;
+end
+$msrepl$;
+alter function msrepl.make_stale(oid, text) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.make_stale(oid, text) from public;
+comment on function msrepl.make_stale(oid, text) is 'Lets no change of a subscribed table through until its triggers are made again';
+
+-- msrepl.ddl_guard: after DDL, or before it rewrites a table, replaces the trigger functions of a table that they no longer fit by ones that
 -- say so, and refuses DDL that would let changes pass unseen.
 -- called by: event triggers of this database (ddl_guard_triggers.sql)
 -- tables:    msrepl.msreplication_objects; catalogs
 -- holes:     owner
 --
 -- The check costs nothing at run time: stale triggers simply have other functions, in the transaction of the
--- DDL itself, so they come and go with it. An article without a structure is being worked on.
+-- DDL itself, so they come and go with it. An article without a structure is being worked on. A rewrite may give
+-- rows other values under the versions that they have; see the Publisher's.
 create or replace function msrepl.ddl_guard() returns event_trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -1317,7 +1539,6 @@ as $msrepl$
 declare
     touched oid[];
     article record;
-    routine oid;
 begin
     -- nothing is left to guard, or the DDL is our own
     if to_regclass('msrepl.msreplication_objects') is null
@@ -1325,11 +1546,16 @@ begin
     then
         return;
     end if;
+    -- neither a default nor a type: rows stay as they are
+    if tg_event = 'table_rewrite' and pg_event_trigger_table_rewrite_reason() & 6 = 0 then
+        return;
+    end if;
     touched := msrepl.touched_tables(tg_event);
     for article in
-        select o.objid, o.dest_schema, o.article, o.routines, o.triggers, o.partition_triggers,
+        select o.objid, o.dest_schema, o.article, o.triggers, o.partition_triggers,
                c.oid is null as dropped,
-               msrepl.table_structure(o.objid) is distinct from o.structure as altered
+               tg_event = 'table_rewrite'
+                   or msrepl.table_structure(o.objid) is distinct from o.structure as altered
         from msrepl.msreplication_objects as o
         left join pg_class as c on c.oid = o.objid
         where touched is null or o.objid = any (touched)
@@ -1341,7 +1567,7 @@ begin
         ) then
             raise exception 'column msrepl_tran_version of subscribed table %.% cannot be changed or dropped (21080)',
                 article.dest_schema, article.article
-                using errcode = 'dependent_objects_still_exist', hint = 'Unsubscribe first.';
+                using errcode = 'dependent_objects_still_exist', hint = 'Unsubscribe first: twopc unsubscribe.';
         end if;
         -- a partition may go with its triggers
         if not article.dropped and exists (
@@ -1353,21 +1579,11 @@ begin
             raise exception 'triggers of subscribed table %.% cannot be disabled or dropped: changes would pass unseen',
                 article.dest_schema, article.article
                 using errcode = 'dependent_objects_still_exist',
-                      hint = 'Unsubscribe first; or SET session_replication_role = replica for changes that are not for replication.';
+                      hint = 'Unsubscribe first (twopc unsubscribe); or SET session_replication_role = replica for changes that are not for replication.';
         end if;
         continue when not article.altered;
-        update msrepl.msreplication_objects as o
-        set stale = case when article.dropped then 'the table was dropped' else 'the table was altered' end
-        where o.objid = article.objid and o.stale is null;
-        continue when not found;
-        foreach routine in array article.routines loop
-            execute format(
-                'create or replace function %s() returns trigger language plpgsql security definer '
-                'set search_path = pg_catalog, pg_temp as %L',
-                routine::regproc,
-                format('begin perform msrepl.raise_stale(%L, %L, ''Subscriber''); return null; end',
-                       article.dest_schema, article.article));
-        end loop;
+        perform msrepl.make_stale(
+            article.objid, case when article.dropped then 'the table was dropped' else 'the table was altered' end);
     end loop;
 end
 $msrepl$;
@@ -1375,7 +1591,8 @@ alter function msrepl.ddl_guard() owner to "msrepl_owner_8d9001d32c6a";
 revoke all on function msrepl.ddl_guard() from public;
 comment on function msrepl.ddl_guard() is 'Replaces trigger functions that no longer fit their table by ones that say so';
 
--- msrepl_ddl_guard, msrepl_drop_guard: watch for DDL that makes generated objects stale.
+-- msrepl_ddl_guard, msrepl_drop_guard, msrepl_rewrite_guard: watch for DDL that makes generated objects stale, or
+-- that changes rows.
 -- called by: DDL in this database
 -- tables:    none
 -- holes:     none
@@ -1383,6 +1600,7 @@ comment on function msrepl.ddl_guard() is 'Replaces trigger functions that no lo
 -- ENABLE ALWAYS: the guard holds in sessions with session_replication_role = replica too.
 drop event trigger if exists msrepl_ddl_guard;
 drop event trigger if exists msrepl_drop_guard;
+drop event trigger if exists msrepl_rewrite_guard;
 create event trigger msrepl_ddl_guard on ddl_command_end
     when tag in ('ALTER TABLE', 'CREATE TABLE', 'CREATE TRIGGER', 'ALTER TRIGGER', 'CREATE INDEX', 'ALTER INDEX',
                  'CREATE RULE', 'ALTER RULE', 'ALTER SCHEMA', 'ALTER SEQUENCE', 'ALTER TYPE', 'ALTER DOMAIN',
@@ -1390,24 +1608,23 @@ create event trigger msrepl_ddl_guard on ddl_command_end
     execute function msrepl.ddl_guard();
 create event trigger msrepl_drop_guard on sql_drop
     execute function msrepl.ddl_guard();
+create event trigger msrepl_rewrite_guard on table_rewrite
+    execute function msrepl.ddl_guard();
 alter event trigger msrepl_ddl_guard enable always;
 alter event trigger msrepl_drop_guard enable always;
+alter event trigger msrepl_rewrite_guard enable always;
 
--- msrepl.prepare_publisher: sends what waits and prepares the Publisher's branch.
--- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
--- tables:    msrepl.branch_marker, msrepl.any_client
--- holes:     owner, link, held, own_branch, sites
+-- msrepl.prepare_branch: sends what waits and prepares the Publisher's branch.
+-- called by: prepare_publisher, and refuse_unprepared for any client
+-- tables:    msrepl.branch_marker
+-- holes:     owner, link, held, own_branch
 --
--- calls is 0 on return if nothing was sent in this transaction: then there is no branch at the Publisher.
+-- calls is 0 on return if nothing was captured in this transaction: then there is no branch at the Publisher.
 -- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
 -- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
 -- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
---
--- participants: all branches, this Subscriber's at the Publisher first; given where there are several
--- Subscribers. A Subscriber's link is a session of its own at the Publisher, and so is its branch.
-create or replace procedure msrepl.prepare_publisher(
-    gid text, inout calls integer, participants text[] default array['pub', 'sub1'])
-language plpgsql security definer
+create or replace procedure msrepl.prepare_branch(gid text, inout calls integer, participants text[])
+language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
 #variable_conflict use_column
@@ -1423,38 +1640,17 @@ declare
     tag text;
     detail text;
     context text;
+    hint text;
 begin
-    select m.gid, m.participants, m.calls, m.pending into marked, sites, sent, queued
-    from msrepl.branch_marker as m
-    where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned();
-    if $1 is null then
-        raise exception 'prepare_publisher: the id of the global transaction is missing'
-            using errcode = 'null_value_not_allowed';
-    end if;
+    -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
+    update msrepl.branch_marker as m set prepared = true
+    where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned() and not m.prepared
+    returning m.gid, m.participants, m.calls, m.pending, m.ctid into marked, sites, sent, queued, marker;
     if marked is null then
-        if exists (
-            select from msrepl.any_client as a
-            where starts_with($1, 'twopc:' || a.coordinator || ':' || a.epoch || ':')
-        ) then
-            raise exception 'transactions called %... are numbered here, and prepared at their COMMIT only', left($1, -length(substring($1 from '[^:]*$')))
-                using errcode = 'insufficient_privilege';
-        end if;
-        perform msrepl.reset_link();
-        if pg_current_xact_id_if_assigned() is not null then
-            begin
-                insert into msrepl.branch_marker (gid, xid, participants)
-                values ($1 || ':sub1', pg_current_xact_id(),
-                        case when $3 = array['pub', 'sub1'] then array[]::text[] else $3 end);
-            exception when unique_violation then
-                raise exception 'this transaction was prepared at the Publisher already, or its settings msrepl.* were changed'
-                    using errcode = 'invalid_transaction_state',
-                          detail = sqlerrm,
-                          hint = 'Roll back and try again.';
-            end;
-        end if;
         $2 := 0;
         return;
     end if;
+    perform set_config('msrepl.marker', marker::text, true);
     if marked <> $1 || ':sub1' then
         raise exception 'this transaction captured changes as %, not as %', marked, $1 || ':sub1'
             using errcode = 'invalid_transaction_state',
@@ -1477,11 +1673,11 @@ begin
             perform msrepl.drain_link();
             raise;
         when others then
-            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context;
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
             if msrepl.link_is_lost(sqlstate) then
                 tag := msrepl.prepare_again(prepare.branch, sent = 0, sqlerrm, command);
             else
-                perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command);
+                perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command, hint);
                 raise;
             end if;
     end;
@@ -1489,86 +1685,142 @@ begin
         raise exception 'the Publisher did not prepare: its answer was %', coalesce(tag, 'nothing')
             using errcode = 'transaction_rollback';
     end if;
-    -- no row is there: whatever this transaction still changes can no longer be sent, and is refused
-    perform set_config('msrepl.marker', '(0,0)', true);
+    -- what is prepared there must not be forgotten here
+    if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
+        perform set_config('synchronous_commit', 'on', true);
+    end if;
     $2 := greatest(sent, 1);
 end
 $msrepl$;
-alter procedure msrepl.prepare_publisher(text, integer, text[]) owner to "msrepl_owner_8d9001d32c6a";
-revoke all on procedure msrepl.prepare_publisher(text, integer, text[]) from public;
-comment on procedure msrepl.prepare_publisher(text, integer, text[]) is 'Sends what waits and prepares the branch at the Publisher';
+alter procedure msrepl.prepare_branch(text, integer, text[]) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on procedure msrepl.prepare_branch(text, integer, text[]) from public;
+comment on procedure msrepl.prepare_branch(text, integer, text[]) is 'Sends what waits and prepares the branch at the Publisher';
+
+-- msrepl.prepare_publisher: the Publisher's vote, for a coordinator.
+-- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
+-- tables:    msrepl.branch_marker
+-- holes:     owner, own_branch, sites
+--
+-- calls is 0 on return if nothing was captured in this transaction; its own branch has a marker all the same.
+--
+-- proof: the coordinator's, by which it alone can ask: no function either, which could read the proof in the message
+-- that it is called by. A vote that the application could ask for might be rolled
+-- back here to a savepoint, and would stay prepared at the Publisher.
+-- participants: all branches, this Subscriber's at the Publisher first; given where there are several
+-- Subscribers. A Subscriber's link is a session of its own at the Publisher, and so is its branch.
+drop procedure if exists msrepl.prepare_publisher(text, integer, text[]);
+create or replace procedure msrepl.prepare_publisher(
+    gid text, inout calls integer, proof text, participants text[] default array['pub', 'sub1'])
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+declare
+    context text;
+begin
+    get diagnostics context = pg_context;
+    if strpos(context, E'\n') > 0 then
+        raise exception 'prepare_publisher: only the coordinator calls it, and not from within a statement'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Commit a global transaction by its coordinator, as topology.transaction(...) does.';
+    end if;
+    if $1 is null then
+        raise exception 'prepare_publisher: the id of the global transaction is missing'
+            using errcode = 'null_value_not_allowed';
+    elsif not msrepl.is_proven('vote', $1, $3) then
+        raise exception 'prepare_publisher: only the coordinator of transaction % can ask for its votes', $1
+            using errcode = 'insufficient_privilege',
+                  hint = 'Commit a global transaction by its coordinator, as topology.transaction(...) does.';
+    end if;
+    call msrepl.prepare_branch($1, $2, $4);
+    if $2 > 0 then
+        return;
+    elsif current_setting('msrepl.gid', true) is distinct from $1
+          or not msrepl.is_proven('begin', $1, current_setting('msrepl.proof', true)) then
+        raise exception 'transaction % was ended by a statement, or its settings msrepl.* were changed', $1
+            using errcode = 'invalid_transaction_state',
+                  hint = 'Roll back and try again. COMMIT, ROLLBACK and RESET ALL have no place in a global transaction.';
+    end if;
+    perform msrepl.reset_link();
+    if pg_current_xact_id_if_assigned() is not null then
+        begin
+            insert into msrepl.branch_marker (gid, xid, participants)
+            values ($1 || ':sub1', pg_current_xact_id(),
+                    case when $4 = array['pub', 'sub1'] then array[]::text[] else $4 end);
+        exception when unique_violation then
+            raise exception 'this transaction was prepared at the Publisher already, or its settings msrepl.* were changed'
+                using errcode = 'invalid_transaction_state',
+                      detail = sqlerrm,
+                      hint = 'Roll back and try again.';
+        end;
+    end if;
+end
+$msrepl$;
+alter procedure msrepl.prepare_publisher(text, integer, text, text[]) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on procedure msrepl.prepare_publisher(text, integer, text, text[]) from public;
+comment on procedure msrepl.prepare_publisher(text, integer, text, text[]) is 'Prepares the branch at the Publisher, for a coordinator';
 
 -- msrepl.refuse_unprepared: the transaction is not committed here without its branch at the Publisher.
 -- called by: the deferred trigger of msrepl.branch_marker, at PREPARE TRANSACTION or COMMIT
 -- tables:    msrepl.branch_marker, msrepl.any_client
--- holes:     owner, own_branch
+-- holes:     owner, own_branch, sites
 --
--- Whoever names a global transaction by hand and then commits as ever would have the change at this site
--- only: what the link has open at the Publisher is rolled back. prepare_publisher leaves (0,0) behind.
+-- Whoever names a global transaction and then commits as ever would have the change at this site only: what
+-- the link has open at the Publisher is rolled back.
 --
 -- Any client: the Publisher's branch is prepared here, and the COMMIT that goes on is the decision. What still
--- fails after that leaves the branch prepared, without a decision; the resolver rolls it back. So that hardly
--- anything does, the first turn only goes to the end of the queue, behind every deferred trigger that was
--- waiting when the transaction ended.
+-- fails after that leaves the branch prepared, without a decision; the resolver rolls it back.
+--
+-- SET CONSTRAINTS ALL IMMEDIATE makes this run too early to tell. So the first turn in a message only goes to
+-- the end of the queue, behind every deferred trigger that was waiting too; the next turn in the same message is
+-- at the transaction's end. Within a function it may be said several times in a message: what is around this one
+-- tells then, as at a transaction's end nothing is but a procedure's COMMIT. In another language of messages
+-- that is not known as such: after some turns it is taken for the end whatever is around. Taken for the end too
+-- early, a coordinator's transaction is refused, and any client's changes nothing more.
 --
 -- A resolver that sleeps holds the advisory lock 1836282471 and is woken; one that is awake cannot fall asleep
 -- until our commit can be seen. NOTIFY would let only one transaction at a time commit on the whole server.
---
--- SET CONSTRAINTS ALL IMMEDIATE makes this run too early to tell. A coordinator's transaction is not guarded
--- then; any client's is asked again at its end. At a transaction's end no other function or statement is around
--- this one; a procedure's COMMIT is. Said twice, SET CONSTRAINTS ALL IMMEDIATE prepares any client's branch: what
--- is changed after that is refused. In another language of messages a procedure's COMMIT is not known as such:
--- after some turns it is taken for the end whatever is around.
 create or replace function msrepl.refuse_unprepared() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
 #variable_conflict use_column
 declare
-    marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
+    here tid := nullif(current_setting('msrepl.marker', true), '')::tid;
+    marker msrepl.branch_marker;
     context text;
     around text;
-    is_any boolean;
-    is_early boolean;
     calls integer;
 begin
-    if marker = '(0,0)' then
+    select m.* into marker from msrepl.branch_marker as m where m.ctid = here and m.xid = pg_current_xact_id();
+    if marker.gid is null then
+        -- asked before the setting was made, or after somebody has changed it
+        select m.* into marker from msrepl.branch_marker as m where m.xid = pg_current_xact_id();
+    end if;
+    if marker.prepared then
         return null;
     end if;
     get diagnostics context = pg_context;
     around := substr(context, strpos(context || E'\n', E'\n') + 1);
-    is_early := new.turn < 8 and around <> '' and split_part(around, E'\n', 1) !~ ' at COMMIT$';
-    is_any := exists (
+    if marker.asked_at is distinct from statement_timestamp()
+       or marker.turn < 8 and around <> '' and split_part(around, E'\n', 1) !~ ' at COMMIT$' then
+        set constraints msrepl.trg_mssync_guard_branches deferred;
+        update msrepl.branch_marker as m set turn = m.turn + 1, asked_at = statement_timestamp()
+        where m.gid = marker.gid returning m.ctid into here;
+        perform set_config('msrepl.marker', here::text, true);
+        return null;
+    elsif not exists (
         select from msrepl.any_client as a
-        where starts_with(new.gid, 'twopc:' || a.coordinator || ':' || a.epoch || ':')
-    );
-    if not is_any then
-        if is_early or current_query() ~* '\mset\s+constraints\M' then
-            return null;
-        end if;
-        raise exception 'branch % has changed replicated tables, and is not prepared at the Publisher: committed here, it would be at this site only', new.gid
+        where starts_with(marker.gid, 'twopc:' || a.coordinator || ':' || a.epoch || ':')
+    ) then
+        raise exception 'branch % has changed replicated tables, and is not prepared at the Publisher: committed here, it would be at this site only', marker.gid
             using errcode = 'object_not_in_prerequisite_state',
                   hint = 'Let the coordinator commit it: topology.transaction(...) does. It calls msrepl.prepare_publisher before it prepares or commits here.';
-    end if;
-    if is_early or tg_op = 'INSERT' then
-        set constraints msrepl.trg_mssync_guard_branches deferred;
-        update msrepl.branch_marker as m set turn = m.turn + 1
-        where m.ctid = marker and m.xid = pg_current_xact_id()
-        returning m.ctid into marker;
-        if marker is null then
-            raise exception 'the settings msrepl.* were changed in a transaction that has changed replicated tables'
-                using errcode = 'invalid_transaction_state',
-                      hint = 'Roll back and try again. RESET ALL and DISCARD ALL have no place in such a transaction.';
-        end if;
-        perform set_config('msrepl.marker', marker::text, true);
-        return null;
-    end if;
-    if current_query() ~* '^\s*prepare\s+transaction\M' then
+    elsif current_query() ~* '^\s*prepare\s+transaction\M' then
         raise exception 'a transaction that has changed replicated tables is prepared by its coordinator only'
             using errcode = 'feature_not_supported',
                   hint = 'COMMIT it, which prepares the Publisher; or let topology.transaction(...) do it.';
     end if;
-    call msrepl.prepare_publisher(left(new.gid, -length(':sub1')), calls);
+    call msrepl.prepare_branch(left(marker.gid, -length(':sub1')), calls, array['pub', 'sub1']);
     if not pg_try_advisory_xact_lock_shared(1836282471, 0) then
         perform pg_notify('msrepl_any_client', '');
     end if;
@@ -1612,7 +1864,7 @@ begin
     if exists (select from msrepl.mssubscription_agents) then
         raise exception 'database "%" subscribes to "%" already (21058)', current_database(),
             (select a.publisher from msrepl.mssubscription_agents as a)
-            using errcode = 'object_not_in_prerequisite_state', hint = 'Unsubscribe first.';
+            using errcode = 'object_not_in_prerequisite_state', hint = 'Unsubscribe first: twopc unsubscribe.';
     end if;
 end
 $msrepl$;

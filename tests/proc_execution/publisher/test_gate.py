@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import AsyncConnection
+from psycopg.conninfo import make_conninfo
 
 from tests.proc_execution.publisher.home import GIVE_RAISE, Home
 from twopc.proc_execution import GateFacts, ProcType, gate_verdict
@@ -209,6 +210,23 @@ async def test_our_schema_in_the_callers_path(published: Home, user: AsyncConnec
     assert "never had msrepl_call" in str(caught.value.diag.message_hint)
 
 
+async def test_sessions_that_quote_every_name(published: Home, user: AsyncConnection[Any]) -> None:
+    """What stands in the context, and what the guard reads, is quoted there: it is known all the same."""
+    [(article,)] = await published.rows("select article_id from msrepl.sysprocarticles")
+    await user.execute("set default_transaction_isolation = serializable")
+    await user.execute("set quote_all_identifiers = on")
+    await user.execute(CALL.encode())
+    assert [call["v"] for call in await published.calls()] == [["10"]]
+    async with await published.another() as admin:
+        await admin.execute("set quote_all_identifiers = on")
+        for statement in (
+            "drop routine msrepl_call.run_{}",
+            "alter routine msrepl_call.run_{} security definer",
+        ):
+            with pytest.raises(psycopg.errors.DependentObjectsStillExist, match="run_"):
+                await admin.execute(statement.format(article).encode())
+
+
 async def test_two_callers_do_not_depend_on_each_other(home: Home) -> None:
     """Serializable callers of two routines on two tables: neither reads what the other writes, of ours neither."""
     await home.connection.execute("create table a (n int); create table b (n int)")
@@ -228,3 +246,24 @@ async def test_two_callers_do_not_depend_on_each_other(home: Home) -> None:
     for connection in (first, second):
         await connection.close()
     assert len(await home.marks()) == 20
+
+
+async def test_a_stranger_who_holds_the_lock_of_a_routine(
+    published: Home, user: AsyncConnection[Any]
+) -> None:
+    """It is not waited for: the call travels as rows, and the caller is told who it is."""
+    (article,) = [row[0] for row in await (
+        await published.connection.execute("select article_id from msrepl.sysprocarticles")
+    ).fetchall()]  # fmt: skip
+    await published.connection.execute(f"alter role {USER} login password 'x'")
+    dsn = make_conninfo(published.dsn, user=USER, password="x")
+    async with await AsyncConnection.connect(dsn, autocommit=True) as stranger:
+        await stranger.execute("select pg_advisory_lock(1836282470, %s)", (article,))
+        notices: list[str] = []
+        user.add_notice_handler(lambda diag: notices.append(str(diag.message_primary)))
+        await user.execute("set statement_timeout = '10s'")
+        await user.execute(SERIALIZABLE.encode())
+        await user.execute(CALL.encode())
+        await user.execute("commit")
+        (notice,) = notices
+        assert f"pid {stranger.info.backend_pid} of role {USER} holds" in notice

@@ -300,7 +300,8 @@ async def test_refused(home: Home, name: str) -> None:
 async def test_published_already(home: Home) -> None:
     await home.publish(GIVE_RAISE)
     with pytest.raises(
-        ArticleError, match=r"as serializable proc exec \(21024\): unpublish it first"
+        ArticleError,
+        match=r"as serializable proc exec \(21024\): `twopc procedure unpublish` it first",
     ):
         await home.publish("", type=ProcType.PLAIN)
     with pytest.raises(ArticleError, match=r"'dept' is no published table: .* which are emp"):

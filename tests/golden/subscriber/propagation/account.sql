@@ -37,7 +37,7 @@ grant select, insert, update, delete on "public"."account" to "msrepl_agent_0123
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, agent, comment
 --
--- No search_path is set, since that costs a tenth of a call: every name has its schema, every parameter is
+-- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Every parameter is
 -- one whatever the columns are called, and the rights are those of the caller.
 create function "public"."sp_msins_account"(c1 integer, c2 text, c3 numeric(12,2), c4 uuid) returns void
 language plpgsql
@@ -80,13 +80,13 @@ begin
             "owner" = case byte1 & 2 when 2 then c2 else t."owner" end,
             "balance" = case byte1 & 4 when 4 then c3 else t."balance" end,
             "msrepl_tran_version" = case byte1 & 8 when 8 then c4 else t."msrepl_tran_version" end
-        where t."id" = pkc1;
+        where t."id" operator(pg_catalog.=) pkc1;
     else
         update "public"."account" as t set
             "owner" = case byte1 & 2 when 2 then c2 else t."owner" end,
             "balance" = case byte1 & 4 when 4 then c3 else t."balance" end,
             "msrepl_tran_version" = case byte1 & 8 when 8 then c4 else t."msrepl_tran_version" end
-        where t."id" = pkc1;
+        where t."id" operator(pg_catalog.=) pkc1;
     end if;
     if not found then
         perform msrepl.sp_msreplraiserror(20598, 'UPDATE', 'account', jsonb_build_object('id', pkc1));
@@ -112,7 +112,7 @@ as $msrepl$
 #variable_conflict use_variable
 begin
     delete from "public"."account" as t
-        where t."id" = pkc1;
+        where t."id" operator(pg_catalog.=) pkc1;
     if not found then
         perform msrepl.sp_msreplraiserror(20598, 'DELETE', 'account', jsonb_build_object('id', pkc1));
     end if;
@@ -129,7 +129,7 @@ comment on function "public"."sp_msdel_account"(integer) is 'Brings DELETE of ac
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_ins"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -159,7 +159,7 @@ comment on function "msrepl"."apply_7_ins"(text) is 'Applies one command for INS
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_upd"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -189,7 +189,7 @@ comment on function "msrepl"."apply_7_upd"(text) is 'Applies one command for UPD
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_del"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -295,7 +295,7 @@ begin
             "balance" = case get_byte(c.bitmap, 0) & 4 when 4 then c.c3 else t."balance" end,
             "msrepl_tran_version" = case get_byte(c.bitmap, 0) & 8 when 8 then c.c4 else t."msrepl_tran_version" end
         from due as c
-        where t."id" = c.pkc1 and c.place = turn and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)
+        where t."id" operator(pg_catalog.=) c.pkc1 and c.place = turn and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)
             returning 1)
             select max(c.place), count(*) filter (where c.place = turn), (select count(*) from updated)
             into turns, wanted, changed from due as c;
@@ -346,7 +346,7 @@ begin
         rows := commands::"msrepl"."call_7_del"[];
         delete from "public"."account" as t
         using unnest(rows) as c
-        where t."id" = c.pkc1;
+        where t."id" operator(pg_catalog.=) c.pkc1;
         get diagnostics done = row_count;
         if done <> cardinality(rows) then
             raise exception using errcode = 'no_data_found';
@@ -390,7 +390,7 @@ begin
     end if;
     rows := commands::"msrepl"."call_7_upd"[];
     with gone as (
-        delete from "public"."account" as t using unnest(rows) as c where t."id" = c.pkc1 returning t as held, c as call
+        delete from "public"."account" as t using unnest(rows) as c where t."id" operator(pg_catalog.=) c.pkc1 returning t as held, c as call
     ), everything as (
         select array_agg(held) as held, array_agg(call) as calls from gone
     ), pairs as (

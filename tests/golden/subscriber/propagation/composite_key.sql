@@ -37,7 +37,7 @@ grant select, insert, update, delete on "sales"."line" to "msrepl_agent_01234567
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, agent, comment
 --
--- No search_path is set, since that costs a tenth of a call: every name has its schema, every parameter is
+-- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Every parameter is
 -- one whatever the columns are called, and the rights are those of the caller.
 create function "sales"."sp_msins_salesline"(
     c1 bigint,
@@ -87,7 +87,7 @@ begin
             "code" = c3,
             "data" = c4,
             "msrepl_tran_version" = c5
-        where t."order" = old_c1 and t."place" = old_c2;
+        where t."order" operator(pg_catalog.=) old_c1 and t."place" operator(pg_catalog.=) old_c2;
     if not found then
         perform msrepl.sp_msreplraiserror(20598, 'UPDATE', 'sales.line', jsonb_build_object('order', old_c1, 'place', old_c2));
     end if;
@@ -117,7 +117,7 @@ as $msrepl$
 #variable_conflict use_variable
 begin
     delete from "sales"."line" as t
-        where t."order" = old_c1 and t."place" = old_c2;
+        where t."order" operator(pg_catalog.=) old_c1 and t."place" operator(pg_catalog.=) old_c2;
     if not found then
         perform msrepl.sp_msreplraiserror(20598, 'DELETE', 'sales.line', jsonb_build_object('order', old_c1, 'place', old_c2));
     end if;
@@ -134,7 +134,7 @@ comment on function "sales"."sp_msdel_salesline"(bigint, smallint, public.citext
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_ins"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -164,7 +164,7 @@ comment on function "msrepl"."apply_7_ins"(text) is 'Applies one command for INS
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_upd"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -194,7 +194,7 @@ comment on function "msrepl"."apply_7_upd"(text) is 'Applies one command for UPD
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_del"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -300,7 +300,7 @@ begin
             "data" = c.c4,
             "msrepl_tran_version" = c.c5
         from due as c
-        where t."order" = c.old_c1 and t."place" = c.old_c2 and c.place = turn and (c.c1::text is not distinct from c.old_c1::text) and (c.c2::text is not distinct from c.old_c2::text)
+        where t."order" operator(pg_catalog.=) c.old_c1 and t."place" operator(pg_catalog.=) c.old_c2 and c.place = turn and (c.c1::text is not distinct from c.old_c1::text) and (c.c2::text is not distinct from c.old_c2::text)
             returning 1)
             select max(c.place), count(*) filter (where c.place = turn), (select count(*) from updated)
             into turns, wanted, changed from due as c;
@@ -351,7 +351,7 @@ begin
         rows := commands::"msrepl"."call_7_del"[];
         delete from "sales"."line" as t
         using unnest(rows) as c
-        where t."order" = c.old_c1 and t."place" = c.old_c2;
+        where t."order" operator(pg_catalog.=) c.old_c1 and t."place" operator(pg_catalog.=) c.old_c2;
         get diagnostics done = row_count;
         if done <> cardinality(rows) then
             raise exception using errcode = 'no_data_found';
@@ -395,7 +395,7 @@ begin
     end if;
     rows := commands::"msrepl"."call_7_upd"[];
     with gone as (
-        delete from "sales"."line" as t using unnest(rows) as c where t."order" = c.old_c1 and t."place" = c.old_c2 returning t as held, c as call
+        delete from "sales"."line" as t using unnest(rows) as c where t."order" operator(pg_catalog.=) c.old_c1 and t."place" operator(pg_catalog.=) c.old_c2 returning t as held, c as call
     ), everything as (
         select array_agg(held) as held, array_agg(call) as calls from gone
     ), pairs as (

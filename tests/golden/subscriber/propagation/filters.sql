@@ -41,7 +41,7 @@ grant execute on routine audit.kept(bigint) to "msrepl_agent_0123456789ab";
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, agent, comment
 --
--- No search_path is set, since that costs a tenth of a call: every name has its schema, every parameter is
+-- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Every parameter is
 -- one whatever the columns are called, and the rights are those of the caller.
 create function "public"."sp_msins_customer"(c1 integer, c2 text, c3 uuid) returns void
 language plpgsql
@@ -82,12 +82,12 @@ begin
             "id" = case byte1 & 1 when 1 then c1 else t."id" end,
             "name" = case byte1 & 2 when 2 then c2 else t."name" end,
             "msrepl_tran_version" = case byte1 & 4 when 4 then c3 else t."msrepl_tran_version" end
-        where t."id" = pkc1;
+        where t."id" operator(pg_catalog.=) pkc1;
     else
         update "public"."customer" as t set
             "name" = case byte1 & 2 when 2 then c2 else t."name" end,
             "msrepl_tran_version" = case byte1 & 4 when 4 then c3 else t."msrepl_tran_version" end
-        where t."id" = pkc1;
+        where t."id" operator(pg_catalog.=) pkc1;
     end if;
     if not found then
         perform msrepl.sp_msreplraiserror(20598, 'UPDATE', 'customer', jsonb_build_object('id', pkc1));
@@ -105,7 +105,7 @@ comment on function "public"."sp_msupd_customer"(integer, text, uuid, integer, b
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_ins"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -135,7 +135,7 @@ comment on function "msrepl"."apply_7_ins"(text) is 'Applies one command for INS
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_upd"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -165,7 +165,7 @@ comment on function "msrepl"."apply_7_upd"(text) is 'Applies one command for UPD
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_del"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -270,7 +270,7 @@ begin
             "name" = case get_byte(c.bitmap, 0) & 2 when 2 then c.c2 else t."name" end,
             "msrepl_tran_version" = case get_byte(c.bitmap, 0) & 4 when 4 then c.c3 else t."msrepl_tran_version" end
         from due as c
-        where t."id" = c.pkc1 and c.place = turn and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)
+        where t."id" operator(pg_catalog.=) c.pkc1 and c.place = turn and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)
             returning 1)
             select max(c.place), count(*) filter (where c.place = turn), (select count(*) from updated)
             into turns, wanted, changed from due as c;
@@ -339,7 +339,7 @@ begin
     end if;
     rows := commands::"msrepl"."call_7_upd"[];
     with gone as (
-        delete from "public"."customer" as t using unnest(rows) as c where t."id" = c.pkc1 returning t as held, c as call
+        delete from "public"."customer" as t using unnest(rows) as c where t."id" operator(pg_catalog.=) c.pkc1 returning t as held, c as call
     ), everything as (
         select array_agg(held) as held, array_agg(call) as calls from gone
     ), pairs as (

@@ -37,7 +37,7 @@ grant select, insert, update, delete on "public"."thing" to "msrepl_agent_012345
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, agent, comment
 --
--- No search_path is set, since that costs a tenth of a call: every name has its schema, every parameter is
+-- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Every parameter is
 -- one whatever the columns are called, and the rights are those of the caller.
 create function "public"."sp_msins_thing"(
     c1 bigint,
@@ -79,7 +79,7 @@ as $msrepl$
 begin
     if exists (
         select from "public"."thing" as t
-        where t."id" = pkc1 and t."id"::text is distinct from c1::text
+        where t."id" operator(pg_catalog.=) pkc1 and t."id"::text is distinct from c1::text
     ) then
         raise exception 'identity column % of % is GENERATED ALWAYS at the Subscriber and cannot be updated (20510)', 'id', 'thing'
             using errcode = 'generated_always',
@@ -90,7 +90,7 @@ begin
             "mood" = c3,
             "name" = c4,
             "msrepl_tran_version" = c5
-        where t."id" = pkc1;
+        where t."id" operator(pg_catalog.=) pkc1;
     if not found then
         perform msrepl.sp_msreplraiserror(20598, 'UPDATE', 'thing', jsonb_build_object('id', pkc1));
     end if;
@@ -115,7 +115,7 @@ as $msrepl$
 #variable_conflict use_variable
 begin
     delete from "public"."thing" as t
-        where t."id" = pkc1;
+        where t."id" operator(pg_catalog.=) pkc1;
     if not found then
         perform msrepl.sp_msreplraiserror(20598, 'DELETE', 'thing', jsonb_build_object('id', pkc1));
     end if;
@@ -132,7 +132,7 @@ comment on function "public"."sp_msdel_thing"(bigint) is 'Brings DELETE of thing
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_ins"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -162,7 +162,7 @@ comment on function "msrepl"."apply_7_ins"(text) is 'Applies one command for INS
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_upd"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -192,7 +192,7 @@ comment on function "msrepl"."apply_7_upd"(text) is 'Applies one command for UPD
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_del"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -296,7 +296,7 @@ begin
         rows := commands::"msrepl"."call_7_del"[];
         delete from "public"."thing" as t
         using unnest(rows) as c
-        where t."id" = c.pkc1;
+        where t."id" operator(pg_catalog.=) c.pkc1;
         get diagnostics done = row_count;
         if done <> cardinality(rows) then
             raise exception using errcode = 'no_data_found';
@@ -340,7 +340,7 @@ begin
     end if;
     rows := commands::"msrepl"."call_7_upd"[];
     with gone as (
-        delete from "public"."thing" as t using unnest(rows) as c where t."id" = c.pkc1 returning t as held, c as call
+        delete from "public"."thing" as t using unnest(rows) as c where t."id" operator(pg_catalog.=) c.pkc1 returning t as held, c as call
     ), everything as (
         select array_agg(held) as held, array_agg(call) as calls from gone
     ), pairs as (

@@ -37,7 +37,7 @@ grant select, insert, update, delete on "the ""odd"" one"."t%s{}\'" to "msrepl_a
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, agent, comment
 --
--- No search_path is set, since that costs a tenth of a call: every name has its schema, every parameter is
+-- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Every parameter is
 -- one whatever the columns are called, and the rights are those of the caller.
 create function "the ""odd"" one"."sp_msins_the ""odd"" onet%s{}\'"(
     c1 integer,
@@ -90,7 +90,7 @@ begin
             "it's ""so""" = case byte1 & 8 when 8 then c4 else t."it's ""so""" end,
             "naïve\日本" = case byte1 & 16 when 16 then c5 else t."naïve\日本" end,
             "msrepl_tran_version" = case byte1 & 32 when 32 then c6 else t."msrepl_tran_version" end
-        where t."t" = pkc1;
+        where t."t" operator(pg_catalog.=) pkc1;
     else
         update "the ""odd"" one"."t%s{}\'" as t set
             "sent" = case byte1 & 2 when 2 then c2 else t."sent" end,
@@ -98,7 +98,7 @@ begin
             "it's ""so""" = case byte1 & 8 when 8 then c4 else t."it's ""so""" end,
             "naïve\日本" = case byte1 & 16 when 16 then c5 else t."naïve\日本" end,
             "msrepl_tran_version" = case byte1 & 32 when 32 then c6 else t."msrepl_tran_version" end
-        where t."t" = pkc1;
+        where t."t" operator(pg_catalog.=) pkc1;
     end if;
     if not found then
         perform msrepl.sp_msreplraiserror(20598, 'UPDATE',  E'the "odd" one.t%s{}\\''', jsonb_build_object('t', pkc1));
@@ -124,7 +124,7 @@ as $msrepl$
 #variable_conflict use_variable
 begin
     delete from "the ""odd"" one"."t%s{}\'" as t
-        where t."t" = pkc1;
+        where t."t" operator(pg_catalog.=) pkc1;
     if not found then
         perform msrepl.sp_msreplraiserror(20598, 'DELETE',  E'the "odd" one.t%s{}\\''', jsonb_build_object('t', pkc1));
     end if;
@@ -141,7 +141,7 @@ comment on function "the ""odd"" one"."sp_msdel_the ""odd"" onet%s{}\'"(integer)
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_ins"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -171,7 +171,7 @@ comment on function "msrepl"."apply_7_ins"(text) is  E'Applies one command for I
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_upd"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -201,7 +201,7 @@ comment on function "msrepl"."apply_7_upd"(text) is  E'Applies one command for U
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_del"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -309,7 +309,7 @@ begin
             "naïve\日本" = case get_byte(c.bitmap, 0) & 16 when 16 then c.c5 else t."naïve\日本" end,
             "msrepl_tran_version" = case get_byte(c.bitmap, 0) & 32 when 32 then c.c6 else t."msrepl_tran_version" end
         from due as c
-        where t."t" = c.pkc1 and c.place = turn and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)
+        where t."t" operator(pg_catalog.=) c.pkc1 and c.place = turn and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)
             returning 1)
             select max(c.place), count(*) filter (where c.place = turn), (select count(*) from updated)
             into turns, wanted, changed from due as c;
@@ -360,7 +360,7 @@ begin
         rows := commands::"msrepl"."call_7_del"[];
         delete from "the ""odd"" one"."t%s{}\'" as t
         using unnest(rows) as c
-        where t."t" = c.pkc1;
+        where t."t" operator(pg_catalog.=) c.pkc1;
         get diagnostics done = row_count;
         if done <> cardinality(rows) then
             raise exception using errcode = 'no_data_found';
@@ -404,7 +404,7 @@ begin
     end if;
     rows := commands::"msrepl"."call_7_upd"[];
     with gone as (
-        delete from "the ""odd"" one"."t%s{}\'" as t using unnest(rows) as c where t."t" = c.pkc1 returning t as held, c as call
+        delete from "the ""odd"" one"."t%s{}\'" as t using unnest(rows) as c where t."t" operator(pg_catalog.=) c.pkc1 returning t as held, c as call
     ), everything as (
         select array_agg(held) as held, array_agg(call) as calls from gone
     ), pairs as (

@@ -3,7 +3,7 @@
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, agent, comment
 --
--- No search_path is set, since that costs a tenth of a call: every name has its schema, every parameter is
+-- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Every parameter is
 -- one whatever the columns are called, and the rights are those of the caller.
 create function "purchasing"."sp_msins_purchasingvendor"(
     c1 integer,
@@ -63,7 +63,7 @@ begin
             "activeflag" = case byte1 & 32 when 32 then c6 else t."activeflag" end,
             "purchasingwebserviceurl" = case byte1 & 64 when 64 then c7 else t."purchasingwebserviceurl" end,
             "modifieddate" = case byte1 & 128 when 128 then c8 else t."modifieddate" end
-        where t."vendorid" = pkc1;
+        where t."vendorid" operator(pg_catalog.=) pkc1;
     else
         update "purchasing"."vendor" as t set
             "accountnumber" = case byte1 & 2 when 2 then c2 else t."accountnumber" end,
@@ -73,7 +73,7 @@ begin
             "activeflag" = case byte1 & 32 when 32 then c6 else t."activeflag" end,
             "purchasingwebserviceurl" = case byte1 & 64 when 64 then c7 else t."purchasingwebserviceurl" end,
             "modifieddate" = case byte1 & 128 when 128 then c8 else t."modifieddate" end
-        where t."vendorid" = pkc1;
+        where t."vendorid" operator(pg_catalog.=) pkc1;
     end if;
     if not found then
         perform msrepl.sp_msreplraiserror(20598, 'UPDATE', 'purchasing.vendor', jsonb_build_object('vendorid', pkc1));
@@ -99,7 +99,7 @@ as $msrepl$
 #variable_conflict use_variable
 begin
     delete from "purchasing"."vendor" as t
-        where t."vendorid" = pkc1;
+        where t."vendorid" operator(pg_catalog.=) pkc1;
     if not found then
         perform msrepl.sp_msreplraiserror(20598, 'DELETE', 'purchasing.vendor', jsonb_build_object('vendorid', pkc1));
     end if;

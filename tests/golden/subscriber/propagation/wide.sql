@@ -57,7 +57,7 @@ grant select, insert, update, delete on "public"."wide" to "msrepl_agent_0123456
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, agent, comment
 --
--- No search_path is set, since that costs a tenth of a call: every name has its schema, every parameter is
+-- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Every parameter is
 -- one whatever the columns are called, and the rights are those of the caller.
 create function "public"."sp_msins_wide"(
     c1 integer,
@@ -302,7 +302,7 @@ begin
             "col98" = case byte13 & 2 when 2 then new_row.c98 else t."col98" end,
             "col99" = case byte13 & 4 when 4 then new_row.c99 else t."col99" end,
             "col100" = case byte13 & 8 when 8 then new_row.c100 else t."col100" end
-        where t."col1" = original_key.pkc1;
+        where t."col1" operator(pg_catalog.=) original_key.pkc1;
     else
         update "public"."wide" as t set
             "col2" = case byte1 & 2 when 2 then new_row.c2 else t."col2" end,
@@ -404,7 +404,7 @@ begin
             "col98" = case byte13 & 2 when 2 then new_row.c98 else t."col98" end,
             "col99" = case byte13 & 4 when 4 then new_row.c99 else t."col99" end,
             "col100" = case byte13 & 8 when 8 then new_row.c100 else t."col100" end
-        where t."col1" = original_key.pkc1;
+        where t."col1" operator(pg_catalog.=) original_key.pkc1;
     end if;
     if not found then
         perform msrepl.sp_msreplraiserror(20598, 'UPDATE', 'wide', jsonb_build_object('col1', original_key.pkc1));
@@ -430,7 +430,7 @@ as $msrepl$
 #variable_conflict use_variable
 begin
     delete from "public"."wide" as t
-        where t."col1" = pkc1;
+        where t."col1" operator(pg_catalog.=) pkc1;
     if not found then
         perform msrepl.sp_msreplraiserror(20598, 'DELETE', 'wide', jsonb_build_object('col1', pkc1));
     end if;
@@ -447,7 +447,7 @@ comment on function "public"."sp_msdel_wide"(integer) is 'Brings DELETE of wide 
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_ins"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -477,7 +477,7 @@ comment on function "msrepl"."apply_7_ins"(text) is 'Applies one command for INS
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_upd"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -507,7 +507,7 @@ comment on function "msrepl"."apply_7_upd"(text) is 'Applies one command for UPD
 -- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
--- sp_msins_<table>; and a procedure of the user's finds what it would find anyhow.
+-- sp_msins_<table>.
 create function "msrepl"."apply_7_del"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -709,7 +709,7 @@ begin
             "col99" = case get_byte(c.bitmap, 12) & 4 when 4 then c.c99 else t."col99" end,
             "col100" = case get_byte(c.bitmap, 12) & 8 when 8 then c.c100 else t."col100" end
         from due as c
-        where t."col1" = c.pkc1 and c.place = turn and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)
+        where t."col1" operator(pg_catalog.=) c.pkc1 and c.place = turn and (get_byte(c.bitmap, 0) & 1 = 0 or c.c1::text is not distinct from c.pkc1::text)
             returning 1)
             select max(c.place), count(*) filter (where c.place = turn), (select count(*) from updated)
             into turns, wanted, changed from due as c;
@@ -760,7 +760,7 @@ begin
         rows := commands::"msrepl"."call_7_del"[];
         delete from "public"."wide" as t
         using unnest(rows) as c
-        where t."col1" = c.pkc1;
+        where t."col1" operator(pg_catalog.=) c.pkc1;
         get diagnostics done = row_count;
         if done <> cardinality(rows) then
             raise exception using errcode = 'no_data_found';
@@ -804,7 +804,7 @@ begin
     end if;
     rows := commands::"msrepl"."call_7_upd"[];
     with gone as (
-        delete from "public"."wide" as t using unnest(rows) as c where t."col1" = c.pkc1 returning t as held, c as call
+        delete from "public"."wide" as t using unnest(rows) as c where t."col1" operator(pg_catalog.=) c.pkc1 returning t as held, c as call
     ), everything as (
         select array_agg(held) as held, array_agg(call) as calls from gone
     ), pairs as (

@@ -1,0 +1,128 @@
+"""Which topology a command works on: nodes that are named, or what ``twopc up`` has left running."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sim.cli.up import Folder, folder_of
+
+if TYPE_CHECKING:
+    from sim.topology import Topology
+
+NamedNodes = Annotated[
+    list[str],
+    typer.Option(
+        "--node",
+        "-n",
+        help="NAME=DSN of a node, the distribution database among them; an administrator's DSN. "
+        "Once for each.",
+        metavar="NAME=DSN",
+    ),
+]
+Nodes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--node",
+        "-n",
+        help="NAME=DSN of a node, the distribution database among them; an administrator's DSN. "
+        "Once for each. None: the nodes of `twopc up`.",
+        metavar="NAME=DSN",
+    ),
+]
+
+CoordinatorName = Annotated[
+    str | None,
+    typer.Option("--coordinator", help="Whose decisions, if the log knows several coordinators."),
+]
+
+__all__ = [
+    "CoordinatorName",
+    "Folder",
+    "NamedNodes",
+    "Nodes",
+    "pairs",
+    "parse_nodes",
+    "table_of",
+    "with_topology",
+]
+
+
+def parse_nodes(nodes: list[str]) -> dict[str, str]:
+    """``NAME=DSN`` options as a mapping."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        name, equals, dsn = node.partition("=")
+        if not equals or not name or not dsn:
+            raise typer.BadParameter(f"{name!r}: write NAME=DSN, as in pub=postgresql://host/db")
+        if name in found:
+            raise typer.BadParameter(f"node {name!r} is given twice")
+        found[name] = dsn
+    return found
+
+
+def with_topology(
+    nodes: list[str] | None,
+    coordinator: str | None,
+    work: Callable[[Topology], Awaitable[Any]],
+    *,
+    folder: Path | None = None,
+    blank: bool = False,
+) -> Any:
+    """What `work` makes of the topology that is meant.
+
+    Args:
+        folder: of what `twopc up` runs, if no nodes are named; None: the usual one.
+        blank: nodes may hold nothing of ours: they do not subscribe.
+
+    Raises:
+        ServerError: a server refuses what it is asked.
+    """
+    import psycopg
+
+    from sim.operate import attach
+    from sim.up import load
+    from twopc.errors import ServerError
+
+    if nodes:
+        dsns = parse_nodes(nodes)
+        newcomers: Collection[str] = dsns if blank else ()
+    else:
+        state = load(folder_of(folder))
+        dsns, coordinator, newcomers = state.dsns, coordinator or state.name, state.subscribers
+
+    async def go() -> Any:
+        async with await attach(dsns, coordinator=coordinator, newcomers=newcomers) as topology:
+            return await work(topology)
+
+    try:
+        return asyncio.run(go())
+    except psycopg.Error as error:
+        said = error.diag.message_primary or str(error).strip()
+        hint = f" ({error.diag.message_hint})" if error.diag.message_hint else ""
+        raise ServerError(f"PostgreSQL says: {said}{hint} [{error.sqlstate}]") from error
+
+
+def table_of(text: str) -> tuple[str, str]:
+    """Schema and name of ``TABLE`` or ``SCHEMA.TABLE``."""
+    schema, dot, name = text.partition(".")
+    if not dot:
+        return "public", schema
+    if not schema or not name:
+        raise typer.BadParameter(f"{text!r}: write TABLE or SCHEMA.TABLE")
+    return schema, name
+
+
+def pairs(given: list[str] | None, option: str) -> dict[str, str]:
+    """``TABLE=TEXT`` options as a mapping."""
+    found: dict[str, str] = {}
+    for each in given or ():
+        table, equals, text = each.partition("=")
+        if not equals or not table.strip() or not text.strip():
+            raise typer.BadParameter(f"{each!r}: write TABLE=…", param_hint=option)
+        found[table.strip()] = text.strip()
+    return found

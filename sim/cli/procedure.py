@@ -1,0 +1,169 @@
+"""``twopc procedure``: routines whose execution is published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sim.cli.place import CoordinatorName, Folder, Nodes, table_of, with_topology
+
+if TYPE_CHECKING:
+    from sim.topology import Topology
+    from twopc.proc_execution import ProcArticle
+
+procedure = typer.Typer(
+    help="Publish the execution of procedures and functions; change and show what is published.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Routine = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="NAME or SCHEMA.NAME; with (TYPES) where the name is overloaded."
+    ),
+]
+Ddl = Annotated[
+    bool,
+    typer.Option(
+        "--replicate-ddl/--no-replicate-ddl",
+        help="Carry CREATE OR REPLACE and ALTER to Subscribers, or keep them at the Publisher.",
+    ),
+]
+
+
+def _name(text: str) -> tuple[str, str, str | None]:
+    """Schema, name and argument types."""
+    head, bracket, types = text.partition("(")
+    schema, name = table_of(head.strip())
+    if not bracket:
+        return schema, name, None
+    if not types.endswith(")"):
+        raise typer.BadParameter(f"{text!r}: write NAME(TYPES)")
+    return schema, name, types[:-1]
+
+
+@procedure.command("publish")
+def publish(
+    routine: Routine,
+    nodes: Nodes = None,
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="'serializable proc exec', 'proc exec' or 'proc schema only'.",
+        ),
+    ] = "serializable proc exec",
+    reads: Annotated[
+        list[str] | None, typer.Option(metavar="TABLE", help="It reads these articles only.")
+    ] = None,
+    writes: Annotated[
+        list[str] | None, typer.Option(metavar="TABLE", help="It writes these articles only.")
+    ] = None,
+    xact_abort: Annotated[
+        bool,
+        typer.Option(
+            "--xact-abort/--no-xact-abort",
+            help="An error goes on to the caller, or ends the call only, which travels all the same.",
+        ),
+    ] = True,
+    replicate_ddl: Ddl = True,
+    coordinator: CoordinatorName = None,
+    folder: Folder = None,
+) -> None:
+    """Publish a routine (sp_addarticle with @type). Subscribers get it by `twopc refresh`."""
+    from twopc.proc_execution import ProcType
+
+    types = [str(each) for each in ProcType]
+    if kind not in types:
+        raise typer.BadParameter(
+            f"{kind!r}: use {', '.join(map(repr, types))}", param_hint="--type"
+        )
+    schema, name, signature = _name(routine)
+
+    async def work(topology: Topology) -> ProcArticle:
+        return await topology.publish_procedure(
+            name,
+            schema=schema,
+            signature=signature,
+            type=kind,
+            reads=reads,
+            writes=writes,
+            xact_abort=xact_abort,
+            replicate_ddl=replicate_ddl,
+        )
+
+    published = with_topology(nodes, coordinator, work, folder=folder, blank=True)
+    print(f"{published.identity}: published as {published.type}; next: twopc refresh")
+
+
+@procedure.command("unpublish")
+def unpublish(
+    routine: Routine,
+    nodes: Nodes = None,
+    coordinator: CoordinatorName = None,
+    folder: Folder = None,
+) -> None:
+    """Have a routine be an ordinary one again, everywhere (sp_droparticle)."""
+    schema, name, signature = _name(routine)
+
+    async def work(topology: Topology) -> None:
+        await topology.unpublish_procedure(name, schema=schema, signature=signature)
+
+    with_topology(nodes, coordinator, work, folder=folder, blank=True)
+    print(f"{routine}: not published any more")
+
+
+@procedure.command("alter")
+def alter(
+    routine: Routine,
+    replicate_ddl: Annotated[
+        bool,
+        typer.Option(
+            "--replicate-ddl/--no-replicate-ddl",
+            help="New definitions travel, or stay at the Publisher.",
+        ),
+    ],
+    nodes: Nodes = None,
+    coordinator: CoordinatorName = None,
+    folder: Folder = None,
+) -> None:
+    """Say whether a routine's new definitions travel from now on (sp_changearticle, replicate_ddl)."""
+    schema, name, signature = _name(routine)
+
+    async def work(topology: Topology) -> ProcArticle:
+        return await topology.alter_procedure(
+            name, schema=schema, signature=signature, replicate_ddl=replicate_ddl
+        )
+
+    _show(with_topology(nodes, coordinator, work, folder=folder, blank=True))
+
+
+@procedure.command("show")
+def show(nodes: Nodes = None, coordinator: CoordinatorName = None, folder: Folder = None) -> None:
+    """Say which routines are published, and how their calls travel (sp_helparticle)."""
+
+    async def work(topology: Topology) -> list[ProcArticle]:
+        return list(await topology.published_procedures())
+
+    found = with_topology(nodes, coordinator, work, folder=folder, blank=True)
+    for each in found:
+        _show(each)
+    if not found:
+        print("no routine is published: twopc procedure publish NAME")
+
+
+def _show(routine: ProcArticle) -> None:
+    print(f"{routine.article_id}  {routine.identity}  {routine.type}")
+    for what, tables in (("reads", routine.reads), ("writes", routine.writes)):
+        print(f"  {what}: {'any table' if tables is None else ', '.join(tables) or 'none'}")
+    if not routine.xact_abort:
+        print("  an error ends the call only, which travels all the same")
+    if routine.commits:
+        print("  ends transactions: travels as rows")
+    if routine.obstacle:
+        print(f"  travels as rows: {routine.obstacle}")
+    print(f"  new definitions {'travel' if routine.replicate_ddl else 'stay at the Publisher'}")
+    for warning in routine.warnings:
+        print(f"  warning ({warning.kind}): {warning.text}")

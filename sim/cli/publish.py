@@ -1,0 +1,254 @@
+"""``twopc install, uninstall, publish, unpublish, article``: what a Publisher publishes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sim.cli.place import (
+    CoordinatorName,
+    Folder,
+    NamedNodes,
+    Nodes,
+    parse_nodes,
+    table_of,
+    with_topology,
+)
+
+if TYPE_CHECKING:
+    from sim.topology import Topology
+    from twopc.distributed import DistributedArticle
+
+article = typer.Typer(
+    help="Show published tables, and how their changes travel; change that.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="TABLE or SCHEMA.TABLE.")]
+Ins = Annotated[
+    str | None,
+    typer.Option(
+        "--ins", metavar="METHOD", help="How an INSERT travels: CALL [PROCEDURE], SQL, NONE."
+    ),
+]
+Upd = Annotated[
+    str | None,
+    typer.Option(
+        "--upd",
+        metavar="METHOD",
+        help="An UPDATE: CALL, SCALL, MCALL, XCALL [PROCEDURE], SQL, NONE.",
+    ),
+]
+Del = Annotated[
+    str | None,
+    typer.Option("--del", metavar="METHOD", help="A DELETE: CALL, XCALL [PROCEDURE], SQL, NONE."),
+]
+Large = Annotated[
+    str | None,
+    typer.Option(
+        "--large",
+        metavar="A,B,…",
+        help="Columns whose old values XCALL leaves out; without it, those whose type has no bound.",
+    ),
+]
+
+
+def install(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The topology's; part of gids.")],
+    nodes: NamedNodes,
+) -> None:
+    """Make a database a Publisher (sp_adddistributor, sp_adddistributiondb, sp_replicationdboption).
+
+    Name two nodes, the Publisher and one called `distribution`; without it, the Publisher's database is
+    the distribution database too.
+    """
+    from sim.operate import install as make
+
+    publisher = asyncio.run(make(name, parse_nodes(nodes)))
+    print(f"{name}: {publisher} is the Publisher; next: twopc publish TABLE")
+
+
+def uninstall(
+    nodes: NamedNodes,
+    coordinator: CoordinatorName = None,
+) -> None:
+    """Take everything of ours out of the nodes, with our roles (sp_replicationdboption, sp_dropdistributor).
+
+    Nobody subscribes any more, and no table is published. Tables and rows stay. Name all nodes, those that have
+    left among them: what our roles may do there goes too.
+    """
+    named = parse_nodes(nodes)
+    with_topology(nodes, coordinator, lambda t: t.dissolve(), blank=True)
+    print(f"nothing of ours is left in {', '.join(named)}")
+
+
+def publish(
+    table: Table,
+    nodes: Nodes = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Only these, the key among them.")
+    ] = None,
+    row_filter: Annotated[
+        str | None, typer.Option("--filter", metavar="CONDITION", help="Only rows that fulfil it.")
+    ] = None,
+    ins: Ins = None,
+    upd: Upd = None,
+    delete: Del = None,
+    large: Large = None,
+    coordinator: CoordinatorName = None,
+    folder: Folder = None,
+) -> None:
+    """Publish a table (sp_addarticle). Subscribers that are there get it by `twopc refresh`."""
+    schema, name = table_of(table)
+    chosen = None if columns is None else _listed(columns)
+
+    async def work(topology: Topology) -> list[str]:
+        await topology.publish(
+            name,
+            schema=schema,
+            columns=chosen,
+            row_filter=row_filter,
+            propagate=_said(ins, upd, delete, large),
+        )
+        return list(await topology.update_modes())
+
+    there = with_topology(nodes, coordinator, work, folder=folder, blank=True)
+    next_one = "refresh" if there else "subscribe SUBSCRIBER"
+    print(f"{schema}.{name}: published; next: twopc {next_one}")
+
+
+def unpublish(
+    table: Table,
+    nodes: Nodes = None,
+    coordinator: CoordinatorName = None,
+    folder: Folder = None,
+) -> None:
+    """Take an article back (sp_droparticle): the table is left as it was before, with its rows."""
+    schema, name = table_of(table)
+    with_topology(
+        nodes, coordinator, lambda t: t.unpublish(name, schema=schema), folder=folder, blank=True
+    )
+    print(f"{schema}.{name}: not published any more")
+
+
+@article.command("show")
+def show(
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="None: all.")] = None,
+    nodes: Nodes = None,
+    coordinator: CoordinatorName = None,
+    folder: Folder = None,
+) -> None:
+    """Say what is published, to whom it goes and how its changes travel (sp_helparticle)."""
+    only = None if table is None else table_of(table)
+
+    async def work(topology: Topology) -> list[tuple[DistributedArticle, list[str]]]:
+        return [
+            (each, await topology.subscribers_of([each.article_id]))
+            for each in await topology.published_articles(of=only)
+        ]
+
+    found = with_topology(nodes, coordinator, work, folder=folder, blank=True)
+    for each, subscribers in found:
+        known = each.article
+        print(f"{each.article_id}  {known.schema}.{known.table}")
+        print(f"  columns: {', '.join(column.name for column in known.columns)}")
+        if known.row_filter is not None:
+            print(f"  rows: {known.row_filter}")
+        print(f"  travels: {_told(each.propagation.as_json())}")
+        print(f"  goes to: {', '.join(subscribers) or 'nobody'}")
+    if not found:
+        print("no table is published: twopc publish TABLE")
+
+
+@article.command("change")
+def change(
+    table: Table,
+    nodes: Nodes = None,
+    ins: Ins = None,
+    upd: Upd = None,
+    delete: Del = None,
+    large: Large = None,
+    scripts: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--script", metavar="FILE", help="SQL that makes your own procedures at Subscribers."
+        ),
+    ] = None,
+    coordinator: CoordinatorName = None,
+    folder: Folder = None,
+) -> None:
+    """Have an article's changes travel another way from now on (sp_changearticle).
+
+    What was changed before is delivered first; whoever writes the table meanwhile waits.
+    """
+    wanted, (schema, name) = _said(ins, upd, delete, large), table_of(table)
+    if not wanted:
+        raise typer.BadParameter("say --ins, --upd, --del or --large")
+    texts = texts_of(scripts)
+
+    async def work(topology: Topology) -> Any:
+        return await topology.change_article(name, wanted, schema=schema, scripts=texts)
+
+    now = with_topology(nodes, coordinator, work, folder=folder, blank=True)
+    print(f"{schema}.{name}: travels {_told(now.as_json())}")
+
+
+def texts_of(files: list[Path] | None) -> list[str]:
+    """What stands in files of SQL."""
+    try:
+        return [path.read_text() for path in files or ()]
+    except OSError as error:
+        raise typer.BadParameter(f"{error.filename}: {error.strerror}") from None
+
+
+@article.command("script")
+def script(
+    table: Table,
+    procedure: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCRIPT",
+            help="sp_scriptinsproc, sp_scriptupdproc, sp_scriptmappedupdproc, sp_scriptsupdproc, "
+            "sp_scriptxupdproc, sp_scriptdelproc or sp_scriptxdelproc.",
+        ),
+    ],
+    nodes: Nodes = None,
+    coordinator: CoordinatorName = None,
+    folder: Folder = None,
+) -> None:
+    """Print the default procedure of a format, to write your own after it (sp_scriptinsproc and its like)."""
+    from subscriber.propagation import SCRIPTS
+
+    if procedure not in SCRIPTS:
+        raise typer.BadParameter(f"no script {procedure!r}; there are {', '.join(SCRIPTS)}")
+    only = table_of(table)
+    print(
+        with_topology(
+            nodes,
+            coordinator,
+            lambda t: t.script_procedure(procedure, only[1], schema=only[0]),
+            folder=folder,
+            blank=True,
+        )
+    )
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",")]
+
+
+def _said(
+    ins: str | None, upd: str | None, delete: str | None, large: str | None
+) -> dict[str, str | list[str]]:
+    given = {"ins": ins, "upd": upd, "del": delete, "large": _listed(large) if large else None}
+    return {what: said for what, said in given.items() if said is not None}
+
+
+def _told(propagation: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{what} {', '.join(said) if isinstance(said, list) else said}"
+        for what, said in propagation.items()
+    )

@@ -1,0 +1,193 @@
+"""Articles: published, changed and taken back, with what Subscribers have of them.
+
+Knows nothing of how subscriptions begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+from publisher import publication
+from sim.topology import initial
+from sim.topology.leaving import Leaving
+from sim.topology.nodes import grant_tables
+from subscriber.propagation import Place, script_procedure
+from twopc import names
+from twopc.articles import Article
+from twopc.distributed import DistributedArticle
+from twopc.errors import ArticleError
+from twopc.propagation import Propagation
+from twopc.sql.fragments import qualified
+
+
+class Articles(Leaving):
+    """A topology that publishes."""
+
+    def __init__(self, **wiring: Any) -> None:
+        super().__init__(**wiring)
+        self._published: list[tuple[str, str]] = []
+
+    async def publish(
+        self,
+        table: str,
+        *,
+        schema: str = "public",
+        columns: Sequence[str] | None = None,
+        row_filter: str | None = None,
+        propagate: Mapping[str, str | Sequence[str]] | None = None,
+        propagation: Propagation | None = None,
+    ) -> Article:
+        """Publish a table; see `publisher.publication.publish`.
+
+        Subscribers that are there already get it by `refresh_subscriptions`.
+
+        Args:
+            propagate: how each operation travels, as ``{"ins": "CALL", "upd": "XCALL sp_mine"}``; what is
+                left out travels as in the original. ``large`` lists the columns whose old values XCALL leaves
+                out.
+            propagation: the same as a value.
+        """
+        connection = await self.admin(self.publisher)
+        article = await publication.publish(
+            connection,
+            schema,
+            table,
+            columns=tuple(columns) if columns is not None else None,
+            row_filter=row_filter,
+            propagation=propagation or _propagation(propagate or {}),
+        )
+        await grant_tables(connection, schema, table, self.node(self.publisher).app_role)
+        self._published.append((schema, table))
+        if await self.distributes_already():
+            await self.register()
+        return article
+
+    async def take_away(self) -> None:
+        """As `Wiring.take_away`: subscriptions, then articles, then what they stand on."""
+        for name in [n for n in self.subscribed if not self.node(n).embedded]:
+            await self.unsubscribe(name)
+        if self.nodes and not self.node(self.publisher).embedded:
+            for schema, table in [*self._published]:
+                await self.unpublish(table, schema=schema)
+            if self.publisher in self._brought:
+                await publication.uninstall(await self.admin(self.publisher))
+        await super().take_away()
+
+    async def unpublish(self, table: str, *, schema: str = "public") -> None:
+        """Take an article back; see `publisher.publication.unpublish`.
+
+        Raises:
+            ArticleError: it is not published, or somebody subscribes (14046).
+        """
+        publisher = await self.admin(self.publisher)
+        numbers = await publication.numbers(publisher, schema, table)
+        subscribers = await self.subscribers_of(numbers)
+        await publication.unpublish(publisher, schema, table, subscribers=subscribers)
+        await self.forget_articles(numbers)
+        if (schema, table) in self._published:
+            self._published.remove((schema, table))
+
+    async def published_articles(
+        self, *, of: tuple[str, str] | None = None
+    ) -> Sequence[DistributedArticle]:
+        """What is published, parts after their base.
+
+        Args:
+            of: schema and name of one table; None: all.
+
+        Raises:
+            ArticleError: it is not published, or no longer fits its table.
+        """
+        return await publication.distributed_articles(await self.admin(self.publisher), of=of)
+
+    async def change_article(
+        self,
+        table: str,
+        propagate: Mapping[str, str | Sequence[str]],
+        *,
+        schema: str = "public",
+        scripts: Sequence[str] = (),
+    ) -> Propagation:
+        """Have an article's changes travel another way (sp_changearticle).
+
+        What was changed before is delivered first; whoever writes the table meanwhile waits.
+
+        Args:
+            propagate: as for `publish`; operations that are left out travel as before.
+            scripts: SQL that makes procedures of the user's own at the Subscribers.
+
+        Returns:
+            How they travel now.
+
+        Raises:
+            ArticleError, SubscriptionError: they cannot travel so; nothing is changed anywhere.
+            DeliveryError: what was changed before cannot be delivered; likewise.
+            LockTimeoutError: a transaction that writes the table does not end; likewise.
+        """
+        here = await self.admin(self.publisher)
+        numbers = await publication.numbers(here, schema, table)
+        changed = await publication.distributed_articles(here, of=(schema, table))
+        propagation = _propagation(propagate, changed[0].propagation)
+        subscribers = await self.subscribers_of(numbers)
+        if subscribers:
+            await self.sync(*subscribers)
+        async with AsyncExitStack() as together:
+            # released last, when everybody knows of it
+            publisher = await together.enter_async_context(
+                await self.node(self.publisher).connect()
+            )
+            await together.enter_async_context(publisher.transaction())
+            await initial.lock_out(publisher, [changed[0].article], self.lock_timeout_ms)
+            if subscribers:
+                await self.sync(*subscribers)
+            await publication.change(publisher, schema, table, propagation)
+            changed = await publication.distributed_articles(publisher, of=(schema, table))
+            if await self.knows_publisher():
+                distribution = await self.admin(self.distribution)
+                await together.enter_async_context(distribution.transaction())
+                await self.put_articles(changed)
+            for subscriber in subscribers:
+                mine = {each.article_id for each in await self.subscribed_articles(subscriber)}
+                await together.enter_async_context((await self.admin(subscriber)).transaction())
+                await self.create_procedures(
+                    subscriber,
+                    [each for each in changed if each.article_id in mine],
+                    {changed[0].article.name: scripts},
+                )
+        return propagation
+
+    async def script_procedure(self, script: str, table: str, *, schema: str = "public") -> str:
+        """The default procedure that a Subscriber would get for a published table.
+
+        Args:
+            script: ``sp_scriptinsproc`` or another of `subscriber.propagation.SCRIPTS`.
+
+        Raises:
+            ArticleError: the table is not published.
+        """
+        [found, *_] = await self.published_articles(of=(schema, table))
+        there = self.node(self.publisher)
+        [(owner,)] = await self.execute(
+            self.publisher,
+            "select relowner::regrole::text from pg_class where oid = %s::regclass",
+            (qualified(schema, table).as_string(None),),
+        )
+        place = Place(
+            owner=names.role("owner", there.database), agent=there.agent_role, table_owner=owner
+        )
+        return script_procedure(script, found.article, found.article_id, place)
+
+
+def _propagation(
+    propagate: Mapping[str, str | Sequence[str]], before: Propagation | None = None
+) -> Propagation:
+    """How an article travels, from what differs from before, or from the original's defaults."""
+    default = (before or Propagation()).as_json()
+    unknown = sorted(set(propagate) - {*default, "large"})
+    if unknown:
+        raise ArticleError(
+            f"propagation of {unknown[0]!r}: operations are {', '.join(map(repr, default))}"
+        )
+    return Propagation.from_json(default | dict(propagate))

@@ -1,0 +1,91 @@
+"""Where everybody is, and what other processes do: their log reader, their agents.
+
+Nothing here delivers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from publisher import slot
+from publisher.posting import post_message, stored_message
+from sim.topology.registration import Registration
+from twopc.errors import DeliveryError
+from twopc.lsn import lsn_value
+
+#: The last transaction that is stored.
+_READ_TO = """
+select coalesce(max(b.last_seqno), '0/0') from msrepl.mspublisher_databases d
+join msrepl.msrepl_blocks b on b.publisher_database_id = d.id where d.publisher = %s
+"""
+_ATTENDED = """
+select exists (select from pg_stat_activity where datname = current_database() and application_name = %s)
+"""
+#: How often others are looked at.
+LOOK_EVERY_S = 0.01
+#: How long another process may stand still while it is waited for.
+STILL_S = 60.0
+
+
+class _Still:
+    """Looks whether another process gets on."""
+
+    def __init__(self, who: str) -> None:
+        self._who = who
+        self._loop = asyncio.get_running_loop()
+        self._seen: str | None = None
+        self._since = self._loop.time()
+
+    async def look(self, position: str | None) -> None:
+        """Wait a moment. DeliveryError if it has stood still for too long"""
+        now = self._loop.time()
+        if position != self._seen:
+            self._seen, self._since = position, now
+        elif now - self._since > STILL_S:
+            raise DeliveryError(
+                f"{self._who} runs in another process and does not get on: `twopc status` says more; stop it, and "
+                "try again"
+            )
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+class Beside(Registration):
+    """A topology that knows what runs beside it."""
+
+    async def position(self, subscriber: str) -> str:
+        """Up to where everything is at a Subscriber, a pg_lsn; ``0/0`` if nothing was ever delivered."""
+        rows = await self.execute(
+            subscriber,
+            "select transaction_timestamp::text from msrepl.msreplication_subscriptions "
+            "where publisher = %s and stream = 0",
+            (self.publisher,),
+        )
+        return str(rows[0][0]) if rows else "0/0"
+
+    async def others_read(self) -> bool:
+        """Whether another process's log reader has stored what is committed by now."""
+        here, distribution = await self.admin(self.publisher), await self.admin(self.distribution)
+        name, token, still = await self.slot(), None, _Still("the log reader")
+        while (state := await slot.look(here, name)) is not None and state.active:
+            token = token or await post_message(here, "tracer_token", {})
+            if await stored_message(distribution, self.publisher, token) is not None:
+                return True
+            await still.look(state.confirmed_flush)
+        return False
+
+    async def others_deliver(self, subscriber: str) -> bool:
+        """Whether another process's agent has delivered what is stored by now."""
+        seqno, still = "", _Still(f"the agent of {subscriber!r}")
+        while await self._is_attended(subscriber):
+            rows = await self.execute(self.distribution, _READ_TO, (self.publisher,))
+            seqno = seqno or str(rows[0][0])
+            position = await self.position(subscriber)
+            if lsn_value(position) >= lsn_value(seqno):
+                return True
+            await still.look(position)
+        return False
+
+    async def _is_attended(self, subscriber: str) -> bool:
+        """An agent has a session at a Subscriber."""
+        name = f"msrepl agent for {self.publisher}"
+        return bool((await self.execute(subscriber, _ATTENDED, (name,)))[0][0])

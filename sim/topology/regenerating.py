@@ -1,0 +1,166 @@
+"""Objects that fit their tables again, after an ALTER TABLE or after what kept a subscription from being active.
+
+An ALTER TABLE may have changed rows at one end and left their versions, by which a change of such a row would
+pass the check and overwrite what the other end has. So rows are compared before anything is let through again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from publisher import publication, subscriptions
+from sim.topology import initial
+from sim.topology.replication import Replication
+from sim.validation.same_versions import Rows
+from subscriber import subscription
+from subscriber.firing import Obstacle
+from twopc.articles import Article
+from twopc.errors import SubscriptionError
+
+Connection = AsyncConnection[Any]
+
+#: How many keys an error names.
+_NAMED_MAX = 5
+#: How often rows that are under way are waited for.
+_LOOKS_MAX = 5
+
+
+class Regenerating(Replication):
+    """A topology whose objects are made again."""
+
+    async def regenerate(
+        self, table: str, *, schema: str = "public", repair: bool = False
+    ) -> Article:
+        """Make the objects of an article fit its table again, at the Publisher and every Subscriber.
+
+        After an ALTER TABLE at the Publisher, and the same at each Subscriber. A table that was renamed
+        goes by its new name. Changes that were made before are delivered first, unless agents are running by
+        themselves: they have the old shape. Where a table was altered, its rows are compared before changes are
+        let through again.
+
+        Args:
+            repair: rows that differ under the same version get the Publisher's values.
+
+        Raises:
+            ArticleError: the table is not published, or can no longer be published so.
+            SubscriptionError: a Subscriber's table does not match: nothing is changed anywhere. Or rows of it
+                differ: then it stays as it is. Or a user's trigger fires before ours there: then that
+                subscription is inactive.
+        """
+        publisher = await self.admin(self.publisher)
+        there = [s.subscriber for s in await subscriptions.subscriptions(publisher)]
+        known = [name for name in there if name in self.nodes]
+        modes = await self.update_modes()
+        readers = [
+            name for name, mode in modes.items() if mode == "read only" and name in self.nodes
+        ]
+        if await self.distributes_already():
+            await self.deliver_before_change([*known, *readers])
+        altered = await publication.is_stale(publisher, schema, table)
+        if altered and len(known) < len(there):
+            raise SubscriptionError(
+                f"table {schema}.{table} was altered, and its rows must be compared everywhere: "
+                f"give the nodes of {', '.join(sorted({*there} - {*known}))}, too"
+            )
+        async with publisher.transaction():
+            article = await publication.regenerate(publisher, schema, table)
+            for subscriber in (*known, *readers):
+                await subscription.check_fit(await self.admin(subscriber), article)
+            for subscriber in known if altered else ():
+                here = await self.admin(subscriber)
+                async with here.transaction():
+                    await initial.lock_out(here, [article], self.lock_timeout_ms)
+                    await subscription.hold(here, article)
+        if await self.distributes_already():
+            # others may be stale still, and wait for their turn
+            changed = await publication.distributed_articles(publisher, of=(schema, table))
+            await self.put_articles(changed)
+            for subscriber in (*known, *readers):
+                mine = {each.article_id for each in await self.subscribed_articles(subscriber)}
+                await self.create_procedures(
+                    subscriber, [each for each in changed if each.article_id in mine]
+                )
+        found: list[Obstacle] = []
+        for subscriber in known:
+            found += await self._regenerate_at(subscriber, article, repair=repair)
+        for subscriber in readers if altered or repair else ():
+            await self._compare(subscriber, article, repair=repair)
+        if found:
+            raise SubscriptionError(subscription.inactive_message(found))
+        return article
+
+    async def _regenerate_at(
+        self, subscriber: str, article: Article, *, repair: bool
+    ) -> Sequence[Obstacle]:
+        here = await self.admin(subscriber)
+        mark = await subscription.stale_mark(here, article)
+        if mark is not None:
+            await self._compare(subscriber, article, repair=repair)
+        async with here.transaction():
+            await _expect(here, article, mark)
+            return await subscription.regenerate(here, article, self.sites(subscriber))
+
+    async def activate(self, subscriber: str) -> None:
+        """Let a Subscriber's changes through again once nothing keeps our triggers from firing first.
+
+        Raises:
+            SubscriptionError: something still does, rows of a table that was altered differ, or the
+                subscription is read only.
+        """
+        if await self.is_read_only(subscriber):
+            raise SubscriptionError(
+                f"the subscription of {subscriber!r} is read only: it has no triggers to activate"
+            )
+        articles = await publication.articles(await self.admin(self.publisher))
+        here = await self.admin(subscriber)
+        marks = [await subscription.stale_mark(here, article) for article in articles]
+        for article, mark in zip(articles, marks, strict=True):
+            if mark is not None:
+                await subscription.check_fit(here, article)
+                await self._compare(subscriber, article, repair=False)
+        async with here.transaction():
+            for article, mark in zip(articles, marks, strict=True):
+                await _expect(here, article, mark)
+            found = await subscription.activate(here, articles, self.sites(subscriber))
+        # behind the transaction, which has made it inactive
+        if found:
+            raise SubscriptionError(subscription.inactive_message(found))
+
+    async def _compare(self, subscriber: str, article: Article, *, repair: bool) -> None:
+        """Refuse rows that differ under the same version, or repair them.
+
+        What is under way is waited for: it may bring the version, and the columns that were changed, alone.
+        """
+        where = f"rows of {article.name} at {subscriber!r}"
+        ends = self.node(self.publisher).dsn, self.node(subscriber).dsn
+        async with Rows.of(*ends, article) as rows:
+            for _ in range(_LOOKS_MAX):
+                if repair:
+                    await rows.repair()
+                differing, under_way = await rows.compare()
+                if not under_way or not await self.distributes_already():
+                    break
+                await self.sync(subscriber)
+            else:
+                raise SubscriptionError(
+                    f"{under_way} {where} are changed whenever they are compared with the Publisher's, after an "
+                    "ALTER TABLE: try again while fewer changes are made"
+                )
+        if differing:
+            keys = "; ".join(", ".join(key) for key in differing[:_NAMED_MAX])
+            raise SubscriptionError(
+                f"{len(differing)} {where} have the same version as the Publisher's and other values, because an "
+                f"ALTER TABLE has changed them ({', '.join(article.key)}: {keys}); give them the Publisher's "
+                f"values: twopc regenerate {article.name} --repair"
+            )
+
+
+async def _expect(here: Connection, article: Article, mark: str | None) -> None:
+    """No further DDL since rows were compared, and none until the transaction ends."""
+    if mark != await subscription.stale_mark(here, article, lock=True):
+        raise SubscriptionError(
+            f"table {article.name} at {here.info.dbname!r} was altered once more: try again"
+        )

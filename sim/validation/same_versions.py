@@ -1,0 +1,130 @@
+"""Rows that have the same version at both ends and are not the same.
+
+Every change of a row gives it another version, so such a row was changed behind our back: by an ALTER TABLE, or
+by drift. The ends need not be read at the same moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+from psycopg import AsyncConnection
+
+from sim.validation.rows import buckets, merged_rows, rows_of
+from subscriber import validation as subscriber_end
+from subscriber.validation import by_column
+from twopc.articles import Article
+from twopc.names import VERSION_COLUMN
+from twopc.propagation import record_values
+from twopc.sql.checksum import PINNED, ChecksumTexts
+from twopc.together import together
+from twopc.validation import Difference, Key, parse_key
+
+Connection = AsyncConnection[Any]
+Values = list[str | None]
+
+_BLOCK = 1000
+
+
+class Rows:
+    """An article's rows at both ends."""
+
+    def __init__(self, publisher: Connection, subscriber: Connection, article: Article) -> None:
+        self._publisher = publisher
+        self._subscriber = subscriber
+        self._article = article
+        self._version = [c.name for c in article.value_columns].index(VERSION_COLUMN)
+        self._there = ChecksumTexts(article, row_filter=article.row_filter)
+        self._here = ChecksumTexts(article)
+
+    @classmethod
+    @asynccontextmanager
+    async def of(
+        cls, publisher_dsn: str, subscriber_dsn: str, article: Article
+    ) -> AsyncIterator[Self]:
+        """With connections of its own, as an administrator."""
+        async with (
+            await AsyncConnection.connect(publisher_dsn, autocommit=True) as publisher,
+            await AsyncConnection.connect(subscriber_dsn, autocommit=True) as subscriber,
+        ):
+            for connection in (publisher, subscriber):
+                await connection.execute(PINNED)
+            yield cls(publisher, subscriber, article)
+
+    async def compare(self) -> tuple[list[Key], int]:
+        """Keys of rows that differ under the same version, and how many differ under another."""
+        differing: list[Key] = []
+        under_way = 0
+        async for there, here in self._differing():
+            for key in there.keys() & here.keys():
+                if there[key][0] == here[key][0]:
+                    continue
+                if self._same_version(there[key], here[key]):
+                    differing.append(key)
+                else:
+                    under_way += 1
+        return sorted(differing), under_way
+
+    async def repair(self) -> None:
+        """Give the Publisher's values to rows that differ under the same version; not to those in use."""
+        async for there, here in self._differing():
+            found = [
+                Difference(key=key, expected=there[key][0], actual=here[key][0])
+                for key in there.keys() & here.keys()
+                if there[key][0] != here[key][0] and self._same_version(there[key], here[key])
+            ]
+            await subscriber_end.repair(self._subscriber, self._article, found, self._fetch)
+
+    def _same_version(self, there: tuple[int, Values], here: tuple[int, Values]) -> bool:
+        return there[1][self._version] == here[1][self._version]
+
+    async def _differing(
+        self,
+    ) -> AsyncIterator[tuple[Mapping[Key, tuple[int, Values]], Mapping[Key, tuple[int, Values]]]]:
+        """Rows with the same key that differed a moment ago: checksums and values at either end, in blocks."""
+        keys = await self._keys()
+        for at in range(0, len(keys), _BLOCK):
+            block = keys[at : at + _BLOCK]
+            there, here = await together(
+                self._fetch(block), self._read(self._subscriber, self._here, block)
+            )
+            yield there, here
+
+    async def _keys(self) -> list[Key]:
+        apart = by_column(self._article, [])
+        there, here = await together(
+            buckets(self._publisher, self._there, apart),
+            buckets(self._subscriber, self._here, apart),
+        )
+        unequal = sorted(b for b in there.keys() & here.keys() if there[b] != here[b])
+        if not unequal:
+            return []
+        async with self._publisher.transaction(), self._subscriber.transaction():
+            merged = merged_rows(
+                rows_of(self._publisher, self._there, [*apart, unequal]),
+                rows_of(self._subscriber, self._here, [*apart, unequal]),
+            )
+            return [
+                key
+                async for key, expected, actual in merged
+                if expected is not None and actual is not None and expected != actual
+            ]
+
+    async def _fetch(self, keys: Sequence[Key]) -> dict[Key, tuple[int, Values]]:
+        return await self._read(self._publisher, self._there, keys)
+
+    async def _read(
+        self, connection: Connection, texts: ChecksumTexts, keys: Sequence[Key]
+    ) -> dict[Key, tuple[int, Values]]:
+        cursor = await connection.execute(
+            texts.rows_by_key(values=True), by_column(self._article, keys)
+        )
+        return {
+            parse_key(key): (
+                checksum,
+                [None if v is None else v.decode() for v in record_values(row.encode())],
+            )
+            for key, checksum, row in await cursor.fetchall()
+        }

@@ -1,0 +1,81 @@
+-- msrepl.prepare_branch: sends what waits and prepares the Publisher's branch.
+-- called by: prepare_publisher, and refuse_unprepared for any client
+-- tables:    msrepl.branch_marker
+-- holes:     owner, link, held, own_branch
+--
+-- calls is 0 on return if nothing was captured in this transaction: then there is no branch at the Publisher.
+-- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
+-- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
+-- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
+create or replace procedure msrepl.prepare_branch(gid text, inout calls integer, participants text[])
+language plpgsql
+set search_path = pg_catalog, pg_temp set enable_seqscan = off
+as $msrepl$
+#variable_conflict use_column
+<<prepare>>
+declare
+    marker tid := nullif(current_setting('msrepl.marker', true), '')::tid;
+    branch constant text := $1 || ':' || $3[1];
+    marked text;
+    sites text[];
+    sent integer;
+    queued text;
+    command text;
+    tag text;
+    detail text;
+    context text;
+    hint text;
+begin{held}
+    -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
+    update msrepl.branch_marker as m set prepared = true
+    where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned() and not m.prepared
+    returning m.gid, m.participants, m.calls, m.pending, m.ctid into marked, sites, sent, queued, marker;
+    if marked is null then
+        $2 := 0;
+        return;
+    end if;
+    perform set_config('msrepl.marker', marker::text, true);
+    if marked <> $1 || {own_branch} then
+        raise exception 'this transaction captured changes as %, not as %', marked, $1 || {own_branch}
+            using errcode = 'invalid_transaction_state',
+                  hint = 'msrepl.gid was changed within the transaction: roll back and try again.';
+    end if;
+    if sites is distinct from $3 then
+        raise exception 'this transaction captured changes for the branches %, not for %', sites, $3
+            using errcode = 'invalid_transaction_state',
+                  hint = 'msrepl.participants was changed within the transaction: roll back and try again.';
+    end if;
+    command := case when sent = 0
+            then 'rollback;begin isolation level ' || current_setting('transaction_isolation')
+            else 'rollback to s' || sent end
+        || coalesce(';' || queued, '')
+        || ';prepare transaction ' || quote_literal(branch);
+    begin
+        tag := msrepl_link.dblink_exec({link}, command);
+    exception
+        when query_canceled then
+            perform msrepl.drain_link();
+            raise;
+        when others then
+            get stacked diagnostics detail = pg_exception_detail, context = pg_exception_context, hint = pg_exception_hint;
+            if msrepl.link_is_lost(sqlstate) then
+                tag := msrepl.prepare_again(prepare.branch, sent = 0, sqlerrm, command);
+            else
+                perform msrepl.explain_failure(sqlstate, sqlerrm, detail, context, command, hint);
+                raise;
+            end if;
+    end;
+    if tag is distinct from 'PREPARE TRANSACTION' then
+        raise exception 'the Publisher did not prepare: its answer was %', coalesce(tag, 'nothing')
+            using errcode = 'transaction_rollback';
+    end if;
+    -- what is prepared there must not be forgotten here
+    if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
+        perform set_config('synchronous_commit', 'on', true);
+    end if;
+    $2 := greatest(sent, 1);
+end
+$msrepl$;
+alter procedure msrepl.prepare_branch(text, integer, text[]) owner to {owner};
+revoke all on procedure msrepl.prepare_branch(text, integer, text[]) from public;
+comment on procedure msrepl.prepare_branch(text, integer, text[]) is 'Sends what waits and prepares the branch at the Publisher';

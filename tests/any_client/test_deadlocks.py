@@ -1,0 +1,105 @@
+"""A client that nobody coordinates is the victim of a deadlock across servers: it is told so, and may try again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection, errors
+
+from tests.any_client.conftest import Clients
+
+UPDATE = "update account set balance = balance + 1 where id = {}"
+
+
+@pytest.fixture
+async def patient(clients: Clients) -> Clients:
+    """Nobody's lock_timeout breaks a deadlock before it is found."""
+    for node in ("pub", "sub1", "sub2"):
+        (name,) = (await clients.rows(node, "select current_database()"))[0]
+        await clients.rows(node, f"alter database {name} set lock_timeout = 0")
+    return clients
+
+
+async def waiting(clients: Clients, count: int) -> None:
+    """Wait until so many sessions wait for a lock, at whatever site."""
+    query = (
+        "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname like %s"
+    )
+
+    async def are() -> bool:
+        rows = await clients.topology.execute("pub", query, (f"{clients.topology.name}%",))
+        return bool(rows[0][0] >= count)
+
+    await clients.until(are, f"{count} sessions to wait")
+
+
+async def begun(clients: Clients, row: int) -> AsyncConnection[Any]:
+    client = await clients.client()
+    await client.execute("begin")
+    await client.execute(UPDATE.format(row))
+    return client
+
+
+@pytest.mark.parametrize("shipping", ["eager", "lazy"])
+@pytest.mark.parametrize("begins_last", ["who waits over its link", "who waits at its own site"])
+async def test_the_victim_of_a_deadlock_across_servers_is_told(
+    patient: Clients, begins_last: str, shipping: str
+) -> None:
+    """A coordinator's transaction waits for ``b`` at the Publisher, ``b`` for ``c`` at sub1, ``c`` for the first
+    at the Publisher. Whoever waits at its own site cannot be told, and is not chosen."""
+    clients = patient
+    async with clients.topology.transaction("sub2") as a:
+        await a.execute(UPDATE.format(1))
+        if begins_last == "who waits over its link":
+            b, c = await begun(clients, 2), await begun(clients, 3)
+        else:
+            c, b = await begun(clients, 3), await begun(clients, 2)
+        if shipping == "lazy":
+            await c.execute("set local msrepl.shipping = 'lazy'")
+        first = asyncio.create_task(a.execute(UPDATE.format(2)))
+        await waiting(clients, 1)
+        second = asyncio.create_task(b.execute(UPDATE.format(3)))
+        await waiting(clients, 2)
+        if shipping == "lazy":
+            await c.execute(UPDATE.format(1))
+            third = asyncio.create_task(c.execute("commit"))
+        else:
+            third = asyncio.create_task(c.execute(UPDATE.format(1)))
+        with pytest.raises(errors.DeadlockDetected, match="across servers") as failed:
+            await third
+        assert failed.value.diag.message_hint is not None
+        await c.execute("rollback")
+        await second
+        await b.execute("rollback")
+        await first
+        await a.rollback()
+    for _ in range(2):  # the session is as good as before
+        await c.execute("begin")
+        await c.execute(UPDATE.format(1))
+        await c.execute("commit")
+    await clients.settled()
+    assert await clients.balances() == [102, 100, 100, 100]
+
+
+async def test_a_cancel_is_no_deadlock(clients: Clients) -> None:
+    """Neither at the Subscriber nor at the Publisher, and whoever holds the lock by which victims are told."""
+    holder = await psycopg.AsyncConnection.connect(clients.topology.node("pub").dsn)
+    await holder.execute(UPDATE.format(1))
+    pid = clients.app.info.backend_pid
+    other = await clients.client()
+    await other.execute("select pg_advisory_lock(1836282473, %s)", (pid,))
+    for node in ("pub", "sub1"):
+        waits = asyncio.create_task(clients.app.execute(UPDATE.format(1)))
+        await clients.link_waits(clients.app)
+        which = f"pid = {pid}" if node == "sub1" else f"application_name = 'msrepl sub1 {pid}'"
+        await clients.rows(
+            node, f"select pg_cancel_backend(pid) from pg_stat_activity where {which}"
+        )
+        with pytest.raises(errors.QueryCanceled):
+            await waits
+    await holder.close()
+    await clients.app.execute(UPDATE.format(1))
+    await clients.settled()

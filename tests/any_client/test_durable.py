@@ -1,0 +1,158 @@
+"""A commit that nobody waited for is no decision: what the Publisher commits survives the Subscriber's crash."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from sim.topology import Topology
+from tests.any_client.conftest import TABLES
+from tests.any_client.test_ends import FAILS_LAST, UPDATE, Crashes
+
+ROW = "select balance, msrepl_tran_version from account where id = 1"
+#: Nothing flushes but who waits for it.
+LAZY_WRITER = ("wal_writer_delay = '10s'", "wal_writer_flush_after = '1GB'")
+
+
+@asynccontextmanager
+async def crashable(*, any_client: bool) -> AsyncIterator[Crashes]:
+    """A Publisher and a Subscriber that each may crash, and that flush only what is waited for."""
+    async with Topology(subscribers=("sub1",), servers="each") as topology:
+        await topology.execute("pub", TABLES)
+        await topology.publish("account")
+        await topology.subscribe("sub1")
+        if any_client:
+            await topology.allow_any_client("sub1")
+        for setting in LAZY_WRITER:
+            await topology.execute("sub1", f"alter system set {setting}")
+        await topology.execute("sub1", "select pg_reload_conf()")
+        yield Crashes(topology)
+
+
+async def weaken(topology: Topology, where: str, level: str = "off") -> None:
+    """Commits at the Subscriber wait for nothing, unless somebody says otherwise."""
+    database, role = topology.node("sub1").database, topology.node("sub1").app_role
+    texts = {
+        "server": "alter system set synchronous_commit = off",
+        "database": f'alter database "{database}" set synchronous_commit = off',
+        "after the vote": FAILS_LAST.format(
+            turns=3, last=f"perform set_config('synchronous_commit', '{level}', true); return null;"
+        ),
+        "role": f'alter role "{role}" set synchronous_commit = off',
+    }
+    if where in texts:
+        await topology.execute("sub1", texts[where])
+        await topology.execute("sub1", "select pg_reload_conf()")
+
+
+#: The last one weakens the commit in a trigger that comes after the Publisher was prepared: only the resolver can tell.
+WAYS = {
+    "session": ("set synchronous_commit = off", UPDATE),
+    "transaction": ("begin", "set local synchronous_commit = off", UPDATE, "commit"),
+    "role": (UPDATE,),
+    "database": (UPDATE,),
+    "server": (UPDATE,),
+    "after the vote": ("begin", UPDATE, "insert into late values (0)", "commit"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_subscriber_crashes_after_the_publisher_has_committed(way: str) -> None:
+    """Whatever the client's commit waits for, the Publisher commits on nothing that can be lost."""
+    async with crashable(any_client=True) as crashes:
+        topology = crashes.topology
+        await weaken(topology, way)
+        async with await crashes.connect() as client:
+            for statement in WAYS[way]:
+                await client.execute(statement.encode())
+            await crashes.finished()
+            there = await topology.execute("pub", ROW)
+            assert int(there[0][0]) == 101
+            await crashes.crash("sub1")
+        assert await topology.execute("sub1", ROW) == there
+
+
+@pytest.mark.parametrize("way", ["session", "after the vote"])
+async def test_the_subscriber_crashes_before_the_resolver_comes(way: str) -> None:
+    """Both have it or neither has; only who asks for it after the vote may lose what it was told."""
+    async with crashable(any_client=True) as crashes:
+        topology = crashes.topology
+        await weaken(topology, way)
+        await topology.stop_resolvers()
+        async with await crashes.connect() as client:
+            for statement in WAYS[way]:
+                await client.execute(statement.encode())
+            await crashes.crash("sub1")
+        await topology.start_resolvers()
+        await crashes.gone()
+        here = await topology.execute("sub1", ROW)
+        assert int(here[0][0]) == (101 if way == "session" else 100)
+
+
+@pytest.mark.parametrize("where", ["role", "database", "server"])
+async def test_the_last_agent_crashes_after_its_decision(where: str) -> None:
+    async with crashable(any_client=False) as crashes:
+        topology = crashes.topology
+        await weaken(topology, where)
+        async with topology.transaction("sub1", commit="last_agent") as transaction:
+            await transaction.execute("set local synchronous_commit = off")
+            await transaction.execute(UPDATE)
+        await crashes.crash("sub1")
+        there = await topology.execute("pub", ROW)
+        assert int(there[0][0]) == 101
+        assert await topology.execute("sub1", ROW) == there
+
+
+@pytest.mark.parametrize(
+    ("way", "node", "who"),
+    [
+        ("session", "sub1", "client"),
+        ("after the vote", "sub1", "twopc resolver"),
+        ("link", "pub", "msrepl sub1"),
+    ],
+)
+async def test_the_synchronous_standby_has_it_before_it_counts(
+    way: str, node: str, who: str
+) -> None:
+    """The Subscriber's has the decision before the Publisher commits; the Publisher's the vote before that."""
+    async with crashable(any_client=True) as crashes:
+        topology = crashes.topology
+        await weaken(topology, way, "local")
+        if way == "link":
+            database = topology.node("pub").database
+            await topology.execute(
+                "pub", f'alter database "{database}" set synchronous_commit = local'
+            )
+
+        async def name(standby: str) -> None:
+            await topology.execute(
+                node, f"alter system set synchronous_standby_names = '{standby}'"
+            )
+            await topology.execute(node, "select pg_reload_conf()")
+
+        async def waiting() -> str:
+            query = "select application_name from pg_stat_activity where wait_event = 'SyncRep'"
+            end = asyncio.get_running_loop().time() + 30
+            while not (found := await topology.execute(node, query)):
+                assert asyncio.get_running_loop().time() < end, "nobody waits for the standby"
+            return str(found[0][0])
+
+        async with await crashes.connect() as client:
+            await client.execute("set application_name = 'client'")
+
+            async def commit() -> None:
+                for statement in WAYS.get(way, (UPDATE,)):
+                    await client.execute(statement.replace("= off", "= local").encode())
+
+            await name("nobody")
+            try:
+                committing = asyncio.create_task(commit())
+                assert (await waiting()).startswith(who)
+                assert int((await topology.execute("pub", ROW))[0][0]) == 100
+            finally:
+                await name("")
+                await committing
+            await crashes.gone()

@@ -1,0 +1,287 @@
+"""Kills everything that can be killed under mixed traffic, and judges what is left: ``python -m tests.chaos``.
+
+Servers of their own for the Publisher and three Subscribers, flushing to disk; log reader, agents, resolver and
+clean-up are processes (`twopc up`), and so are the clients: at every Subscriber one with a coordinator and plain ones.
+Every few seconds something gets SIGKILL: a server, one backend of a server, a process of ours, a client. What is
+missing is started again. In the end nothing may be prepared, every site holds the same rows, no money was made or
+lost, and every transfer is as its client was told.
+
+What is killed, and when, and what clients do comes from the seed; how the processes meet does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+
+from sim.operate import attach
+from sim.up import State, remove, up
+from sim.up.keeping import server_of
+from sim.up.parts import running
+from tests.chaos.worker import ACCOUNTS
+from twopc.errors import TwopcError
+from twopc.server.waiting import wait_for
+
+TABLES = ("account", "ledger")
+KINDS = ("server", "backend", "part", "coordinated", "plain")
+_SCENARIO = Path(__file__).with_name("chaos.twopc.yaml")
+_CONVERGE_TIMEOUT_S = 180.0
+_PREPARED = "select gid from pg_prepared_xacts where database = current_database()"
+_BACKENDS = """
+select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() order by pid
+"""
+
+
+@dataclass(slots=True)
+class Clients:
+    """The processes that move money, and what they have written."""
+
+    state: State
+    seed: int
+    plain: int
+    books: Path
+    processes: dict[tuple[str, str, int], subprocess.Popen[bytes]] = field(default_factory=dict)
+    started: int = 0
+
+    def start(self) -> None:
+        """Start those that do not run."""
+        for node in self.state.subscribers:
+            for key in [("coordinated", node, 0)] + [("plain", node, n) for n in range(self.plain)]:
+                process = self.processes.get(key)
+                if process is None or process.poll() is not None:
+                    self.processes[key] = self._started(key[0], node)
+
+    def _started(self, kind: str, node: str) -> subprocess.Popen[bytes]:
+        self.started += 1
+        name = f"{self.seed}-{self.started}"
+        words = [kind, str(self.state.folder), node, name, str(self.books / f"{name}.txt")]
+        log = (self.books / f"{name}.log").open("wb")
+        with log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "tests.chaos.worker", *words],
+                stdout=log, stderr=subprocess.STDOUT, cwd=Path(__file__).parents[2],
+            )  # fmt: skip
+
+    def kill(self, kind: str | None, chance: random.Random) -> str:
+        """Kill one of a kind, or all of them."""
+        chosen = [key for key in sorted(self.processes) if kind in (None, key[0])]
+        if kind is not None:
+            chosen = [chance.choice(chosen)]
+        for key in chosen:
+            self.processes[key].kill()
+            self.processes[key].wait()
+        return " ".join(map(str, chosen[0])) if kind is not None else "all clients"
+
+    def told(self) -> dict[str, str]:
+        """What was told of each transfer last: ``begun`` means that nothing was."""
+        found: dict[str, str] = {}
+        for path in sorted(self.books.glob("*.txt")):
+            for line in path.read_text(encoding="utf-8").splitlines():
+                word, _, key = line.partition(" ")
+                found[key] = word
+        return found
+
+
+@contextmanager
+def topology() -> Iterator[State]:
+    """Servers and processes, in a folder that goes with them; any client may write at each Subscriber."""
+    place = Path(tempfile.mkdtemp(prefix="twopc-chaos-"))
+    place.chmod(0o755)
+    try:
+        scenario = Path(shutil.copy(_SCENARIO, place))
+        yield up(place / "state", scenario=scenario, each=True)
+    finally:
+        remove(place / "state")
+        shutil.rmtree(place)
+
+
+def strike(state: State, clients: Clients, kind: str, chance: random.Random) -> str:
+    """SIGKILL one; returns what it was."""
+    if kind == "server":
+        name = chance.choice(state.servers)
+        server_of(state, name).kill()
+        return f"server {name}"
+    if kind == "backend":
+        node = chance.choice(sorted(state.nodes))
+        with psycopg.connect(state.nodes[node].dsn, autocommit=True) as connection:
+            pids = [pid for (pid,) in connection.execute(_BACKENDS).fetchall()]
+        if not pids:
+            return "no backend"
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(chance.choice(pids)).kill()
+        return f"a backend at {node}"
+    if kind == "part":
+        parts = running(state.folder)
+        if not parts:
+            return "no process"
+        part = chance.choice(sorted(parts))
+        with suppress(psutil.NoSuchProcess):
+            parts[part].kill()
+            parts[part].wait()
+        return str(part)
+    return clients.kill(kind, chance)
+
+
+def mend(state: State) -> None:
+    """Have servers and processes run again; a server that was struck meanwhile takes another attempt."""
+
+    def runs() -> bool:
+        try:
+            up(state.folder)
+        except (TwopcError, psycopg.Error):
+            return False
+        return True
+
+    wait_for(runs, what="everything to run again", timeout_s=120)
+
+
+def ask(state: State, node: str, query: str) -> list[Any]:
+    """Rows, by the administrator."""
+    with psycopg.connect(state.nodes[node].dsn, autocommit=True) as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+def settle(state: State) -> None:
+    """Wait until nothing is prepared and all sites hold the same rows."""
+    nodes = (state.publisher, *state.subscribers)
+    seen: list[object] = []
+
+    def same() -> bool:
+        seen[:] = [(node, rows) for node in nodes if (rows := ask(state, node, _PREPARED))]
+        for table in TABLES:
+            query = f"select md5(string_agg(t::text, ' ' order by id)) from {table} as t"
+            found = {node: ask(state, node, query)[0] for node in nodes}
+            if len(set(found.values())) > 1:
+                seen.append((table, found))
+        return not seen
+
+    try:
+        wait_for(same, what="all sites to be equal", timeout_s=_CONVERGE_TIMEOUT_S)
+    except TimeoutError:
+        raise SystemExit(f"BROKEN: after {_CONVERGE_TIMEOUT_S:g} s: {seen}") from None
+
+
+def judge(
+    told: Mapping[str, str],
+    entries: Sequence[tuple[str, int, int, int]],
+    accounts: Collection[tuple[int, int]],
+) -> dict[str, int]:
+    """Hold the Publisher's rows against what clients were told; how many transfers ended how.
+
+    Args:
+        told: the last word on each transfer, by key.
+        entries: the ledger: key, payer, payee, amount.
+        accounts: id and balance.
+
+    Raises:
+        SystemExit: they do not fit.
+    """
+    there = {key for key, *_ in entries}
+    balances = dict.fromkeys(range(1, ACCOUNTS + 1), 1000)
+    for _, payer, payee, amount in entries:
+        balances[payer] -= amount
+        balances[payee] += amount
+    broken = {
+        "told committed, and lost": {key for key, word in told.items() if word == "committed"}
+        - there,
+        "told refused, and there": {key for key, word in told.items() if word == "refused"} & there,
+        "never begun, and there": there - set(told),
+        "balances that the ledger does not make": set(accounts) ^ set(balances.items()),
+    }
+    if any(broken.values()):
+        raise SystemExit(
+            "BROKEN: "
+            + "; ".join(
+                f"{what}: {sorted(map(str, found))}" for what, found in broken.items() if found
+            )
+        )
+    words = list(told.values())
+    silent = {key for key, word in told.items() if word == "begun"}
+    return {
+        "committed": words.count("committed"),
+        "refused": words.count("refused"),
+        "told nothing, committed": len(silent & there),
+        "told nothing, rolled back": len(silent - there),
+    }
+
+
+async def recover(state: State) -> None:
+    """What the last coordinators have left, as `twopc recover` does."""
+    async with await attach(state.dsns, coordinator=state.name) as topology:
+        await topology.recover()
+
+
+async def let_in(state: State) -> None:
+    """Let any client write at each Subscriber."""
+    async with await attach(state.dsns, coordinator=state.name) as topology:
+        await topology.allow_any_client(*state.subscribers, resolve=False)
+
+
+def run(seconds: float, seed: int, plain: int, every: float) -> dict[str, int]:
+    """The whole of it, until the time is over and everything was struck once.
+
+    Raises:
+        SystemExit: something is broken; it says what.
+    """
+    chance = random.Random(seed)
+    with topology() as state:
+        asyncio.run(let_in(state))
+        up(state.folder)
+        books = state.folder.parent / "books"
+        books.mkdir()
+        clients = Clients(state, seed, plain, books)
+        clients.start()
+        end, turn = time.monotonic() + seconds, 0
+        try:
+            while time.monotonic() < end or turn < len(KINDS):
+                before = len(clients.told())
+                wait_for(
+                    lambda before=before: len(clients.told()) > before + every,
+                    what="transfers",
+                    timeout_s=120,
+                )
+                kind = KINDS[turn] if turn < len(KINDS) else chance.choice(KINDS)
+                what = strike(state, clients, kind, chance)
+                sys.stdout.write(f"{seconds - (end - time.monotonic()):6.1f} s  {what}\n")
+                sys.stdout.flush()
+                mend(state)
+                clients.start()
+                turn += 1
+        finally:
+            clients.kill(None, chance)
+        mend(state)
+        asyncio.run(recover(state))
+        settle(state)
+        entries = ask(state, state.publisher, "select id::text, payer, payee, amount from ledger")
+        accounts = ask(state, state.publisher, "select id, balance from account")
+        return judge(clients.told(), entries, accounts) | {"strikes": turn}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run, and print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=180)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--plain", type=int, default=2, help="plain clients at each Subscriber")
+    parser.add_argument("--transfers", type=float, default=20, help="between two strikes")
+    options = parser.parse_args(arguments)
+    found = run(options.seconds, options.seed, options.plain, options.transfers)
+    sys.stdout.write("; ".join(f"{name}: {count}" for name, count in found.items()) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Moves money at a Subscriber until it is killed: ``python -m tests.chaos.worker KIND FOLDER NODE SEED FILE``.
+
+KIND is ``coordinated`` (a coordinator in this process) or ``plain`` (an ordinary client). Each transfer is two
+updates and an entry of the ledger in one transaction. Into the file goes a line for every transfer before it begins,
+and another for how it ended, if that is definite: what was told as committed must be everywhere in the end, what was
+told as refused nowhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+
+from sim.operate import attach
+from sim.up.state import State, load
+from twopc.errors import InDoubtError, ResultLostError, TwopcError
+
+ACCOUNTS = 12
+COMMITS = ("presumed_abort", "presumed_commit", "presumed_nothing", "last_agent")
+_PAUSE_S = 0.05
+Execute = Callable[[str, Sequence[Any]], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """One of them."""
+
+    key: str
+    payer: int
+    payee: int
+    amount: int
+
+    async def make(self, execute: Execute) -> None:
+        """Its statements."""
+        move = "update account set balance = balance + %s where id = %s"
+        # in the order of the keys, so that two of one site do not wait for each other
+        for account, amount in sorted([(self.payer, -self.amount), (self.payee, self.amount)]):
+            await execute(move, (amount, account))
+        await execute(
+            "insert into ledger values (%s, %s, %s, %s)",
+            (self.key, self.payer, self.payee, self.amount),
+        )
+
+
+def drawn(chance: random.Random) -> Transfer:
+    """Any transfer."""
+    payer, payee = chance.sample(range(1, ACCOUNTS + 1), 2)
+    key = str(uuid.UUID(int=chance.getrandbits(128)))
+    return Transfer(key=key, payer=payer, payee=payee, amount=chance.randint(1, 9))
+
+
+class Book:
+    """The file, a line at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", buffering=1, encoding="utf-8")
+
+    def write(self, word: str, key: str) -> None:
+        """``begun``, ``committed`` or ``refused``; whoever is killed has written it whole or not at all."""
+        self._file.write(f"{word} {key}\n")
+
+
+async def coordinated(state: State, node: str, chance: random.Random, book: Book) -> None:
+    """By the coordinator of this process, with any commit protocol and any shipping."""
+    async with await attach(
+        state.dsns, coordinator=state.name, newcomers=state.subscribers
+    ) as topology:
+        while True:
+            transfer = drawn(chance)
+            book.write("begun", transfer.key)
+            try:
+                async with topology.transaction(
+                    node,
+                    commit=chance.choice(COMMITS),
+                    shipping=chance.choice(["eager", "lazy"]),
+                ) as transaction:
+                    await transfer.make(transaction.execute)
+            except (InDoubtError, ResultLostError):
+                await asyncio.sleep(_PAUSE_S)
+            except (TwopcError, psycopg.Error):
+                book.write("refused", transfer.key)
+                await asyncio.sleep(_PAUSE_S)
+            else:
+                book.write("committed", transfer.key)
+
+
+async def plain(state: State, node: str, chance: random.Random, book: Book) -> None:
+    """As psql would; an answer that is missing at COMMIT leaves open what became of it."""
+    while True:
+        try:
+            async with await AsyncConnection.connect(
+                state.nodes[node].app_dsn, autocommit=True
+            ) as connection:
+                while True:
+                    await _by_itself(connection, drawn(chance), book)
+        except psycopg.Error:
+            await asyncio.sleep(_PAUSE_S)
+
+
+async def _by_itself(connection: AsyncConnection[Any], transfer: Transfer, book: Book) -> None:
+    book.write("begun", transfer.key)
+    await connection.execute("begin")
+    try:
+        await transfer.make(connection.execute)
+        said = await connection.execute("commit")
+    except psycopg.Error as error:
+        if connection.closed or error.sqlstate is None:
+            raise
+        book.write("refused", transfer.key)
+        await connection.execute("rollback")
+        await asyncio.sleep(_PAUSE_S)
+    else:
+        book.write("committed" if said.statusmessage == "COMMIT" else "refused", transfer.key)
+
+
+def main(kind: str, folder: str, node: str, seed: str, file: str) -> None:
+    """Work; there is no end to it but a signal."""
+    work = {"coordinated": coordinated, "plain": plain}[kind]
+    asyncio.run(work(load(Path(folder)), node, random.Random(seed), Book(Path(file))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,155 @@
+"""Subscriptions that another process made: found, refused, refreshed and served as if they were one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from sim import Topology, operate
+from sim.standing import agent_config
+from subscriber.distribution_agent import Profile
+from tests.topology.test_topology import ACCOUNT, BALANCES, ROWS
+from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
+
+MakeTopology = Callable[..., Awaitable[Topology]]
+NOTE = "create table note (id int primary key, text text)"
+
+
+async def shops(make_topology: MakeTopology, **profiles: Profile) -> Topology:
+    """An account table; one Subscriber reads it, another changes it too."""
+    topology = await make_topology(subscribers=("reader", "writer"))
+    await topology.execute("pub", ACCOUNT)
+    await topology.execute("pub", ROWS)
+    await topology.publish("account")
+    await topology.subscribe("reader", update_mode="read only", profile=profiles.get("reader"))
+    await topology.subscribe("writer", profile=profiles.get("writer"))
+    return topology
+
+
+async def elsewhere(topology: Topology) -> Topology:
+    """The same topology, as another process finds it."""
+    names = [topology.publisher, *topology.subscribed, topology.distribution]
+    return await operate.attach({name: topology.node(name).dsn for name in names})
+
+
+async def profile_of(topology: Topology) -> Profile:
+    """What a new agent of the reader's is set to."""
+    agent = topology.make_agent("reader")
+    await agent.open()
+    await agent.close()
+    return agent.profile
+
+
+async def test_what_is_read_is_not_unpublished(make_topology: MakeTopology) -> None:
+    """As little as what is changed; and where nobody has it, it goes, and may come again."""
+    topology = await shops(make_topology)
+    await topology.unsubscribe("writer")
+    await topology.execute("pub", NOTE)
+    await topology.publish("note")
+    async with await elsewhere(topology) as other:
+        for one in (topology, other):
+            with pytest.raises(ArticleError, match=r"\(14046\): .*`twopc unsubscribe` reader"):
+                await one.unpublish("account")
+    await topology.execute("pub", "update account set balance = 1 where id = 1")
+    await topology.sync()
+    await topology.assert_converged()
+
+    for _ in range(2):  # the reader has never had it
+        await topology.unpublish("note")
+        known = "select count(*) from msrepl.msarticles where source_object = 'note'"
+        assert await topology.execute("distribution", known) == [(0,)]
+        await topology.publish("note")
+    await topology.unsubscribe("reader")
+    await topology.unpublish("account")
+    await topology.publish("account")
+    await topology.execute("reader", "drop table account")
+    await topology.subscribe("reader", update_mode="read only")
+    await topology.assert_converged()
+
+
+async def test_everybody_is_refreshed(make_topology: MakeTopology) -> None:
+    """Without names: those that another process has subscribed, too."""
+    topology = await shops(make_topology)
+    async with await elsewhere(topology) as other:
+        await topology.execute("pub", NOTE)
+        await topology.execute("pub", "insert into note values (1, 'one')")
+        await topology.publish("note")
+
+        await other.refresh_subscriptions()
+
+        for name in ("reader", "writer"):
+            assert await topology.execute(name, "select text from note") == [("one",)]
+        await topology.execute("pub", "delete from account where id = 1")
+        await other.sync()
+        await other.assert_converged()
+
+
+@pytest.mark.parametrize("sync", ["replication support only", "none"])
+async def test_what_came_without_rows_stays_so(make_topology: MakeTopology, sync: str) -> None:
+    """The rows are not ours to replace (21070), whoever asks; and nothing has changed."""
+    topology = await make_topology(subscribers=("a", "b"))
+    await topology.execute("pub", ACCOUNT)
+    await topology.publish("account")
+    await topology.subscribe("b")
+    await topology.execute("b", "create table kept as table account")
+    await topology.execute(
+        "a", f"{ACCOUNT[:-1]}, msrepl_tran_version uuid not null default gen_random_uuid())"
+    )
+    await topology.subscribe("a", sync=sync)  # type: ignore[arg-type]
+    await topology.execute("pub", NOTE)
+    await topology.publish("note")
+    await topology.refresh_subscriptions()
+    async with await elsewhere(topology) as other:
+        for one in (topology, other):
+            with pytest.raises(
+                SubscriptionError, match=r"\(21070\): `twopc unsubscribe.* and subscribe"
+            ):
+                await one.reinitialise("a")
+    await topology.reinitialise("b")
+    await topology.execute("pub", ROWS)
+    await topology.sync()
+    await topology.assert_converged()
+
+
+async def test_any_client_where_one_can_write(make_topology: MakeTopology) -> None:
+    """Without names those that change their copies; a Subscriber that only reads is refused by name."""
+    topology = await shops(make_topology)
+    async with await elsewhere(topology) as other:
+        with pytest.raises(SubscriptionError, match="no subscription with immediate updating"):
+            await other.allow_any_client("reader")
+        await other.allow_any_client(resolve=False)
+        assert await topology.execute("writer", "select count(*) from msrepl.any_client") == [(1,)]
+        await other.forbid_any_client()
+        assert await topology.execute("writer", "select count(*) from msrepl.any_client") == [(0,)]
+        await topology.unsubscribe("writer")
+        for change in (other.allow_any_client, other.forbid_any_client):
+            with pytest.raises(ConfigurationError, match=r"no Subscriber .* immediate updating"):
+                await change()
+
+
+async def test_a_profile_holds_in_every_process(make_topology: MakeTopology) -> None:
+    """It is kept with the subscription, and lasts as long."""
+    profile = Profile(skip_errors=("20598",), commit_batch_size=7, subscription_streams=2)
+    topology = await shops(make_topology, reader=profile)
+    await topology.execute("reader", "delete from account where id = 1")
+    await topology.execute("pub", "update account set balance = 1 where id in (1, 2)")
+    await topology.execute("pub", "update account set balance = 3 where id = 3")
+
+    async with await elsewhere(topology) as other:
+        done = await other.sync("reader")
+
+        assert (done["reader"].transactions, done["reader"].skipped) == (1, 1)
+    assert await profile_of(topology) == profile
+    nodes = {name: topology.node(name).dsn for name in ("reader", "distribution")}
+    config = await agent_config(
+        nodes, "reader", publisher=None, settings={"commit_batch_size": 3}, once=True
+    )
+    assert config.profile == replace(profile, commit_batch_size=3)
+    rows = await topology.execute("reader", BALANCES)
+    assert rows == [(2, 100), (3, 3), (4, 100), (5, 100)]
+    await topology.unsubscribe("reader")
+    await topology.execute("reader", "drop table account")
+    await topology.subscribe("reader", update_mode="read only")
+    assert await profile_of(topology) == Profile()

@@ -1,0 +1,17 @@
+-- msrepl.coordinator_key: by what a participant knows the coordinators that may begin transactions here.
+-- called by: introduce_coordinator, is_proven, forget_epoch
+-- tables:    itself
+-- holes:     owner
+--
+-- One row for each coordinator process, with a key that only the process has. What it proves with the key is
+-- in twopc.drivers.proof. The row goes with the process's first epoch.
+set local role {owner};
+create table if not exists msrepl.coordinator_key (
+    key_id text primary key,
+    coordinator text not null,
+    epoch bigint not null,
+    key bytea not null
+);
+revoke all on msrepl.coordinator_key from public;
+comment on table msrepl.coordinator_key is 'The keys by which coordinators prove that a transaction is theirs';
+reset role;
