@@ -1,13 +1,15 @@
-"""Rules of the project that no tool knows: what is not called, how long things may be, what is not left."""
+"""Rules of the project that no tool knows: what is not called, how long things may be, what is not left.
+
+A test is a rule, and lists every offender.
+"""
 
 from __future__ import annotations
 
 import ast
 import functools
 import re
+from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 PRODUCT = ("twopc", "publisher", "subscriber", "sim", "benchmarks")
@@ -100,79 +102,102 @@ def calls(tree: ast.AST) -> set[str]:
     }
 
 
+def within(*folders: str) -> Iterator[tuple[str, Path]]:
+    """The sources of some folders, with their names."""
+    for path in SOURCES:
+        if (name := name_of(path)).split("/")[0] in folders:
+            yield name, path
+
+
 def test_there_are_sources() -> None:
     """The rules below are about something."""
     assert {name_of(path).split("/")[0] for path in SOURCES} >= {*PRODUCT, "tests"}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_banned_calls(path: Path) -> None:
-    """Each ban with its reason, each exception with its own."""
-    for name in calls(tree_of(path)) & set(BANNED):
-        reason, exceptions = BANNED[name]
-        assert name_of(path) in exceptions, f"{name}: {reason}"
+def test_banned_calls() -> None:
+    """Each ban with its reason, each exception with its own, and no exception that nobody makes use of."""
+    called = {name_of(path): calls(tree_of(path)) & set(BANNED) for path in SOURCES}
+    offenders = [
+        f"{file}: {name}: {BANNED[name][0]}"
+        for file, names in called.items()
+        for name in names
+        if file not in BANNED[name][1]
+    ]
+    unused = [
+        f"{file} does not call {name}"
+        for name, (_, exceptions) in BANNED.items()
+        for file in exceptions
+        if name not in called[file]
+    ]
+    assert not offenders + unused, "\n".join(offenders + unused)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_nothing_outlives_a_failure_beside_it(path: Path) -> None:
+def test_nothing_outlives_a_failure_beside_it() -> None:
     """`asyncio.gather` leaves the others running on connections that are closed next: libpq crashes."""
-    if name_of(path).split("/")[0] not in PRODUCT:
-        return
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "asyncio.gather":
-            given = {keyword.arg for keyword in node.keywords}
-            assert "return_exceptions" in given, "use twopc.together"
+    offenders = [
+        f"{name}:{node.lineno}: use twopc.together"
+        for name, path in within(*PRODUCT)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "asyncio.gather"
+        and "return_exceptions" not in {keyword.arg for keyword in node.keywords}
+    ]
+    assert not offenders, "\n".join(offenders)
 
 
-def test_exceptions_are_needed() -> None:
-    """An exception that nobody makes use of is taken back."""
-    for name, (_, exceptions) in BANNED.items():
-        for file in exceptions:
-            assert name in calls(tree_of(ROOT / file)), (name, file)
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_length(path: Path) -> None:
+def test_length() -> None:
     """A file past the limit becomes a folder of the same name; a function is split."""
-    text = text_of(path)
-    limit = TEST_LINES_MAX if name_of(path).startswith("tests/") else LINES_MAX
-    assert len(text.splitlines()) <= limit
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = int(node.end_lineno or 0) - node.lineno + 1
-            assert length <= FUNCTION_LINES_MAX, f"{node.name} has {length} lines"
+    offenders = []
+    for path in SOURCES:
+        name, lines = name_of(path), len(text_of(path).splitlines())
+        if lines > (TEST_LINES_MAX if name.startswith("tests/") else LINES_MAX):
+            offenders.append(f"{name} has {lines} lines")
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = int(node.end_lineno or 0) - node.lineno + 1
+                if length > FUNCTION_LINES_MAX:
+                    offenders.append(f"{name}:{node.lineno}: {node.name} has {length} lines")
+    assert not offenders, "\n".join(offenders)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_docstrings(path: Path) -> None:
+def test_docstrings() -> None:
     """Every module says what it is for, every public class and function what it means."""
-    tree = tree_of(path)
-    if not tree.body:
-        return
-    assert ast.get_docstring(tree), "the module has no docstring"
-    if name_of(path).startswith(("tests/", "benchmarks/")):
-        return
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            assert node.name.startswith("_") or ast.get_docstring(node), (
-                f"{node.name} has no docstring"
-            )
+    offenders = []
+    for path in SOURCES:
+        name, tree = name_of(path), tree_of(path)
+        if tree.body and not ast.get_docstring(tree):
+            offenders.append(name)
+        if not name.startswith(("tests/", "benchmarks/")):
+            offenders += [
+                f"{name}:{node.lineno}: {node.name}"
+                for node in tree.body
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+                and not node.name.startswith("_")
+                and not ast.get_docstring(node)
+            ]
+    assert not offenders, "\n".join(offenders)
 
 
-@pytest.mark.parametrize("path", [p for p in TEXTS if GOLDEN not in p.parents], ids=name_of)
-def test_nothing_is_left_over(path: Path) -> None:
+def test_nothing_is_left_over() -> None:
     """No markers of unfinished work, no path of somebody's machine."""
-    for number, line in enumerate(text_of(path).splitlines(), 1):
-        assert not LEFT_OVER.search(line), f"line {number}: {line.strip()}"
-        assert not MACHINE_PATH.search(line), f"line {number}: {line.strip()}"
+    offenders = [
+        f"{name_of(path)}:{number}: {line.strip()}"
+        for path in TEXTS
+        if GOLDEN not in path.parents
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if LEFT_OVER.search(line) or MACHINE_PATH.search(line)
+    ]
+    assert not offenders, "\n".join(offenders)
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in TEXTS if p.suffix == ".sql" and GOLDEN not in p.parents], ids=name_of
-)
-def test_sql_does_not_sleep(path: Path) -> None:
+def test_sql_does_not_sleep() -> None:
     """Waiting is done on locks and results."""
-    assert "pg_sleep" not in text_of(path) or name_of(path) in MAY_SLEEP
+    sleeping = {
+        name_of(path)
+        for path in TEXTS
+        if path.suffix == ".sql" and GOLDEN not in path.parents and "pg_sleep" in text_of(path)
+    }
+    assert sleeping == MAY_SLEEP
 
 
 #: Connections whose search path is not ours.
@@ -183,17 +208,17 @@ OTHER_PATHS = {
 }
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_sessions_of_ours_have_our_search_path(path: Path) -> None:
+def test_sessions_of_ours_have_our_search_path() -> None:
     """Where nobody strange can put an operator or function in the place of PostgreSQL's."""
-    if name_of(path).split("/")[0] not in ("twopc", "publisher", "subscriber"):
-        return
-    bare = 0
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Call) and re.fullmatch(
-            r"(\w+\.)?(AsyncConnection|PGconn|psycopg)\.connect", ast.unparse(node.func)
-        ):
-            words = ast.unparse(node)
-            bare += "path.options(" not in words and "pinned(" not in words
-    bare -= text_of(path).count("path.SET")
-    assert bare == OTHER_PATHS.get(name_of(path), 0), "connect with twopc.sql.path.options"
+    bare: dict[str, int] = {}
+    for name, path in within("twopc", "publisher", "subscriber"):
+        count = -text_of(path).count("path.SET")
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Call) and re.fullmatch(
+                r"(\w+\.)?(AsyncConnection|PGconn|psycopg)\.connect", ast.unparse(node.func)
+            ):
+                words = ast.unparse(node)
+                count += "path.options(" not in words and "pinned(" not in words
+        if count:
+            bare[name] = count
+    assert bare == OTHER_PATHS, "connect with twopc.sql.path.options"

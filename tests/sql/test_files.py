@@ -1,11 +1,14 @@
-"""Rules for ``.sql`` files: a header that tells the truth, pinned functions, comments for all of them."""
+"""Rules for ``.sql`` files: a header that tells the truth, pinned functions, comments for all of them.
+
+A test is a rule, and lists every offender.
+"""
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(ROOT.glob("*/sql/*.sql"))
@@ -36,64 +39,76 @@ def test_there_are_files() -> None:
     assert {"publisher", "subscriber", "twopc"} <= {path.parts[-3] for path in FILES}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_header(path: Path) -> None:
+def test_header() -> None:
     """What it is, who calls it, which tables it touches, and which holes it has: exactly those."""
-    header, body = split(path)
-    assert re.match(r"-- \S[^\n]*[.:]", header), "the first line says what it is"
-    for label in ("called by", "tables", "holes"):
-        assert re.search(rf"^-- {label}: +\S", header, re.M), f"no {label!r} in the header"
-    found = re.search(r"^-- holes: +(.*?)(?=^--\s*$|\Z)", header + "\n", re.M | re.S)
-    assert found is not None
-    named = re.findall(r"\w+", found[1].replace("--", ""))
-    assert named == ["none"] or len(named) == len(set(named))
-    assert set(named) - {"none"} == set(HOLE.findall(body))
+    offenders = []
+    for path in FILES:
+        name, (header, body) = name_of(path), split(path)
+        if not re.match(r"-- \S[^\n]*[.:]", header):
+            offenders.append(f"{name}: the first line does not say what it is")
+        offenders += [
+            f"{name}: no {label!r} in the header"
+            for label in ("called by", "tables", "holes")
+            if not re.search(rf"^-- {label}: +\S", header, re.M)
+        ]
+        found = re.search(r"^-- holes: +(.*?)(?=^--\s*$|\Z)", header + "\n", re.M | re.S)
+        named = re.findall(r"\w+", found[1].replace("--", "")) if found else []
+        holes = sorted(set(HOLE.findall(body)))
+        if sorted(named) != (holes or ["none"]):
+            offenders.append(f"{name}: has the holes {holes}, and names {named}")
+    assert not offenders, "\n".join(offenders)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_functions_are_pinned_and_commented(path: Path) -> None:
-    """A search path of our own, an owner, nothing for PUBLIC, and a COMMENT."""
-    _, body = split(path)
+def _untidy(stem: str, body: str) -> Iterator[str]:
+    """What is wrong with the functions that a file creates."""
     for found in CREATES.finditer(body):
         kind, name = found[1], re.escape(found[2])
         rest = body[found.end() :]
         pinned = re.search(r"\nset search_path = pg_catalog, pg_temp\b", rest)
-        if path.stem in UNPINNED:
-            assert not pinned and "security definer" not in rest, f"{name} is no exception"
-        else:
-            # the names in a body of standard SQL are looked up once, when it is created
-            bound = "language sql" in rest and "begin atomic" in rest
-            assert pinned or bound, f"{name} sets no search_path"
+        # the names in a body of standard SQL are looked up once, when it is created
+        bound = "language sql" in rest and "begin atomic" in rest
+        if stem in UNPINNED:
+            if pinned or "security definer" in rest:
+                yield f"{name} is no exception"
+        elif not (pinned or bound):
+            yield f"{name} sets no search_path"
         owned = rf"\nalter {kind} {name}\([^;]*\) owner to \{{owner\}};"
-        if "security definer" in rest or "{owner}" in body:
-            assert re.search(owned, rest), f"{name} runs as whoever creates it"
+        if ("security definer" in rest or "{owner}" in body) and not re.search(owned, rest):
+            yield f"{name} runs as whoever creates it"
         for rule in (
             rf"\nrevoke all on {kind} {name}\([^;]*\) from public;",
             rf"\ncomment on {kind} {name}\([^;]*\)\s+is ",
         ):
-            assert re.search(rule, rest), f"{name}: nothing matches {rule!r}"
+            if not re.search(rule, rest):
+                yield f"{name}: nothing matches {rule!r}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_every_file_is_used(path: Path) -> None:
-    """A file that nothing renders is left over."""
-    package = path.parts[-3]
-    sources = [
-        p.read_text(encoding="utf-8") for p in ROOT.glob("*/**/*.py") if "tests" not in p.parts
+def test_functions_are_pinned_and_commented() -> None:
+    """A search path of our own, an owner, nothing for PUBLIC, and a COMMENT."""
+    offenders = [
+        f"{name_of(path)}: {words}"
+        for path in FILES
+        for words in _untidy(path.stem, split(path)[1])
     ]
-    call = re.compile(rf'"{package}",\s*"{path.stem}"')
-    named = f'"{path.stem}"'
-    assert any(call.search(text) or named in text for text in sources), "no Python file names it"
+    assert not offenders, "\n".join(offenders)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_nothing_is_looked_up_where_a_user_may_create(path: Path) -> None:
-    """The statement for which triggers of a user's get their path names everything of its own by schema."""
-    found = re.findall(r"\{opened\}(.*?)\{closed\}", split(path)[1], re.S)
-    assert len(found) == {"insert_procedure": 1, "update_procedure": 2, "delete_procedure": 2}.get(
-        path.stem, 0
+def test_every_file_is_used() -> None:
+    """A file that nothing renders is left over."""
+    sources = "\n".join(
+        p.read_text(encoding="utf-8") for p in ROOT.glob("*/**/*.py") if "tests" not in p.parts
     )
-    for text in found:
+    assert [name_of(path) for path in FILES if f'"{path.stem}"' not in sources] == []
+
+
+def test_nothing_is_looked_up_where_a_user_may_create() -> None:
+    """The statement for which triggers of a user's get their path names everything of its own by schema."""
+    opened = {
+        path.stem: re.findall(r"\{opened\}(.*?)\{closed\}", split(path)[1], re.S) for path in FILES
+    }
+    counts = {stem: len(texts) for stem, texts in opened.items() if texts}
+    assert counts == {"insert_procedure": 1, "update_procedure": 2, "delete_procedure": 2}
+    for text in itertools.chain.from_iterable(opened.values()):
         statement = re.sub(r"set \{assignments\}|get diagnostics \w+ = row_count;", "", text)
         bare = re.sub(r"operator\(pg_catalog\.=\)", "", statement)
         assert not re.search(r"[=<>|~+]|\b(in|between|like|distinct|using \()\b", bare), statement
