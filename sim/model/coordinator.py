@@ -30,8 +30,9 @@ from twopc.drivers.ports import Key
 from twopc.drivers.recovery import Settled
 from twopc.drivers.virtual import VirtualTime, steps
 from twopc.errors import RejectedError
-from twopc.names import session_name
+from twopc.names import GlobalId, session_name
 from twopc.protocol.effects import Outcome
+from twopc.waits import Transactions
 
 _TURN_S = 0.001
 
@@ -323,6 +324,25 @@ class CoordinatorProcess:
                 self._idle.setdefault((subscriber, one.role, one.epoch), []).append(connection)
             else:
                 connection.close()
+
+    # -- deadlocks ---------------------------------------------------------------------------------
+
+    def transactions(self) -> Transactions:
+        """Where the sessions of its open transactions are."""
+        return {
+            GlobalId(coordinator=self.name, epoch=one.epoch, sequence=one.sequence): tuple(
+                (subscriber, connection.pid) for subscriber, connection in one.connections.items()
+            )
+            for one in self.active.values()
+            if one.connections
+        }
+
+    def name_victim(self, node: str, pid: int, cycle: tuple[str, ...]) -> None:
+        """The transaction of this session is chosen to end a deadlock."""
+        for one in self.active.values():
+            connection = one.connections.get(node)
+            if connection is not None and connection.pid == pid:
+                one.cycle = cycle
 
     # -- recovery ----------------------------------------------------------------------------------
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sim.model.coordinator import CoordinatorProcess
-from sim.model.deadlocks import DeadlockWatch
-from sim.model.words import Steps
+from sim.model.deadlocks import ModelWaits
+from sim.model.words import Cause, Label, Steps
+from twopc.drivers.deadlock import DeadlockDetector
 from twopc.drivers.recovery import Settled
+from twopc.drivers.virtual import VirtualTime, steps
 
 if TYPE_CHECKING:
     from sim.model.system import System
+
+#: How often a coordinator looks for deadlocks.
+_DEADLOCK_INTERVAL_S = 0.5
 
 
 class LogHost:
@@ -33,7 +38,6 @@ class Coordinator:
         self.name = name
         self._number = 0
         self.process: CoordinatorProcess = self._start()
-        self.watch: DeadlockWatch
 
     @property
     def alive(self) -> bool:
@@ -68,12 +72,28 @@ class Coordinator:
             in_doubt_after_s=spec.in_doubt_after_s, recovery_interval_s=spec.recovery_interval_s,
             observe=system.observe, markers_kept_s=spec.markers_kept_s,
         )  # fmt: skip
-        self.watch = DeadlockWatch(
-            system.kernel,
-            system.nodes,
-            process,
-            lambda node: system.network.reaches(process.actor, node),
-        )
         process.spawn(process.keep_recovering(), "recovery")
-        process.spawn(self.watch.steps(), "deadlocks")
+        process.spawn(
+            steps(self._detector(process).watch(_DEADLOCK_INTERVAL_S, _always)), "deadlocks"
+        )
         return process
+
+    def _detector(self, process: CoordinatorProcess) -> DeadlockDetector:
+        kernel, nodes, network = self._system.kernel, self._system.nodes, self._system.network
+        label = Label(
+            actor=process.actor, cause=Cause.POLL, what="deadlocks", touches=frozenset(nodes)
+        )
+
+        def is_reached(node: str) -> bool:
+            return network.reaches(process.actor, node)
+
+        return DeadlockDetector(
+            {name: ModelWaits(node, is_reached) for name, node in nodes.items()},
+            VirtualTime(lambda: kernel.now, lambda seconds: kernel.delay(seconds, label)),
+            process.transactions,
+            process.name_victim,
+        )
+
+
+def _always() -> bool:
+    return True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sim.model.application import ModelConnection
 from sim.model.words import Level, LostError, SqlError, StatementResult, Steps
 from twopc.drivers.lean import Report
-from twopc.drivers.outcome import refusal_at_commit, rejection
+from twopc.drivers.outcome import VICTIM, refusal_at_commit, rejection
 from twopc.drivers.plan import SETTINGS
 from twopc.drivers.ports import Key
 from twopc.drivers.postgres import Driver
@@ -154,7 +154,7 @@ class ModelTransaction:
                 f"{self.gid}: {driver.reason}; recovery will settle it", gid=self.gid
             )
         failure = driver.failure
-        if self.cycle and failure is not None and failure.sqlstate == "57014":
+        if self.cycle and failure is not None and failure.sqlstate in VICTIM:
             raise self.deadlock(driver.blamed)
         node = self._node_of(failure, driver.blamed) if failure is not None else ""
         raise refusal_at_commit(failure, driver.reason, gid=self.gid, node=node)
@@ -181,7 +181,7 @@ class ModelTransaction:
             message=error.message, sqlstate=error.sqlstate, detail=error.detail, hint=error.hint,
             context=error.context,
         )  # fmt: skip
-        if self.cycle and found.sqlstate == "57014":
+        if self.cycle and found.sqlstate in VICTIM:
             raise self.deadlock(subscriber) from error
         node = self._node_of(found, subscriber)
         raise rejection(found, gid=self.gid, node=node) from error

@@ -1,6 +1,6 @@
--- msrepl.drain_link: after a cancelled message, stops the statement at the Publisher and empties the link; the
--- victim of a deadlock across servers is told so.
--- called by: whoever sends over the link, when the caller was cancelled
+-- msrepl.drain_link: after a message that was cancelled or has failed, stops the statement at the Publisher and
+-- empties the link; the victim of a deadlock across servers is told so.
+-- called by: whoever sends over the link
 -- tables:    pg_locks, pg_stat_activity
 -- holes:     owner, link
 --
@@ -10,9 +10,10 @@
 -- 30 s (dblink's own bound) for one that does not answer at all. Then the link is dropped, and the
 -- transaction at its other end with it.
 --
--- Whoever breaks a deadlock holds the advisory lock (1836282473, pid of this session) meanwhile. Any role may:
--- those count only that may settle branches.
-create or replace function msrepl.drain_link() returns void
+-- Whoever breaks a deadlock holds the advisory lock (1836282473, pid of this session) meanwhile, and for a while
+-- after: it says that a cancelled statement was the victim's, and nothing of a failure. Any role may take the
+-- lock: those count only that may settle branches.
+create or replace function msrepl.drain_link(was_cancelled boolean default true) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set client_min_messages = error
@@ -42,6 +43,9 @@ begin
             perform msrepl_link.dblink_disconnect({link});
         end if;
     end;
+    if not was_cancelled then
+        return;
+    end if;
     perform pg_stat_clear_snapshot();
     if exists (
         select from pg_locks as l join pg_stat_activity as a on a.pid = l.pid
@@ -57,6 +61,6 @@ begin
     end if;
 end
 $msrepl$;
-alter function msrepl.drain_link() owner to {owner};
-revoke all on function msrepl.drain_link() from public;
-comment on function msrepl.drain_link() is 'Stops what runs over the link and empties it';
+alter function msrepl.drain_link(boolean) owner to {owner};
+revoke all on function msrepl.drain_link(boolean) from public;
+comment on function msrepl.drain_link(boolean) is 'Stops what runs over the link and empties it';

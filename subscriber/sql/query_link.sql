@@ -25,8 +25,11 @@ begin
     end loop;
     return last;
 exception
-    when query_canceled or others then
+    when query_canceled then
         perform msrepl.drain_link();
+        raise;
+    when others then
+        perform msrepl.drain_link(was_cancelled => false);
         raise;
 end
 $msrepl$;

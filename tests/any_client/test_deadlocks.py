@@ -103,3 +103,23 @@ async def test_a_cancel_is_no_deadlock(clients: Clients) -> None:
     await holder.close()
     await clients.app.execute(UPDATE.format(1))
     await clients.settled()
+
+
+SUPPRESSED = """
+create table item (id int primary key);
+create function suppress() returns trigger language plpgsql as $$ begin return null; end $$;
+create trigger suppress before insert on item for each row execute function suppress();
+"""
+
+
+async def test_a_refusal_is_no_deadlock(clients: Clients) -> None:
+    """A victim that tries again at once, and is refused, is told why: it is named as one for a while."""
+    await clients.rows("pub", SUPPRESSED)
+    await clients.topology.publish("item")
+    await clients.topology.refresh_subscriptions("sub1")
+    await clients.app.execute(UPDATE.format(1))  # opens the link
+    pid = clients.app.info.backend_pid
+    async with await AsyncConnection.connect(clients.topology.node("sub1").dsn) as detector:
+        await detector.execute("select pg_advisory_lock_shared(1836282473, %s)", (pid,))
+        with pytest.raises(psycopg.Error, match="trigger of the Publisher kept"):
+            await clients.app.execute("insert into item values (1)")

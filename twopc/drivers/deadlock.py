@@ -1,23 +1,23 @@
 """Finds deadlocks that no single server can see, and breaks each by cancelling one transaction.
 
-What is cancelled is the statement of the victim's link. Its session raises the error, and says 40P01 while we hold
-the advisory lock (1836282473, its process id) at its site: see `drain_link`.
+What is cancelled is the statement of the victim's link. Its session asks whether it was chosen, and raises 40P01.
 
-Knows sessions and who waits for whom, not what they do.
+`DeadlockDetector` is the same on servers (`ServerWaits`) and in virtual time (`sim.model.deadlocks`). It knows
+sessions and who waits for whom, not what they do.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 import psycopg
 
 from twopc.drivers.database import Database
+from twopc.drivers.runtime import Runtime
 from twopc.log import get_logger
-from twopc.together import together
 from twopc.waits import WAITS_SQL, Cycle, Session, Transactions, build, session, youngest
 
 _log = get_logger(__name__)
@@ -30,33 +30,104 @@ where pid = %s and extract(epoch from backend_start)::float8 = %s
   and extract(epoch from xact_start)::float8 = %s
   and state = 'active' and wait_event_type in ('Lock', 'Extension')
 """
-_TELL = "select pg_try_advisory_lock_shared(1836282473, %s)"
-_TOLD = "select pg_advisory_unlock_shared(1836282473, %s)"
+#: A victim finds this lock: see `drain_link`.
+_NAME_VICTIM = "select pg_try_advisory_lock_shared(1836282473, %s)"
+_FORGET_VICTIM = "select pg_advisory_unlock_shared(1836282473, %s)"
 #: For how long a victim may ask whether it was one.
-_TELLING_S = 5.0
+_NAMED_S = 5.0
+
+
+class WaitsPort(Protocol):
+    """The sessions of a node. Every method but the first may raise `psycopg.Error`."""
+
+    async def sessions(self) -> Sequence[Session]:
+        """Those with an open transaction; none if the node does not answer, since their waits end with it."""
+        ...
+
+    async def name_victim(self, pid: int) -> bool:
+        """Let a session learn that it was chosen; False: it cannot be told."""
+        ...
+
+    async def forget_victim(self, pid: int) -> None:
+        """It may not have been chosen any more."""
+        ...
+
+    async def cancel(self, waiter: Session) -> bool:
+        """Cancel a statement; False if the session is not in the wait any more that it was seen in."""
+        ...
+
+
+class ServerWaits:
+    """The sessions of a node on a server; see `WaitsPort`.
+
+    Args:
+        database: under a role that may see and cancel them.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def sessions(self) -> Sequence[Session]:
+        """See `WaitsPort`."""
+        try:
+            rows = await self._database.fetch(WAITS_SQL)
+        except psycopg.Error:
+            return ()
+        return [session(self._database.node, row) for row in rows]
+
+    async def name_victim(self, pid: int) -> bool:
+        """See `WaitsPort`."""
+        return bool((await self._database.fetch(_NAME_VICTIM, (pid,)))[0][0])
+
+    async def forget_victim(self, pid: int) -> None:
+        """See `WaitsPort`."""
+        await self._database.fetch(_FORGET_VICTIM, (pid,))
+
+    async def cancel(self, waiter: Session) -> bool:
+        """See `WaitsPort`."""
+        rows = await self._database.fetch(
+            _CANCEL, (waiter.pid, waiter.backend_start, waiter.xact_start)
+        )
+        return any(row[0] for row in rows)
 
 
 class DeadlockDetector:
     """Looks at all nodes, twice, before it does anything.
 
     Args:
-        databases: of all nodes, under a role that may see and cancel their sessions.
+        nodes: by name.
+        runtime: the world it runs in.
         transactions: the global transactions that are known here.
         tell: called with the victim's node, pid and the cycle in words, before it is cancelled.
     """
 
     def __init__(
         self,
-        databases: Sequence[Database],
+        nodes: Mapping[str, WaitsPort],
+        runtime: Runtime,
         transactions: Callable[[], Transactions],
         tell: Callable[[str, int, tuple[str, ...]], None],
     ) -> None:
-        self._databases = {database.node: database for database in databases}
+        self._nodes = nodes
+        self._runtime = runtime
         self._transactions = transactions
         self._tell = tell
         self._suspected: set[frozenset[tuple[str, int, float]]] = set()
         self._victims: deque[tuple[float, str, int]] = deque()
-        """Until when which sessions are told, the next first."""
+        """Until when which sessions are named, the next first."""
+
+    async def watch(self, interval_s: float, goes_on: Callable[[], bool]) -> None:
+        """Look at intervals, for as long as `goes_on`."""
+        before: Transactions = {}
+        while goes_on():
+            await self._runtime.sleep(interval_s)
+            # A transaction in a deadlock was open the last time, too.
+            now = self._transactions()
+            if now.keys() & before.keys():
+                await self.look()
+            else:
+                await self._forget()
+            before = now
 
     async def look(self) -> list[tuple[str, ...]]:
         """Look once; returns the cycles, in words, that were broken.
@@ -64,8 +135,8 @@ class DeadlockDetector:
         The nodes cannot be looked at in one instant. A cycle counts if the same waits were seen in it
         the time before.
         """
-        await self.forget()
-        seen = await together(*(self._sessions(db) for db in self._databases.values()))
+        await self._forget()
+        seen = await self._runtime.together(*(node.sessions() for node in self._nodes.values()))
         sessions = [one for node in seen for one in node]
         cycles = {
             frozenset(
@@ -77,48 +148,36 @@ class DeadlockDetector:
         self._suspected = set(cycles)
         return [tuple(map(str, cycle)) for cycle in confirmed if await self._break(cycle, sessions)]
 
-    async def forget(self) -> None:
-        """Tell no more who was a victim long ago."""
-        now = asyncio.get_running_loop().time()
+    async def _forget(self) -> None:
+        now = self._runtime.time()
         while self._victims and self._victims[0][0] < now:
             _, node, pid = self._victims.popleft()
-            with suppress(psycopg.Error):  # the lock went with the connection
-                await self._databases[node].fetch(_TOLD, (pid,))
-
-    async def _sessions(self, database: Database) -> list[Session]:
-        try:
-            return [session(database.node, row) for row in await database.fetch(WAITS_SQL)]
-        except psycopg.Error:
-            return []  # its waits end with it
+            with suppress(psycopg.Error):  # the name went with the connection
+                await self._nodes[node].forget_victim(pid)
 
     async def _break(self, cycle: Cycle, sessions: Sequence[Session]) -> bool:
         words = tuple(map(str, cycle))
-        found = youngest(cycle, sessions)
-        if found is None:
+        chosen = youngest(cycle, sessions)
+        if chosen is None:
             _log.error("deadlock without a session to cancel", cycle=words)
             return False
-        victim, waiter = found
+        victim, waiter = chosen
         self._tell(victim.node, victim.pid, words)
         try:
-            await self._tell_there(victim)
-            rows = await self._databases[waiter.node].fetch(
-                _CANCEL, (waiter.pid, waiter.backend_start, waiter.xact_start)
-            )
+            await self._name(victim)
+            cancelled = await self._nodes[waiter.node].cancel(waiter)
         except psycopg.Error as error:
             _log.error("deadlock not broken", cycle=words, reason=str(error))
             return False
-        cancelled = any(row[0] for row in rows)
         _log.warning("deadlock", cycle=words, node=victim.node, pid=victim.pid, broken=cancelled)
         return cancelled
 
-    async def _tell_there(self, victim: Session) -> None:
-        rows = await self._databases[victim.node].fetch(_TELL, (victim.pid,))
-        if not rows[0][0]:
-            _log.warning(
-                "another session holds the lock by which the victim of a deadlock is told (1836282473)",
-                node=victim.node,
-                pid=victim.pid,
-            )
+    async def _name(self, victim: Session) -> None:
+        if await self._nodes[victim.node].name_victim(victim.pid):
+            self._victims.append((self._runtime.time() + _NAMED_S, victim.node, victim.pid))
             return
-        until = asyncio.get_running_loop().time() + _TELLING_S
-        self._victims.append((until, victim.node, victim.pid))
+        _log.warning(
+            "another session holds the lock by which the victim of a deadlock is told (1836282473)",
+            node=victim.node,
+            pid=victim.pid,
+        )

@@ -14,7 +14,7 @@ from contextlib import suppress
 import psycopg
 
 from twopc.drivers.database import Database
-from twopc.drivers.deadlock import DeadlockDetector
+from twopc.drivers.deadlock import DeadlockDetector, ServerWaits
 from twopc.drivers.decided import Decided
 from twopc.drivers.decision_log import DecisionLog
 from twopc.drivers.lean import Lean
@@ -22,6 +22,7 @@ from twopc.drivers.participant import Participant, ParticipantAddress
 from twopc.drivers.points import Points
 from twopc.drivers.ports import Key
 from twopc.drivers.recovery import Recovery, Settled
+from twopc.drivers.runtime import Asyncio
 from twopc.drivers.transaction import Transaction
 from twopc.log import get_logger
 from twopc.names import GlobalId, branch_gid, node_of
@@ -91,7 +92,12 @@ class Keeper:
             ),
             points=points,
         )
-        self.detector = DeadlockDetector(self._looking, self._known, self._tell)
+        self.detector = DeadlockDetector(
+            {one.node: ServerWaits(one) for one in self._looking},
+            Asyncio(),
+            self._known,
+            self._tell,
+        )
         self._unsettled: set[Key] = set()
         self._over: deque[tuple[float, str, tuple[str, ...]]] = deque()
         self._wake = asyncio.Event()
@@ -107,7 +113,10 @@ class Keeper:
         await self.recover()
         self._tasks = [
             asyncio.create_task(self._keep_recovering(), name="twopc recovery"),
-            asyncio.create_task(self._keep_looking(), name="twopc deadlocks"),
+            asyncio.create_task(
+                self.detector.watch(self._deadlock_interval_s, lambda: not self._is_closing),
+                name="twopc deadlocks",
+            ),
             asyncio.create_task(self._keep_listening(), name="twopc answers"),
         ]
 
@@ -199,18 +208,6 @@ class Keeper:
                     await self._participants[name].forget(gone[name])
 
     # -- deadlocks ---------------------------------------------------------------------------------
-
-    async def _keep_looking(self) -> None:
-        before: set[int] = set()
-        while not self._is_closing:
-            await asyncio.sleep(self._deadlock_interval_s)
-            # Whoever is in a deadlock was there the last time, too.
-            open_ = set(self._active)
-            if open_ & before:
-                await self.detector.look()
-            else:
-                await self.detector.forget()
-            before = open_
 
     def _known(self) -> Transactions:
         return {

@@ -10,6 +10,7 @@ from collections.abc import Coroutine
 from typing import Any, Protocol, TypeVar
 
 from twopc.drivers.lean import unbroken
+from twopc.together import together
 
 T = TypeVar("T")
 
@@ -29,6 +30,10 @@ class Runtime(Protocol):
         """Await `work` to its end, even if whoever waits is told to stop meanwhile."""
         ...
 
+    async def together(self, *work: Coroutine[Any, Any, T]) -> list[T]:
+        """What each came to, once all have ended; raises the first failure."""
+        ...
+
 
 class Asyncio:
     """The running event loop."""
@@ -44,3 +49,7 @@ class Asyncio:
     async def unbroken(self, work: Coroutine[Any, Any, T]) -> T:
         """See `twopc.drivers.lean.unbroken`."""
         return await unbroken(work)
+
+    async def together(self, *work: Coroutine[Any, Any, T]) -> list[T]:
+        """See `twopc.together`."""
+        return await together(*work)

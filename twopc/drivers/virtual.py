@@ -62,6 +62,10 @@ class VirtualTime:
         """There is nobody who could stop it, but a crash, which stops everything."""
         return await work
 
+    async def together(self, *work: Coroutine[Any, Any, T]) -> list[T]:
+        """One after the other."""
+        return [await one for one in work]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:

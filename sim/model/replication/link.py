@@ -21,6 +21,7 @@ from sim.model.replication.articles import link_role
 from sim.model.replication.calls import Call, Order, Procedure
 from sim.model.wire import Wire
 from sim.model.words import LostError, SqlError, StatementResult, Steps
+from twopc.errors import conflict_facts
 from twopc.waits import link_name
 
 Plan = Callable[..., Steps[StatementResult]]
@@ -112,7 +113,7 @@ class Link:
                 )
             )  # fmt: skip
         except (LostError, SqlError) as error:
-            if isinstance(error, SqlError) and error.sqlstate == "57014":
+            if is_cancelled(error):
                 raise
             raise facts.refused(
                 "08001", f"the Publisher cannot be reached over the link: {error}",
@@ -127,7 +128,7 @@ class Link:
         try:
             yield from self.send(["rollback"])
         except (LostError, SqlError) as error:
-            if isinstance(error, SqlError) and error.sqlstate == "57014":
+            if is_cancelled(error):
                 raise
             self.close()
 
@@ -148,10 +149,16 @@ class Link:
         if self._interrupted:
             if isinstance(error, LostError):
                 self.close()
-            raise cancelled()
-        if error is not None:
-            raise error
-        return value
+            error = cancelled()
+        if error is None:
+            return value
+        if is_cancelled(error) and session.is_victim:
+            raise facts.refused(
+                "40P01", "deadlock across servers: this transaction was chosen to be rolled back",
+                "Nothing is committed at either site: roll back and try again.",
+                kind="deadlock", number=0,
+            ) from error  # fmt: skip
+        raise error
 
     # -- failures ------------------------------------------------------------------------------------
 
@@ -235,7 +242,7 @@ class Link:
         try:
             return (yield from self.send(message))[-1].tag
         except (SqlError, LostError) as error:
-            if isinstance(error, SqlError) and error.sqlstate == "57014":
+            if is_cancelled(error):
                 raise
             if not self.lost(error):
                 raise (yield from self.explained(error, message)) from error
@@ -255,7 +262,7 @@ class Link:
             if whole:
                 return (yield from self.send(message))[-1].tag
         except (SqlError, LostError) as other:
-            if isinstance(other, SqlError) and other.sqlstate == "57014":
+            if is_cancelled(other):
                 raise
             if was_open and isinstance(other, SqlError) and other.sqlstate == "55P03":
                 raise _broken(other.message) from other
@@ -285,6 +292,14 @@ def _caught(work: Steps[Any]) -> Steps[tuple[Any, Exception | None]]:
         raise
     except Exception as error:
         return None, error
+
+
+def is_cancelled(error: Exception) -> bool:
+    """The message was stopped, or its transaction chosen to end a deadlock."""
+    return isinstance(error, SqlError) and (
+        error.sqlstate == "57014"
+        or (error.sqlstate == "40P01" and conflict_facts(error.detail) is not None)
+    )
 
 
 def _shown(order: Order) -> str:

@@ -17,7 +17,7 @@ from sim.model.node.tx import OpenTx
 from sim.model.replication import facts
 from sim.model.replication.behaviour import Behaviour
 from sim.model.replication.calls import Call, DeferKeys, Generate, Order
-from sim.model.replication.link import Link
+from sim.model.replication.link import Link, is_cancelled
 from sim.model.words import LostError, RowChange, SqlError, StatementResult, Steps, Values
 from twopc.names import branch_gid
 
@@ -201,7 +201,7 @@ class Shipping:
         try:
             return (yield from link.send(message))
         except (SqlError, LostError) as error:
-            if isinstance(error, SqlError) and error.sqlstate == "57014":
+            if is_cancelled(error):
                 raise
             # over a link that was just opened it has been sent once already in vain
             return (yield from link.again(error, message, first=first and not is_new))

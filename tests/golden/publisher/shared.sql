@@ -167,7 +167,7 @@ revoke all on function msrepl.filter_rows(integer, text[]) from public;
 comment on function msrepl.filter_rows(integer, text[]) is 'Which images of rows belong to a filtered article';
 
 -- msrepl.branch_marker: one row per branch of a global transaction that wrote in this database.
--- called by: sync procedures (Publisher), capture triggers and prepare_publisher (Subscriber),
+-- called by: sync procedures (Publisher), capture triggers, prepare_branch and prepare_publisher (Subscriber),
 --            fence_branch (recovery)
 -- tables:    itself
 -- holes:     owner
@@ -688,8 +688,8 @@ alter function msrepl.sp_mssync_upd_trig() owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.sp_mssync_upd_trig() from public;
 comment on function msrepl.sp_mssync_upd_trig() is 'Gives a row a version of its own unless a Subscriber has sent one';
 
--- msrepl.ddl_guard: after DDL, or before it rewrites a table, replaces the sync procedures of an article that no longer fits its table by
--- ones that say so, and refuses DDL that takes row versions away.
+-- msrepl.ddl_guard: after DDL, or before it rewrites a table, replaces the sync procedures of an article that no
+-- longer fits its table by ones that say so, and refuses DDL that takes row versions away.
 -- called by: event triggers of this database (ddl_guard_triggers.sql)
 -- tables:    msrepl.sysarticles; catalogs
 -- holes:     owner

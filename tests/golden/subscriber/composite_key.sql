@@ -123,7 +123,7 @@ begin
 -- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
 --
 -- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
--- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
+-- it says goes into the marker row, and prepare_branch refuses what the coordinator did not say.
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
 -- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
@@ -282,7 +282,7 @@ begin
 -- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
 --
 -- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
--- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
+-- it says goes into the marker row, and prepare_branch refuses what the coordinator did not say.
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
 -- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be
@@ -414,7 +414,7 @@ begin
 -- the same subtransaction, is released: nested ever deeper, they would make each call dearer than the last.
 --
 -- Over several Subscribers, msrepl.participants names all branches, this one's at the Publisher first; what
--- it says goes into the marker row, and prepare_publisher refuses what the coordinator did not say.
+-- it says goes into the marker row, and prepare_branch refuses what the coordinator did not say.
 --
 -- The setting msrepl.marker only says where the marker row is. A user who changes it gets an error: the
 -- row's xid is checked, and without the setting a second marker of the same xid is refused. An index would be

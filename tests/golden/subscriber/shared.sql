@@ -94,7 +94,7 @@ alter table msrepl.msreplication_objects owner to "msrepl_owner_8d9001d32c6a";
 revoke all on msrepl.mssubscription_agents, msrepl.msreplication_objects from public;
 
 -- msrepl.branch_marker: one row per branch of a global transaction that wrote in this database.
--- called by: sync procedures (Publisher), capture triggers and prepare_publisher (Subscriber),
+-- called by: sync procedures (Publisher), capture triggers, prepare_branch and prepare_publisher (Subscriber),
 --            fence_branch (recovery)
 -- tables:    itself
 -- holes:     owner
@@ -622,7 +622,7 @@ revoke all on function msrepl.open_link() from public;
 comment on function msrepl.open_link() is 'Opens the link of this session to the Publisher';
 
 -- msrepl.link_is_lost: whether an error means that the link is gone, and the transaction at its other end.
--- called by: ship_again, prepare_publisher, fetch_generated
+-- called by: ship_again, prepare_branch, fetch_generated
 -- tables:    none
 -- holes:     owner, link
 --
@@ -641,9 +641,9 @@ alter function msrepl.link_is_lost(text) owner to "msrepl_owner_8d9001d32c6a";
 revoke all on function msrepl.link_is_lost(text) from public;
 comment on function msrepl.link_is_lost(text) is 'Whether an error means that the link is gone';
 
--- msrepl.drain_link: after a cancelled message, stops the statement at the Publisher and empties the link; the
--- victim of a deadlock across servers is told so.
--- called by: whoever sends over the link, when the caller was cancelled
+-- msrepl.drain_link: after a message that was cancelled or has failed, stops the statement at the Publisher and
+-- empties the link; the victim of a deadlock across servers is told so.
+-- called by: whoever sends over the link
 -- tables:    pg_locks, pg_stat_activity
 -- holes:     owner, link
 --
@@ -653,9 +653,10 @@ comment on function msrepl.link_is_lost(text) is 'Whether an error means that th
 -- 30 s (dblink's own bound) for one that does not answer at all. Then the link is dropped, and the
 -- transaction at its other end with it.
 --
--- Whoever breaks a deadlock holds the advisory lock (1836282473, pid of this session) meanwhile. Any role may:
--- those count only that may settle branches.
-create or replace function msrepl.drain_link() returns void
+-- Whoever breaks a deadlock holds the advisory lock (1836282473, pid of this session) meanwhile, and for a while
+-- after: it says that a cancelled statement was the victim's, and nothing of a failure. Any role may take the
+-- lock: those count only that may settle branches.
+create or replace function msrepl.drain_link(was_cancelled boolean default true) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set client_min_messages = error
@@ -685,6 +686,9 @@ begin
             perform msrepl_link.dblink_disconnect('msrepl');
         end if;
     end;
+    if not was_cancelled then
+        return;
+    end if;
     perform pg_stat_clear_snapshot();
     if exists (
         select from pg_locks as l join pg_stat_activity as a on a.pid = l.pid
@@ -700,9 +704,9 @@ begin
     end if;
 end
 $msrepl$;
-alter function msrepl.drain_link() owner to "msrepl_owner_8d9001d32c6a";
-revoke all on function msrepl.drain_link() from public;
-comment on function msrepl.drain_link() is 'Stops what runs over the link and empties it';
+alter function msrepl.drain_link(boolean) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.drain_link(boolean) from public;
+comment on function msrepl.drain_link(boolean) is 'Stops what runs over the link and empties it';
 
 -- msrepl.query_link: sends a message whose last statement answers one value, and returns that as text.
 -- called by: fetch_generated, explain_failure, prepare_again, fetch_stored, capture triggers of tables
@@ -731,8 +735,11 @@ begin
     end loop;
     return last;
 exception
-    when query_canceled or others then
+    when query_canceled then
         perform msrepl.drain_link();
+        raise;
+    when others then
+        perform msrepl.drain_link(was_cancelled => false);
         raise;
 end
 $msrepl$;
@@ -798,7 +805,7 @@ revoke all on function msrepl.shown_detail(text, text) from public;
 comment on function msrepl.shown_detail(text, text) is 'What of a DETAIL of the Publisher''s the caller may be told';
 
 -- msrepl.explain_failure: says what the failure of a message means, where the Publisher's own words do not.
--- called by: ship_again, prepare_publisher, prepare_again, fetch_generated
+-- called by: ship_again, prepare_branch, prepare_again, fetch_generated
 -- tables:    at the Publisher: pg_locks, pg_prepared_xacts
 -- holes:     owner
 --
@@ -927,7 +934,7 @@ revoke all on function msrepl.ship_again(text, text, text, boolean, text, text, 
 comment on function msrepl.ship_again(text, text, text, boolean, text, text, text) is 'Repeats the first message of a transaction, or says what its failure means';
 
 -- msrepl.prepare_again: finds out over a new connection what became of a PREPARE whose answer is missing.
--- called by: prepare_publisher, when the link was lost
+-- called by: prepare_branch, when the link was lost
 -- tables:    at the Publisher: pg_prepared_xacts
 -- holes:     owner, link
 --
@@ -1181,7 +1188,7 @@ comment on function "msrepl"."renew_version_unless_moved"() is 'Gives an inserte
 -- A set lives no longer than the statement that brought it; the table is logged all the same, see
 -- docs/crashes.md. No index: the setting msrepl.held_rows
 -- says where a transaction's sets are, and under SERIALIZABLE the pages of an index would make unrelated
--- transactions conflict. The setting is not trusted: `xid` is checked, and prepare_publisher sees by the
+-- transactions conflict. The setting is not trusted: `xid` is checked, and prepare_branch sees by the
 -- statistics of its own transaction whether a set was left (held_rows_left).
 create table if not exists msrepl.held_row (
     xid xid8 not null,
@@ -1207,7 +1214,7 @@ revoke all on msrepl.held_row from public;
 comment on table msrepl.held_row is 'Rows of statements that wait until no statement is open any more';
 
 -- msrepl.held_rows_left: refuses to prepare a transaction that has held rows and not sent them.
--- called by: prepare_publisher
+-- called by: prepare_branch
 -- tables:    msrepl.held_row; statistics of the transaction
 -- holes:     owner
 --
@@ -1232,7 +1239,7 @@ revoke all on function msrepl.held_rows_left() from public;
 comment on function msrepl.held_rows_left() is 'Refuses to prepare a transaction that has not sent what it held';
 
 -- msrepl.send_held: sends the net effect of what is held, children before their parents.
--- called by: release_held; prepare_publisher, should anything be left
+-- called by: release_held; prepare_branch, should anything be left
 -- tables:    msrepl.held_row, msrepl.msreplication_objects, msrepl.branch_marker
 -- holes:     owner, own_branch, publisher_branch, sites, sites_text
 --
@@ -1397,7 +1404,7 @@ comment on function msrepl.send_held() is 'Sends the net effect of what is held'
 -- is still open. A referential action opens its statement before the statement that caused it fires its AFTER
 -- STATEMENT trigger, so the list is empty exactly when a statement is done with all its actions and nested
 -- triggers. A user who tampers with it makes calls go too early, which the Publisher refuses, or too late,
--- which prepare_publisher makes up for; nothing is lost.
+-- which prepare_branch makes up for; nothing is lost.
 create or replace function msrepl.enter_statement() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -1523,8 +1530,8 @@ alter function msrepl.make_stale(oid, text) owner to "msrepl_owner_8d9001d32c6a"
 revoke all on function msrepl.make_stale(oid, text) from public;
 comment on function msrepl.make_stale(oid, text) is 'Lets no change of a subscribed table through until its triggers are made again';
 
--- msrepl.ddl_guard: after DDL, or before it rewrites a table, replaces the trigger functions of a table that they no longer fit by ones that
--- say so, and refuses DDL that would let changes pass unseen.
+-- msrepl.ddl_guard: after DDL, or before it rewrites a table, replaces the trigger functions of a table that
+-- they no longer fit by ones that say so, and refuses DDL that would let changes pass unseen.
 -- called by: event triggers of this database (ddl_guard_triggers.sql)
 -- tables:    msrepl.msreplication_objects; catalogs
 -- holes:     owner
@@ -1703,9 +1710,9 @@ comment on procedure msrepl.prepare_branch(text, integer, text[]) is 'Sends what
 --
 -- calls is 0 on return if nothing was captured in this transaction; its own branch has a marker all the same.
 --
--- proof: the coordinator's, by which it alone can ask: no function either, which could read the proof in the message
--- that it is called by. A vote that the application could ask for might be rolled
--- back here to a savepoint, and would stay prepared at the Publisher.
+-- proof: the coordinator's, by which it alone can ask: no function either, which could read the proof in the
+-- message that it is called by. A vote that the application could ask for might be rolled back here to a
+-- savepoint, and would stay prepared at the Publisher.
 -- participants: all branches, this Subscriber's at the Publisher first; given where there are several
 -- Subscribers. A Subscriber's link is a session of its own at the Publisher, and so is its branch.
 drop procedure if exists msrepl.prepare_publisher(text, integer, text[]);
