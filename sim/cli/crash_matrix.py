@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sim.cli.exits import NOTHING, PASS, SAFETY, worst
-from sim.crash.matrix import (
+from sim.faults.matrix import (
     Derive,
     MatrixCell,
     MatrixResult,
@@ -25,8 +25,8 @@ from sim.crash.matrix import (
     needs_a_server_each,
     serve,
 )
-from sim.crash.page import Square, figures, write_csv, write_page
-from sim.crash.pool import Pool
+from sim.faults.matrix_page import Square, figures, write_csv, write_page
+from sim.faults.matrix_pool import Pool
 from sim.scenario.theatres import BOTH, TheatreOptions
 from twopc.protocol.variants import VARIANTS
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sim.crash.rig import Rig
+from tests.grid.rig import Rig
 
 
 @pytest.fixture(scope="session")

@@ -13,10 +13,10 @@ from typing import Any
 
 from psycopg import conninfo
 
-from sim.crash.cells import Kind, Result, Seen, recovered
-from sim.crash.rig import Rig
-from sim.faults.program import Answered, Begun, Note, Task, Traced, transact
 from tests.fix_link import Wire
+from tests.grid.cells import Kind, Result, Seen, recovered
+from tests.grid.program import Answered, Begun, Note, Task, Traced, transact
+from tests.grid.rig import Rig
 from twopc.drivers import ParticipantAddress, PostgresCoordinator
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from sim.crash.cells import Kind
-from sim.crash.rig import PUBLISHER, SITES, SUBSCRIBER, Rig
 from sim.topology import Topology
 from tests.crash.here import Here, wires_to
 from tests.fix_link import Wire
+from tests.grid.cells import Kind
+from tests.grid.rig import PUBLISHER, SITES, SUBSCRIBER, Rig
 from twopc.drivers import Transaction
 from twopc.errors import ConflictError, RejectedError
 from twopc.protocol import VARIANTS

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sim.crash.cells import Cell, Kind, Place, Result, Seen, play, recovered
-from sim.crash.faults import Fault
-from sim.crash.hands import told
-from sim.crash.rig import PUBLISHER, SUBSCRIBER, Rig
-from sim.crash.standby import Followed
-from sim.faults.process import CoordinatorProcess
+from tests.grid.cells import Cell, Kind, Place, Result, Seen, play, recovered
+from tests.grid.faults import Fault
+from tests.grid.hands import told
+from tests.grid.process import CoordinatorProcess
+from tests.grid.rig import PUBLISHER, SUBSCRIBER, Rig
+from tests.grid.standby import Followed
 
 pytestmark = pytest.mark.xdist_group("failover")  # one rig serves all of them
 

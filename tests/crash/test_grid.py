@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from sim.crash.cells import Kind, Place
-from sim.crash.every import EVERY
-from sim.crash.grid import main
-from sim.crash.jobs import Spec, played, together
-from sim.crash.rig import Rig
+from tests.grid.__main__ import main
+from tests.grid.cells import Kind, Place
+from tests.grid.jobs import Spec, played, together
+from tests.grid.rig import Rig
+from tests.grid.rows import EVERY
 
 KIND = Kind()
 
@@ -56,5 +56,5 @@ def test_one_cell_is_played_again_by_its_name(tmp_path: Path) -> None:
     with table.open(newline="") as file:
         (cell,) = csv.DictReader(file)
     assert (cell["name"], cell["state"]) == (name, "ok")
-    assert cell["command"] == f"python -m sim.crash.grid --cell '{name}'"
+    assert cell["command"] == f"python -m tests.grid --cell '{name}'"
     assert "M11 late PREPARE" in page.read_text()

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sim.crash.invariants import INVARIANTS, Evidence, broken
-from sim.crash.rig import PUBLISHER, SITES, SUBSCRIBER, SiteState, State
-from sim.faults.program import Answered, Traced
+from tests.grid.invariants import INVARIANTS, Evidence, broken
+from tests.grid.program import Answered, Traced
+from tests.grid.rig import PUBLISHER, SITES, SUBSCRIBER, SiteState, State
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import Message, RecordKind

@@ -13,12 +13,12 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from sim.crash.cells import Kind, Seen, recovered
-from sim.crash.rig import PUBLISHER, SUBSCRIBER, Rig
-from sim.faults.process import CoordinatorProcess
-from sim.faults.program import GATED_HERE, GATED_THERE, GATED_UNSEEN
 from tests.by_hand import ByHand
 from tests.crash.here import Here, wires_to
+from tests.grid.cells import Kind, Seen, recovered
+from tests.grid.process import CoordinatorProcess
+from tests.grid.program import GATED_HERE, GATED_THERE, GATED_UNSEEN
+from tests.grid.rig import PUBLISHER, SUBSCRIBER, Rig
 from twopc.drivers.participant import Participant
 from twopc.names import GlobalId
 from twopc.protocol.effects import Outcome

@@ -14,11 +14,11 @@ from contextlib import suppress
 import psycopg
 import pytest
 
-from sim.crash.cells import Kind
-from sim.crash.rig import PUBLISHER, SUBSCRIBER, Rig
-from sim.faults.process import CoordinatorProcess
-from sim.faults.program import ROLLBACK, WORKED
 from tests.crash.here import Here
+from tests.grid.cells import Kind
+from tests.grid.process import CoordinatorProcess
+from tests.grid.program import ROLLBACK, WORKED
+from tests.grid.rig import PUBLISHER, SUBSCRIBER, Rig
 from twopc.errors import LocalProtocolError, RejectedError
 from twopc.server.waiting import wait_for
 from twopc.waits import link_name

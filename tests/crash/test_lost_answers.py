@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from sim.crash.cells import Kind
-from sim.crash.rig import LOG, PUBLISHER, SUBSCRIBER, Rig
-from sim.faults.program import NO_PUBLISHER, NO_SUBSCRIBER
 from tests.crash.here import Here, wires_to
+from tests.grid.cells import Kind
+from tests.grid.program import NO_PUBLISHER, NO_SUBSCRIBER
+from tests.grid.rig import LOG, PUBLISHER, SUBSCRIBER, Rig
 
 ABORT = Kind(ending=NO_SUBSCRIBER)
 COMMIT = Kind()

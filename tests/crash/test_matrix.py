@@ -1,6 +1,6 @@
 """The crash matrix: M1 to M6 at every protocol point; after each cell the invariants hold.
 
-Here a sample that strikes every point with every row of the matrix; ``python -m sim.crash.grid`` plays
+Here a sample that strikes every point with every row of the matrix; ``python -m tests.grid`` plays
 all cells.
 """
 
@@ -12,7 +12,7 @@ from functools import partial
 
 import pytest
 
-from sim.crash.cells import (
+from tests.grid.cells import (
     Cell,
     Kind,
     Place,
@@ -23,9 +23,9 @@ from sim.crash.cells import (
     play,
     play_cut,
 )
-from sim.crash.faults import FAULTS, SERVERS_KILLED, Fault
-from sim.crash.rig import RECOVERY_S, Rig
-from sim.faults.program import COMMIT, NO_SUBSCRIBER, ROLLBACK, WORKED
+from tests.grid.faults import FAULTS, SERVERS_KILLED, Fault
+from tests.grid.program import COMMIT, NO_SUBSCRIBER, ROLLBACK, WORKED
+from tests.grid.rig import RECOVERY_S, Rig
 from twopc.drivers import POINTS
 
 COMMITS = (Kind(commit="presumed_abort"), Kind(commit="last_agent"))
@@ -86,7 +86,7 @@ def assert_all_hold(cells: Cells) -> list[Result]:
         f"{result.cell}\n    " + "\n    ".join(result.broken) for result in results if result.broken
     ]
     if wrong:
-        command = "again, one by one: python -m sim.crash.grid --cell '<name>'"
+        command = "again, one by one: python -m tests.grid --cell '<name>'"
         pytest.fail("\n".join([*wrong, command]), pytrace=False)
     assert any(result.struck for result in results)
     assert max(result.recovery_s for result in results) <= RECOVERY_S

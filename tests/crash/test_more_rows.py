@@ -1,15 +1,15 @@
 """Rows of the matrix beyond crashes: each fault at a few points where it makes a difference.
 
-``python -m sim.crash.grid`` plays all of them at every point.
+``python -m tests.grid`` plays all of them at every point.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from sim.crash.cells import Cell, Kind, Place, Result, play
-from sim.crash.every import EVERY
-from sim.crash.rig import Rig
+from tests.grid.cells import Cell, Kind, Place, Result, play
+from tests.grid.rig import Rig
+from tests.grid.rows import EVERY
 
 AGENT = Kind(commit="last_agent")
 COMMIT = Kind()

@@ -12,9 +12,9 @@ from functools import partial
 import psycopg
 import pytest
 
-from sim.crash.cells import Kind, Seen
-from sim.crash.rig import LOG, PUBLISHER, Rig
-from sim.faults.process import CoordinatorProcess
+from tests.grid.cells import Kind, Seen
+from tests.grid.process import CoordinatorProcess
+from tests.grid.rig import LOG, PUBLISHER, Rig
 from twopc.server.waiting import wait_for
 
 NATIVE = "native"

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from sim.crash.cells import Kind, Seen
-from sim.crash.invariants import Evidence
-from sim.crash.oracle import Lane, refines, swarm
-from sim.crash.rig import SITES, SUBSCRIBER, Rig
-from sim.faults.process import CoordinatorProcess
+from tests.grid.cells import Kind, Seen
+from tests.grid.invariants import Evidence
+from tests.grid.oracle import Lane, refines, swarm
+from tests.grid.process import CoordinatorProcess
+from tests.grid.rig import SITES, SUBSCRIBER, Rig
 from twopc.protocol import effects as x
 from twopc.protocol.effects import Message
 

@@ -11,10 +11,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from sim.crash.cells import KINDS, Cell, Kind, Place, Seen, play
-from sim.crash.faults import KILLED
-from sim.crash.rig import LOG, PUBLISHER, SITES, SUBSCRIBER, Rig
-from sim.faults.process import CoordinatorProcess
+from tests.grid.cells import KINDS, Cell, Kind, Place, Seen, play
+from tests.grid.faults import KILLED
+from tests.grid.process import CoordinatorProcess
+from tests.grid.rig import LOG, PUBLISHER, SITES, SUBSCRIBER, Rig
 from twopc.names import PREFIX
 
 ALL_PREPARED = """

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.crash.page import Square, page
-from sim.crash.pool import Pool
+from sim.faults.matrix_page import Square, page
+from sim.faults.matrix_pool import Pool
 from twopc.errors import ServerError
 
 TWOPC = [sys.executable, "-m", "sim"]

@@ -11,9 +11,9 @@ from collections import Counter
 
 import pytest
 
-from sim.crash.rig import NODES, PUBLISHER, SITES, SUBSCRIBER, Rig
-from sim.faults.process import CoordinatorProcess
-from sim.faults.program import Done
+from tests.grid.process import CoordinatorProcess
+from tests.grid.program import Done
+from tests.grid.rig import NODES, PUBLISHER, SITES, SUBSCRIBER, Rig
 from twopc.names import PREFIX
 
 WORKERS = 12

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from sim.crash.rig import LOG, NODES, PUBLISHER, SUBSCRIBER, Rig
-from sim.faults.program import NO_PUBLISHER, NO_SUBSCRIBER
+from tests.grid.program import NO_PUBLISHER, NO_SUBSCRIBER
+from tests.grid.rig import LOG, NODES, PUBLISHER, SUBSCRIBER, Rig
 from twopc.drivers import PostgresCoordinator
 from twopc.errors import RejectedError
 from twopc.server.waiting import wait_for

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.crash.rig import NODES, PUBLISHER, SITES, Rig
+from tests.grid.rig import NODES, PUBLISHER, SITES, Rig
 from twopc.names import PREFIX
 
 ROOT = Path(__file__).parents[2]

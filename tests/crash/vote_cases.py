@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sim.crash.rig import PUBLISHER, SUBSCRIBER
 from tests.crash.vote_doings import (
     at_the_gate,
     both,
@@ -32,6 +31,7 @@ from tests.crash.vote_doings import (
     write_skew,
 )
 from tests.crash.voting import CHANGE, Do
+from tests.grid.rig import PUBLISHER, SUBSCRIBER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from contextlib import suppress
 import psycopg
 from psycopg import sql
 
-from sim.crash.rig import GATE, PUBLISHER, SUBSCRIBER
 from tests.crash.voting import ApplicationError, Do, Player
+from tests.grid.rig import GATE, PUBLISHER, SUBSCRIBER
 
 
 def here(*statements: str) -> Do:

@@ -14,7 +14,9 @@ from typing import Any
 import psycopg
 from psycopg import conninfo, sql
 
-from sim.crash.rig import (
+from tests.crash.vote_cases import CASES, DISABLED, Case
+from tests.crash.voting import PLAIN, Ours, Theirs, Verdict
+from tests.grid.rig import (
     AT_PUBLISHER,
     AT_SUBSCRIBER,
     GATED,
@@ -24,8 +26,6 @@ from sim.crash.rig import (
     SUBSCRIBER,
     Rig,
 )
-from tests.crash.vote_cases import CASES, DISABLED, Case
-from tests.crash.voting import PLAIN, Ours, Theirs, Verdict
 from twopc.drivers import PostgresCoordinator
 
 PAGE = Path(__file__).parents[2] / "docs" / "votes.md"

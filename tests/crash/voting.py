@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from sim.crash.rig import GATE, PUBLISHER, SITES, SUBSCRIBER, Rig
+from tests.grid.rig import GATE, PUBLISHER, SITES, SUBSCRIBER, Rig
 from twopc.drivers import PostgresCoordinator, Transaction
 from twopc.errors import TransactionError, TwopcError
 from twopc.protocol import events as e

@@ -13,13 +13,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sim.crash import invariants
-from sim.crash.faults import KILLED, Fault, Judge
-from sim.crash.invariants import Evidence
-from sim.crash.oracle import refines
-from sim.crash.rig import SITES, SUBSCRIBER, Rig, State
-from sim.faults.process import CoordinatorProcess
-from sim.faults.program import COMMIT, ENDINGS, Answered, Task, Traced
+from tests.grid import invariants
+from tests.grid.faults import KILLED, Fault, Judge
+from tests.grid.invariants import Evidence
+from tests.grid.oracle import refines
+from tests.grid.process import CoordinatorProcess
+from tests.grid.program import COMMIT, ENDINGS, Answered, Task, Traced
+from tests.grid.rig import SITES, SUBSCRIBER, Rig, State
 from twopc.drivers.points import POINTS
 from twopc.protocol import VARIANTS
 

@@ -1,7 +1,16 @@
-"""Rows of the crash matrix that are no faults at points, and where each of them is performed."""
+"""The rows of the matrix: every fault that strikes while a coordinator's process stands at a point, and the others."""
 
 from __future__ import annotations
 
+from tests.grid.faults import FAULTS
+from tests.grid.hands import HANDS
+from tests.grid.pauses import PAUSES
+from tests.grid.servers import SERVERS
+from tests.grid.silence import SILENCE
+
+EVERY = (*FAULTS, *HANDS, *PAUSES, *SERVERS, *SILENCE)
+
+#: Rows that are no faults at points, and where each of them is performed.
 ELSEWHERE = {
     "M9 lost answer of PREPARE": "tests/crash/test_lost_answers.py",
     "M10 lost answer of COMMIT PREPARED": "tests/crash/test_lost_answers.py",

@@ -1,4 +1,4 @@
-"""The whole crash matrix, cell by cell: ``python -m sim.crash.grid``.
+"""The whole crash matrix, cell by cell: ``python -m tests.grid``.
 
 Prints each cell that is broken as soon as it is, with the command that plays it again, and a table of all
 at the end; writes every cell as CSV and as a page. Each process has servers of its own.
@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import quantiles
 
-from sim.crash.cells import KINDS, Result
-from sim.crash.elsewhere import ELSEWHERE
-from sim.crash.jobs import Spec, serve, together
-from sim.crash.page import Square, write_csv, write_page
-from sim.crash.pool import Pool
+from sim.faults.matrix_page import Square, write_csv, write_page
+from sim.faults.matrix_pool import Pool
+from tests.grid.cells import KINDS, Result
+from tests.grid.jobs import Spec, serve, together
+from tests.grid.rows import ELSEWHERE
 
 _SAY_EVERY = 100
 
@@ -69,7 +69,7 @@ _HEAD = (
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m sim.crash.grid", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.grid", description=__doc__)
     parser.add_argument("--cell", default="", help="play only cells whose name contains this")
     parser.add_argument("--commit", default="", help="play only this variant")
     parser.add_argument("--csv", type=Path, help="write every cell to this file")
@@ -145,7 +145,7 @@ def square_of(spec: Spec, result: Result) -> Square:
 
 
 def _again(name: str) -> str:
-    return f"python -m sim.crash.grid --cell {shlex.quote(name)}"
+    return f"python -m tests.grid --cell {shlex.quote(name)}"
 
 
 def _report(results: list[tuple[Spec, Result]], seconds: float) -> None:

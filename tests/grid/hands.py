@@ -12,10 +12,10 @@ import psycopg
 from psycopg import errors as pg
 from psycopg import sql
 
-from sim.crash.faults import Fault
-from sim.crash.invariants import Evidence
-from sim.crash.rig import LOG, SITES, Rig
-from sim.faults.process import CoordinatorProcess
+from tests.grid.faults import Fault
+from tests.grid.invariants import Evidence
+from tests.grid.process import CoordinatorProcess
+from tests.grid.rig import LOG, SITES, Rig
 from twopc.names import branch_gid
 
 _TAKEN = "select gid, transaction::text, owner::text from pg_prepared_xacts where gid = %s"

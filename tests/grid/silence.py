@@ -15,11 +15,11 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from sim.crash.faults import Fault
-from sim.crash.rig import LOG, NODES, PUBLISHER, SUBSCRIBER, Rig
-from sim.faults.process import CoordinatorProcess
-from sim.faults.program import Task
 from sim.faults.wires import Wire
+from tests.grid.faults import Fault
+from tests.grid.process import CoordinatorProcess
+from tests.grid.program import Task
+from tests.grid.rig import LOG, NODES, PUBLISHER, SUBSCRIBER, Rig
 from twopc.drivers import ParticipantAddress
 
 T = TypeVar("T")

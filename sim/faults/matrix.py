@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from sim.crash.unsettled import unsettled
 from sim.report.history import History, OrderHistory, Record
 from sim.scenario.cases import groups
 from sim.scenario.check import Loaded, load
@@ -47,6 +48,11 @@ _OF_NODES = (
 _OF_ALL = ("crash coordinator", "pause coordinator", "lose reply", "repeat request")
 #: Points that no order of a clean run tells of: whether they are reached is seen when they are struck.
 _ONCE = ("trigger.enter", "proc.before_compare", "proc.after_apply")
+
+#: Who says that a branch is not settled yet, and in which words; and what is said of the node that is in the way.
+_LOGGERS = ("twopc.drivers.hub", "twopc.drivers.recovery", "twopc.drivers.peers")
+_NOT_SETTLED = "branch not settled yet"
+_UNREACHED = "recovery cannot reach a node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +231,7 @@ class Stand:
             )
         }
         faults = tuple(_fault(name, *place, "delay 1ms") for name, place in probes.items())
-        with unsettled():
+        with _unsettled():
             history = await self._play(with_faults(case, faults), order)
         reached = [
             probes[name]
@@ -248,7 +254,7 @@ class Stand:
         fault = _fault(_FAULT, cell.point, cell.nth, cell.do)
         case = self._cases[cell.order]
         try:
-            with unsettled() as told:
+            with _unsettled() as told:
                 history = await self._play(with_faults(case, (fault,)), str(cell))
         except (
             Exception
@@ -302,7 +308,7 @@ def _is_confessed(failure: Failure, records: Sequence[Record]) -> bool:
 
 
 def serve(setup: Setup, wire: Connection) -> None:
-    """Play what comes over the wire until its end; for `sim.crash.pool`."""
+    """Play what comes over the wire until its end; for `sim.faults.matrix_pool`."""
     played(setup.on, _serve(setup, wire))
 
 
@@ -323,3 +329,28 @@ def needs_a_server_each(cell: MatrixCell, scenario: Scenario) -> bool:
 
     own = scenario.model_copy(update={"faults": (_fault(_FAULT, cell.point, cell.nth, cell.do),)})
     return needs_servers(own) is not None
+
+
+class _Unsettled(logging.Filter):
+    """How often it was said that a branch is not settled yet."""
+
+    count = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Keep what is something else."""
+        self.count += record.msg == _NOT_SETTLED
+        return record.msg not in (_NOT_SETTLED, _UNREACHED)
+
+
+@contextmanager
+def _unsettled() -> Iterator[_Unsettled]:
+    """Within the block those warnings are counted, and nobody else hears of them."""
+    found = _Unsettled()
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for each in loggers:
+        each.addFilter(found)
+    try:
+        yield found
+    finally:
+        for each in loggers:
+            each.removeFilter(found)

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 
 import psycopg
 
-from sim.crash.cells import (
+from tests.grid.cells import (
     Cell,
     Kind,
     Place,
@@ -24,11 +24,11 @@ from sim.crash.cells import (
     play_cut,
     play_together,
 )
-from sim.crash.every import EVERY
-from sim.crash.faults import FAULTS, KILLED, SERVERS_KILLED
-from sim.crash.oracle import Lane
-from sim.crash.rig import Rig
-from sim.faults.program import COMMIT, WORKED
+from tests.grid.faults import FAULTS, KILLED, SERVERS_KILLED
+from tests.grid.oracle import Lane
+from tests.grid.program import COMMIT, WORKED
+from tests.grid.rig import Rig
+from tests.grid.rows import EVERY
 from twopc.errors import ServerError
 
 #: Faults of single sessions, and what others do to a branch, are told apart by the driver and not by the
@@ -158,7 +158,7 @@ def _one(rig: Rig, spec: Spec) -> Result:
 
 
 def serve(wanted: str, wire: Connection) -> None:
-    """Do what comes over the wire, on servers of its own; for `sim.crash.pool`.
+    """Do what comes over the wire, on servers of its own; for `sim.faults.matrix_pool`.
 
     Args:
         wanted: a part of the names of the cells that will be played.

@@ -15,7 +15,7 @@ from typing import Self
 
 import psycopg
 
-from sim.crash.rig import Rig
+from tests.grid.rig import Rig
 from twopc.server import Server
 from twopc.server.binaries import find_binaries
 from twopc.server.waiting import wait_for

@@ -98,9 +98,9 @@ def page(
             f'<tr class="elsewhere"><th class="row">{html.escape(row)}</th>'
             f'<td colspan="{max(1, len(columns))}">{html.escape(where)}</td></tr>'
         )
-    here = resources.files("sim.crash")
+    here = resources.files("sim.faults")
     return (
-        (here / "page.html")
+        (here / "matrix_page.html")
         .read_text(encoding="utf-8")
         .replace("{{title}}", html.escape(title))
         .replace("{{figures}}", html.escape(figures(squares, seconds)))

@@ -12,9 +12,9 @@ from functools import partial
 
 import psutil
 
-from sim.crash.faults import Fault
-from sim.crash.rig import NODES, Rig
-from sim.faults.process import CoordinatorProcess
+from tests.grid.faults import Fault
+from tests.grid.process import CoordinatorProcess
+from tests.grid.rig import NODES, Rig
 from twopc.names import PREFIX
 from twopc.server.waiting import wait_for
 

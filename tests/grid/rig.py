@@ -16,8 +16,8 @@ from typing import Any, Self
 import psycopg
 from psycopg import sql
 
-from sim.faults.program import Task
 from sim.topology import Node, Topology
+from tests.grid.program import Task
 from twopc.drivers import ParticipantAddress
 from twopc.names import PREFIX
 from twopc.server import Server
@@ -41,12 +41,12 @@ AT_PUBLISHER = (
     "create table kind (id int primary key)",
     "insert into kind values (1)",
     "create table account (id int primary key, balance int not null)",
-    f"insert into account select g, 100 from generate_series(1, {ROWS}) as g",  # noqa: S608
+    f"insert into account select g, 100 from generate_series(1, {ROWS}) as g",
     "create table entry (id int primary key,"
     " kind int not null references kind deferrable initially deferred, amount int not null)",
     "create table badge (id int primary key, code int unique deferrable initially deferred)",
     "create table tally (id int primary key, count int not null, list text not null)",
-    f"insert into tally select g, 0, '' from generate_series(1, {TALLIES}) as g",  # noqa: S608
+    f"insert into tally select g, 0, '' from generate_series(1, {TALLIES}) as g",
 )
 #: What each client of the oracle's lane does to a tally: one more, and whose turn it was.
 TALLY = "update tally set count = count + 1, list = list || '{{}};' where id = {}"

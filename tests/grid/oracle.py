@@ -17,10 +17,10 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from sim.crash.invariants import Evidence
-from sim.crash.rig import NODES, PUBLISHER, SITES, SUBSCRIBER, TALLY, Rig
-from sim.faults.process import CoordinatorProcess
-from sim.faults.program import Done, Waiting
+from tests.grid.invariants import Evidence
+from tests.grid.process import CoordinatorProcess
+from tests.grid.program import Done, Waiting
+from tests.grid.rig import NODES, PUBLISHER, SITES, SUBSCRIBER, TALLY, Rig
 from twopc.drivers.plan import SETTINGS
 from twopc.errors import ProtocolError
 from twopc.protocol import Coordinator

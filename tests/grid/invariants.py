@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.crash.rig import SITES, State
-from sim.faults.program import Answered, Traced
+from tests.grid.program import Answered, Traced
+from tests.grid.rig import SITES, State
 from twopc.names import branch_gid
 from twopc.protocol import effects as x
 from twopc.protocol import events as e

@@ -12,10 +12,10 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from sim.crash.faults import Fault
-from sim.crash.invariants import Evidence
-from sim.crash.rig import LOG, SITES, Rig
-from sim.faults.process import CoordinatorProcess
+from tests.grid.faults import Fault
+from tests.grid.invariants import Evidence
+from tests.grid.process import CoordinatorProcess
+from tests.grid.rig import LOG, SITES, Rig
 from twopc.errors import ServerError
 from twopc.names import PREFIX, branch_gid
 from twopc.server.waiting import wait_for

@@ -13,7 +13,7 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from sim.faults.program import (
+from tests.grid.program import (
     END,
     GO_ON,
     RECOVER,
@@ -30,7 +30,7 @@ from sim.faults.program import (
 )
 
 _context = multiprocessing.get_context("forkserver")
-_PRELOAD = ["sim.faults.program", *(["pytest"] if "pytest" in sys.modules else [])]
+_PRELOAD = ["tests.grid.program", *(["pytest"] if "pytest" in sys.modules else [])]
 _context.set_forkserver_preload(_PRELOAD)
 
 #: Far longer than anything takes: whoever waits so long hangs.

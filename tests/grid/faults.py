@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from sim.crash.invariants import Evidence
-from sim.crash.rig import LOG, NODES, PUBLISHER, SUBSCRIBER, Rig
-from sim.faults.process import CoordinatorProcess
-from sim.faults.program import Task
+from tests.grid.invariants import Evidence
+from tests.grid.process import CoordinatorProcess
+from tests.grid.program import Task
+from tests.grid.rig import LOG, NODES, PUBLISHER, SUBSCRIBER, Rig
 from twopc.server.waiting import wait_for
 from twopc.waits import link_name
 
