@@ -25,6 +25,7 @@ from sim.scenario.postgres_sessions import executed, refusal
 from subscriber.distribution_agent import AheadError
 from twopc import errors, log
 from twopc.drivers import ParticipantAddress, Points, PostgresCoordinator
+from twopc.drivers.implementation import PRODUCT, Implementation
 from twopc.drivers.transaction import Transaction
 
 #: Whose transaction the running code is about, and which; of a background task: nobody's.
@@ -278,6 +279,7 @@ class _Coordinating(Serving):
             in_doubt_after_s=setup.in_doubt_after_s,
             answer_timeout_s=setup.answer_timeout_s,
             points=self._points,
+            classes=_classes(setup),
         )
 
     def _serving(self) -> AbstractAsyncContextManager[Any]:
@@ -336,11 +338,16 @@ class _Coordinating(Serving):
         await self._coordinator.recover()
 
 
+def _classes(setup: Setup) -> Implementation:
+    """The product's, but for the protections that are off."""
+    if not setup.off:
+        return PRODUCT
+    from sim.faults.unprotected import without  # the model's plants, which few twins need
+
+    return without(setup.off)
+
+
 def serve(setup: Setup, calls: Connection, halts: Connection) -> None:
     """What the process does."""
     log.configure(level="error", layout="text")  # that things fail is what it is here for
-    if setup.off:
-        from sim.faults.unprotected import switch_off_here  # which few twins need
-
-        switch_off_here(setup.off)
     asyncio.run(_Coordinating(setup, calls, halts).run())

@@ -19,10 +19,11 @@ from twopc.drivers.decision_log import DecisionLog
 from twopc.drivers.engine import Engine
 from twopc.drivers.heuristics import Heuristic
 from twopc.drivers.hub import Hub
+from twopc.drivers.implementation import PRODUCT, Implementation
 from twopc.drivers.keeper import Keeper
 from twopc.drivers.lean import Lean
 from twopc.drivers.oneshot import Done
-from twopc.drivers.participant import Participant, ParticipantAddress
+from twopc.drivers.participant import ParticipantAddress
 from twopc.drivers.plan import Plans
 from twopc.drivers.points import Points
 from twopc.drivers.recovery import Settled
@@ -58,6 +59,7 @@ class PostgresCoordinator:
             for those who ask late how it ended.
         points: protocol points; None: those that the environment arms.
         observe: sees every effect and event of every machine, with its global transaction.
+        classes: what it is made of.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class PostgresCoordinator:
         markers_kept_s: float = 60.0,
         points: Points | None = None,
         observe: Callable[[str, x.Effect | e.Event], None] | None = None,
+        classes: Implementation = PRODUCT,
     ) -> None:
         self.coordinator = coordinator
         self.publisher = publisher.name
@@ -91,7 +94,7 @@ class PostgresCoordinator:
             answer_timeout_s=answer_timeout_s,
         )
         self._participants = {
-            one.name: Participant(one, coordinator, answer_timeout_s=answer_timeout_s)
+            one.name: classes.participant(one, coordinator, answer_timeout_s=answer_timeout_s)
             for one in addresses
         }
         self._finishers = Finishers(publisher.dsn, f"twopc finisher {coordinator}", busy)
@@ -111,7 +114,7 @@ class PostgresCoordinator:
             lock_timeout_ms=lock_timeout_ms,
             busy=busy,
         )
-        self._engine = Engine(self._hub, self._log)
+        self._engine = Engine(self._hub, self._log, classes)
         self.keeper = Keeper(
             coordinator,
             distribution=distribution,
@@ -121,6 +124,7 @@ class PostgresCoordinator:
             points=self.points,
             busy=busy,
             active=self._engine.active,
+            recovery=classes.recovery,
             recovery_interval_s=recovery_interval_s,
             deadlock_interval_s=deadlock_interval_s,
             answer_timeout_s=answer_timeout_s,

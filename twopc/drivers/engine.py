@@ -15,6 +15,7 @@ import psycopg
 from twopc.drivers import asking, oneshot
 from twopc.drivers.decision_log import DecisionLog
 from twopc.drivers.hub import Hub
+from twopc.drivers.implementation import Implementation
 from twopc.drivers.lean import unbroken
 from twopc.drivers.oneshot import Done
 from twopc.drivers.outcome import raise_unless_committed, refusal_at_commit
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
 class Engine:
     """The transactions of one coordinator process."""
 
-    def __init__(self, hub: Hub, log: DecisionLog) -> None:
+    def __init__(self, hub: Hub, log: DecisionLog, classes: Implementation) -> None:
         self._hub = hub
         self._log = log
+        self._classes = classes
         self._sequence = itertools.count(1)
         self._over = asyncio.Event()
         """Set when the last active transaction has ended."""
@@ -119,7 +121,9 @@ class Engine:
         self, transaction: SeveralTransaction, sessions: Sequence[Session]
     ) -> None:
         """Commit it, for `SeveralTransaction`."""
-        await self._drive(transaction, sessions, transaction.driver(self._hub, sessions))
+        await self._drive(
+            transaction, sessions, transaction.driver(self._hub, sessions, self._classes.several)
+        )
 
     async def roll_back(self, transaction: Transaction, *sessions: Session) -> None:
         """Roll it back, for `Transaction` and `SeveralTransaction`."""
@@ -157,7 +161,7 @@ class Engine:
         work: bytes = b"",
         work_results: int = 0,
     ) -> Driver:
-        return Driver(
+        return self._classes.driver(
             self._hub,
             transaction.ids,
             transaction.sequence,

@@ -48,6 +48,7 @@ class Keeper:
         points: Points,
         busy: set[Lean],
         active: Mapping[int, Transaction],
+        recovery: type[Recovery],
         recovery_interval_s: float,
         deadlock_interval_s: float,
         answer_timeout_s: float,
@@ -78,7 +79,7 @@ class Keeper:
             )
             for one in addresses
         ]
-        self._recovery = Recovery(
+        self._recovery = recovery(
             coordinator,
             publisher=publisher,
             participants=self._participants,

@@ -204,10 +204,10 @@ class SeveralTransaction(Transaction):
             raise
         return sessions
 
-    def driver(self, hub: Hub, sessions: Sequence[Session]) -> Driver:
+    def driver(self, hub: Hub, sessions: Sequence[Session], made_of: type[SeveralDriver]) -> Driver:
         """What commits it, for the coordinator."""
         wrote = [part.wrote for part in self._parts]
-        return SeveralDriver(
+        return made_of(
             hub, self.ids, self.sequence, sessions, self.plan.settings, self.branches, wrote=wrote
         )
 
