@@ -10,19 +10,18 @@ from publisher import slot as slots
 from publisher.log_reader.session import connect
 from publisher.logical_publication import NAME
 from twopc.errors import ServerError
+from twopc.log import get_logger
 from twopc.lsn import lsn_text
 from twopc.names import article_name
+from twopc.sql.exclusive import free_key, others
 
-_LOCK = "select pg_advisory_lock(hashtextextended(%s, 18752))"
-#: Any role may hold that lock.
-_HOLDER = """
-select format('pid %%s, %%s, of role %%s', l.pid,
-              coalesce(nullif(a.application_name, ''), 'without application_name'), a.usename)
-from pg_locks l join pg_stat_activity a on a.pid = l.pid and a.datname = current_database()
-where l.locktype = 'advisory' and l.granted and l.objsubid = 1
-  and l.database = (select d.oid from pg_database d where d.datname = current_database())
-  and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended(%s, 18752)
-"""
+_log = get_logger(__name__)
+
+_NAME = "'msrepl log reader of ' || %s"
+_MAY_READ = "has_table_privilege(a.usesysid, 'msrepl.sysarticles', 'select')"
+_FREE_KEY = free_key(_NAME, _MAY_READ)
+#: The log readers of a slot.
+LOG_READERS = others(_NAME, _MAY_READ)
 _START = """
 select pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
        has_function_privilege('pg_log_standby_snapshot()', 'execute')
@@ -91,15 +90,26 @@ class Control:
     async def _take_slot(self, publisher: str, takeover_s: float) -> None:
         execute = self.connection.execute
         await execute("select set_config('lock_timeout', %s, false)", (f"{takeover_s}s",))
-        try:
-            await execute(_LOCK, (self._slot,))
-        except errors.LockNotAvailable:
-            cursor = await execute(_HOLDER, (self._slot,))
-            row = await cursor.fetchone()
+        row = await (await execute(_FREE_KEY, (self._slot,))).fetchone()
+        if row is None:
             raise ServerError(
-                f"another log reader ({row[0] if row else 'gone just now'}) reads slot {self._slot!r} of "
+                f"strangers hold every advisory lock of the log reader of {publisher!r}: end their sessions "
+                "(pg_locks has them)"
+            )
+        key, strangers = row
+        if strangers:
+            _log.warning("strangers hold advisory locks of the log reader", holders=strangers)
+        is_taken = True
+        try:
+            await execute("select pg_advisory_lock(%s)", (key,))
+        except errors.LockNotAvailable:
+            is_taken = False
+        other = await (await execute(LOG_READERS, (self._slot,))).fetchone()
+        if other is not None or not is_taken:
+            raise ServerError(
+                f"another log reader ({other[1] if other else 'gone just now'}) reads slot {self._slot!r} of "
                 f"Publisher {publisher!r} (18752): stop it first"
-            ) from None
+            )
         await execute("select set_config('lock_timeout', '0', false)")
         found = await slots.look(self.connection, self._slot)
         if found is None:

@@ -13,9 +13,13 @@ from subscriber.distribution_agent.loads import Part
 from subscriber.distribution_agent.pipe import Answer, LostError, Pipe, Statement, Step
 from subscriber.distribution_agent.profile import Profile
 from twopc.errors import DeliveryError, ServerError
+from twopc.log import get_logger
 from twopc.lsn import lsn_text, lsn_value
 from twopc.names import StreamId
+from twopc.sql.exclusive import free_key, others
 from twopc.together import together
+
+_log = get_logger(__name__)
 
 BEGIN = Statement("begin")
 COMMIT = Statement("commit")
@@ -37,33 +41,18 @@ _SETTINGS = Statement(
     """,
     kept=False,
 )
-_BE_THE_ONE = Statement(
-    "select pg_advisory_lock(hashtextextended('msrepl agent of ' || $1, 0))", kept=False
+_MAY_DELIVER = "has_table_privilege(a.usesysid, 'msrepl.msreplication_subscriptions', 'update')"
+_AGENT = "'msrepl agent of ' || $1"
+_STREAMS = "'msrepl streams of ' || $1"
+_FREE_KEY = Statement(free_key(_AGENT, _MAY_DELIVER), kept=False)
+_FREE_STREAM_KEY = Statement(free_key(_STREAMS, _MAY_DELIVER), kept=False)
+_LOCK = Statement("select pg_advisory_lock($1)", kept=False)
+_LOCK_SHARED = Statement("select pg_advisory_lock_shared($1)", kept=False)
+_LOCK_ONCE = Statement(
+    "select pg_advisory_lock(k), pg_advisory_unlock(k) from cast($1 as bigint) as k", kept=False
 )
-_BE_A_STREAM = Statement(
-    "select pg_advisory_lock_shared(hashtextextended('msrepl streams of ' || $1, 0))", kept=False
-)
-_NO_STREAMS = Statement(
-    """
-    select pg_advisory_lock(key), pg_advisory_unlock(key)
-    from hashtextextended('msrepl streams of ' || $1, 0) as key
-    """,
-    kept=False,
-)
-#: Any role may hold those locks.
-_HOLDER = Statement(
-    """
-    select format('pid %s, %s, of role %s', l.pid,
-                  coalesce(nullif(a.application_name, ''), 'without application_name'), a.usename)
-    from pg_locks l join pg_stat_activity a on a.pid = l.pid and a.datname = current_database()
-    where l.locktype = 'advisory' and l.granted and l.objsubid = 1 and l.pid <> pg_backend_pid()
-        and l.database = (select d.oid from pg_database d where d.datname = current_database())
-        and (l.classid::bigint << 32 | l.objid::bigint) in (
-            hashtextextended('msrepl agent of ' || $1, 0), hashtextextended('msrepl streams of ' || $1, 0))
-    limit 1
-    """,
-    kept=False,
-)
+_OTHER_AGENTS = Statement(others(_AGENT, _MAY_DELIVER), kept=False)
+_OTHER_STREAMS = Statement(others(_STREAMS, _MAY_DELIVER), kept=False)
 _POSITION = Statement(
     """
     select transaction_timestamp from msrepl.msreplication_subscriptions
@@ -171,14 +160,13 @@ class Target:
         name = publisher.encode()
         try:
             first = await _connect(dsn, publisher, profile, lines)
-            await _alone(first, name, _BE_THE_ONE, subscriber)
-            await _alone(first, name, _NO_STREAMS, subscriber)
+            await _be_alone(first, name, subscriber)
             position = await _find_position(first, name, publisher_db)
             database = await _settle(first, publisher, position)
             await _check_streams(first, subscriber, profile.subscription_streams)
             for _ in range(1, profile.subscription_streams):
                 line = await _connect(dsn, publisher, profile, lines)
-                await ask(line, (_BE_A_STREAM, (name,)))
+                await ask(line, (_LOCK_SHARED, (await _free_key(line, _FREE_STREAM_KEY, name),)))
             return cls(publisher, lines, position, database)
         except BaseException:
             await together(*(line.close() for line in lines))
@@ -237,24 +225,45 @@ async def _connect(dsn: str, publisher: str, profile: Profile, lines: list[Pipe]
     return pipe
 
 
-async def _alone(pipe: Pipe, publisher: bytes, lock: Statement, subscriber: str) -> None:
+async def _be_alone(pipe: Pipe, publisher: bytes, subscriber: str) -> None:
     """Wait for sessions of an agent that was killed, which end when they notice."""
     timeout = Statement(f"set lock_timeout = {_TAKE_OVER_MS}", kept=False)
-    answer = await pipe.run((timeout, ()), (lock, (publisher,)))
-    await pipe.run((Statement("reset lock_timeout", kept=False), ()))
-    failure = answer.failure
-    if failure is None:
-        return
-    if failure.sqlstate == "55P03":
-        rows = (await ask(pipe, (_HOLDER, (publisher,)))).rows(0)
+    await ask(pipe, (timeout, ()))
+    is_taken = await _lock(pipe, _LOCK, await _free_key(pipe, _FREE_KEY, publisher))
+    for key, _ in (await ask(pipe, (_OTHER_STREAMS, (publisher,)))).rows(0):
+        await _lock(pipe, _LOCK_ONCE, str(key).encode())
+    await ask(pipe, (Statement("reset lock_timeout", kept=False), ()))
+    agents = await ask(pipe, (_OTHER_AGENTS, (publisher,)), (_OTHER_STREAMS, (publisher,)))
+    found = agents.rows(0) + agents.rows(1)
+    if found or not is_taken:
         raise DeliveryError(
             f"another distribution agent from {publisher.decode()!r} to {subscriber!r} is running"
-            f" (21036; {rows[0][0] if rows else 'gone just now'}): stop it first",
+            f" (21036; {found[0][1] if found else 'gone just now'}): stop it first",
             node=subscriber,
             number=21036,
             sqlstate="55P03",
         )
-    raise LostError(str(failure))
+
+
+async def _free_key(pipe: Pipe, query: Statement, publisher: bytes) -> bytes:
+    rows = (await ask(pipe, (query, (publisher,)))).rows(0)
+    if not rows:
+        raise ServerError(
+            f"strangers hold every advisory lock of the agent from {publisher.decode()!r}: end their sessions "
+            "(pg_locks has them)"
+        )
+    ((key, strangers),) = rows
+    if strangers:
+        _log.warning("strangers hold advisory locks of a distribution agent", holders=strangers)
+    return str(key).encode()
+
+
+async def _lock(pipe: Pipe, lock: Statement, key: bytes) -> bool:
+    """False: it is not to be had."""
+    failure = (await pipe.run((lock, (key,)))).failure
+    if failure is not None and failure.sqlstate != "55P03":
+        raise LostError(str(failure))
+    return failure is None
 
 
 async def _check_streams(pipe: Pipe, subscriber: str, streams: int) -> None:

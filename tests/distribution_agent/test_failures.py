@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
-from tests.distribution_agent.ends import AGENT, Ends, dele, ins, upd
+from tests.distribution_agent.ends import AGENT, PUBLISHER, Ends, dele, ins, upd
 from tests.propagation.here import mask
 from twopc.drivers import Points
 from twopc.errors import DeliveryError, SubscriptionError
@@ -153,6 +154,32 @@ async def test_only_one_agent_at_a_time(ends: Ends, monkeypatch: pytest.MonkeyPa
     assert caught.value.number == 21036
     await first.close()
     await second.open()
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+async def test_a_stranger_who_holds_its_locks_keeps_no_agent_away(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch, streams: int
+) -> None:
+    """Any role may take any advisory lock: it does not count, and hides no other agent."""
+    monkeypatch.setattr("subscriber.distribution_agent.target._TAKE_OVER_MS", 1)
+    await ends.subscribe(TABLE)
+    await ends.sub.execute("create role stranger login password 'x'")
+    subscriber = ends.subscriber
+    try:
+        stranger = await psycopg.AsyncConnection.connect(
+            subscriber.server.dsn(subscriber.name, "stranger", "x"), autocommit=True
+        )
+        async with stranger:
+            for lock in ("agent", "streams"):
+                name = f"msrepl {lock} of {PUBLISHER}"
+                await stranger.execute("select pg_advisory_lock(hashtextextended(%s, 0))", (name,))
+            await ends.store(ins(1, "a", 1))
+            await ends.agent(subscription_streams=streams).run_once()
+            assert await ends.rows("t", "id") == [(1,)]
+            with pytest.raises(DeliveryError, match="another distribution agent"):
+                await ends.agent().open()
+    finally:
+        await ends.sub.execute("drop role stranger")
 
 
 async def test_a_position_that_somebody_moved_is_never_written_over(ends: Ends) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
-from psycopg import errors
+from psycopg import AsyncConnection, errors
 
 from publisher import publication, slot
 from publisher.commands import CommandBuilder, CommandReader
@@ -64,6 +65,32 @@ async def test_a_second_reader_of_a_slot_is_refused(both: Rig, how: str) -> None
         assert (await first.run_once()).transactions == 1
     await second.open()
     assert (await second.run_once()).transactions == 0
+
+
+async def test_a_stranger_who_holds_its_lock_keeps_no_reader_away(both: Rig) -> None:
+    """Any role may take any advisory lock: it does not count, and hides no other reader."""
+    publisher = both.publisher
+    async with await AsyncConnection.connect(publisher.dsn, autocommit=True) as admin:
+        await admin.execute("create role stranger login password 'x'")
+        try:
+            stranger = await AsyncConnection.connect(
+                publisher.server.dsn(publisher.name, "stranger", "x"), autocommit=True
+            )
+            async with stranger, both.reader(reading=QUICK):
+                held = "select (classid::bigint << 32 | objid::bigint) from pg_locks where locktype = 'advisory'"
+                ((key,),) = await (await admin.execute(held)).fetchall()
+                queued = asyncio.create_task(
+                    stranger.execute("select pg_advisory_lock(%s)", (key,))
+                )
+                await both.closing[-1].close()
+                await queued
+                async with both.reader(reading=QUICK) as reader:
+                    await both.pub.execute("insert into item (id) values (1)")
+                    assert (await reader.run_once()).transactions == 1
+                    with pytest.raises(ServerError, match=r"msrepl logreader pub, .*18752"):
+                        await both.reader(reading=QUICK).open()
+        finally:
+            await admin.execute("drop role stranger")
 
 
 @pytest.mark.parametrize("peek", [True, False], ids=["peek", "live"])

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from publisher.log_reader.control import LOG_READERS
 from publisher.posting import stored_message
 from sim.spark.replay.place import Place
 from sim.topology import Topology
@@ -24,20 +25,12 @@ from twopc.lsn import lsn_value
 DELIVERED_WITHIN_S = 60.0
 #: How often it is looked: whoever delivers tells nobody else.
 LOOK_EVERY_S = 0.005
-#: Whether somebody reads the log through a slot.
-READS_THE_LOG = """
-select exists (
-    select from pg_locks l
-    where l.locktype = 'advisory' and l.granted
-      and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended(%s, 18752))
-"""
 
 
 async def runs_elsewhere(topology: Topology) -> bool:
     """Somebody reads the Publisher's log at this moment."""
     slot = await topology.slot()
-    ((found,),) = await topology.execute(topology.publisher, READS_THE_LOG, (slot,))
-    return bool(found)
+    return bool(await topology.execute(topology.publisher, LOG_READERS, (slot,)))
 
 
 @contextmanager
