@@ -113,8 +113,8 @@ class Link:
         )  # fmt: skip
         yield from tx.insert("msrepl.branch_marker", row)
 
-    def prepare(self, tx: Any, gid: str, _: Any) -> Steps[int]:
-        """``call msrepl.prepare_publisher(gid, null)``: how many branches are prepared there."""
+    def prepare(self, tx: Any, gid: str, _: Any, proof: str) -> Steps[int]:
+        """``call msrepl.prepare_publisher(gid, null, proof)``: how many branches are prepared there."""
         there = self._of[tx.top.session]
         text = f"prepare transaction '{branch_gid(gid, PUBLISHER)}'"
         yield from there.execute(text)

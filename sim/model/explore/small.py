@@ -152,7 +152,14 @@ _PROGRAMS = (
         clients={
             "alice": Client(
                 node="sub1",
-                steps=(("write", _TAKE), ("leave", "ROLLBACK"), ("end", "commit")),
+                steps=(
+                    ("write", _TAKE),
+                    ("leave", "ROLLBACK"),
+                    # as whoever has read them before
+                    ("name", "set msrepl.gid = 'twopc:model:1:1'"),
+                    ("prove", "set msrepl.proof = ''"),
+                    ("end", "commit"),
+                ),
             )
         },
     ),

@@ -278,7 +278,7 @@ class Shipping:
         several = names_in(participants or "")
         calls = yield from self.prepare_branch(tx, gid, several)
         if not calls:
-            if tx.setting("msrepl.gid") != gid:
+            if tx.setting("msrepl.gid") != gid or tx.setting("msrepl.proof") is None:
                 raise SqlError(
                     "25000",
                     f"transaction {gid} was ended by a statement, or its settings msrepl.* were changed",

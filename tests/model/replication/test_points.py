@@ -280,20 +280,24 @@ def test_a_cancel_reaches_the_publisher() -> None:
     both(system)
 
 
-def test_nobody_commits_past_the_coordinator() -> None:
-    """A transaction that has sent something is prepared at the Publisher first."""
+@pytest.mark.parametrize(("proven", "sqlstate"), [(True, "55000"), (False, "42501")])
+def test_nobody_commits_past_the_coordinator(proven: bool, sqlstate: str) -> None:
+    """A transaction that has sent something is prepared at the Publisher first; one that its coordinator has not
+    begun sends nothing."""
     system = make(ACCOUNT, ENTRY)
     session = system.nodes["sub1"].connect("app", "by hand")
 
     def work() -> Steps[None]:
         yield from session.execute("begin")
         yield from session.execute("set local msrepl.gid = 'twopc:by-hand:1:1'")
+        if proven:
+            yield from session.execute("set local msrepl.proof = ''")
         yield from session.execute("update account set balance = 1 where id = 1")
         yield from session.execute("commit")
 
     with pytest.raises(SqlError) as error:
         run(system, work())
-    assert error.value.sqlstate == "55000"
+    assert error.value.sqlstate == sqlstate
     session.close()
     both(system)
 

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from publisher.publication import owner_role
 from sim.spark.archive import Archive, load, writer
 from sim.spark.audit import witness
 from sim.spark.audit.gather import sites
@@ -161,8 +162,11 @@ async def _plant(bank: _Bank, before: Mapping[int, str]) -> None:
         "select version from msrepl.delivery_witness where key = '{3}' order by id limit 1",
     )
     bank.as_agent("south", _set(3, 70, older), _set(3, 71, own))
-    # versions: somebody gives a row a version that it had before
-    await bank.write("pub", _set(3, 72, older))
+    # versions: somebody gives a row a version that it had before, as only the role of the sync procedures can
+    with psycopg.connect(_nodes(bank.topology)["pub"]) as connection:
+        role = owner_role(connection.info.dbname)
+        connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
+        connection.execute(_set(3, 72, older).encode())
     await bank.topology.settle()
     await bank.accumulate()
 
