@@ -24,7 +24,9 @@ select current_user::text, current_setting('work_mem'), current_setting('lock_ti
        (select count(*) from pg_class where relnamespace = pg_my_temp_schema()),
        (select count(*) from pg_cursors where is_holdable),
        (select count(*) from pg_listening_channels()),
-       (select count(*) from pg_prepared_statements where name = 'mine')
+       (select count(*) from pg_prepared_statements where name = 'mine'),
+       current_setting('transaction_isolation'), current_setting('transaction_read_only'),
+       current_setting('transaction_deferrable')
 """
 SETTINGS = {
     "SET": "set work_mem = '77MB'",
@@ -33,6 +35,9 @@ SETTINGS = {
     "set_config() in a function": "select hides('search_path', 'nowhere')",
     "SET lock_timeout": "set lock_timeout = '7s'",
     "RESET": "reset lock_timeout",
+    "the isolation of what comes": "set default_transaction_isolation = 'serializable'",
+    "what comes only reads": "set default_transaction_read_only = on",
+    "what comes may wait": "select hides('default_transaction_deferrable', 'on')",
 }
 ROLES = {
     "SET ROLE": "set role pg_monitor",

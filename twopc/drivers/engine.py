@@ -79,7 +79,7 @@ class Engine:
             self.active.pop(transaction.sequence, None)
             raise
         transaction.attach(session)
-        begin = plan.begin(transaction.gid, transaction.ids.prove, session.pid)
+        begin = plan.begin(transaction.gid, transaction.ids.prove, session)
         sent = oneshot.message(session, begin, plan.begin_results, statement, params)
         driver = self._driver(transaction, session, work=sent.text, work_results=sent.results)
         try:
@@ -98,7 +98,7 @@ class Engine:
             if self._hub.points.armed:
                 await self._hub.points.reach(f"coordinator.begin({plan.subscriber})")
             gid, prove = transaction.gid, transaction.ids.prove
-            return await plan.pool.take(lambda pid: plan.begin(gid, prove, pid))
+            return await plan.pool.take(lambda session: plan.begin(gid, prove, session))
         except BaseException:
             self.active.pop(transaction.sequence, None)
             raise

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from twopc.drivers.lean import Lean
-from twopc.drivers.sessions import Introduction, Sessions
+from twopc.drivers.sessions import Introduction, Session, Sessions
 from twopc.errors import ConfigurationError
 from twopc.protocol import VARIANTS, Settings
 from twopc.together import together
@@ -55,30 +55,34 @@ class Plan:
     variant: str
     settings: Settings
     pool: Sessions
-    head: str
-    middle: str
+    isolation: str | None
     tail: str
     begin_results: int
     """How many results `begin` has."""
 
-    def begin(self, gid: str, prove: Callable[[str, str, int], str], pid: int) -> bytes:
-        """The statements that begin the global transaction `gid` in session `pid`; for `prove` see `twopc.proof`."""
-        return f"{self.head}{gid}{self.middle}{prove('begin', gid, pid)}{self.tail}".encode()
+    def begin(self, gid: str, prove: Callable[[str, str, int], str], session: Session) -> bytes:
+        """The statements that begin the global transaction `gid` in a session; for `prove` see `twopc.proof`.
+
+        RESET ALL takes back what an earlier transaction has set, perhaps unseen. It is in the transaction that
+        BEGIN goes on with, whose isolation and modes that one may have set too: so BEGIN says them all.
+        """
+        isolation = self.isolation or session.isolation
+        return (
+            f"reset all; begin isolation level {isolation}{session.modes}; set local msrepl.gid = '{gid}';"
+            f" set local msrepl.proof = '{prove('begin', gid, session.pid)}'{self.tail}"
+        ).encode()
 
 
 def plan_of(options: Options, pool: Sessions) -> Plan:
     """The plan for options that were checked."""
-    level = f" isolation level {options.isolation}" if options.isolation else ""
     lazy = options.shipping == "lazy"
     return Plan(
         subscriber=options.subscriber,
         variant=options.commit,
         settings=SETTINGS[options.commit],
         pool=pool,
-        # Settings that an earlier transaction has left, perhaps unseen, are taken back by the way.
-        head=f"reset all; begin{level}; set local msrepl.gid = '",
-        middle="'; set local msrepl.proof = '",
-        tail="'; set local msrepl.shipping = 'lazy'" if lazy else "'",
+        isolation=options.isolation,
+        tail="; set local msrepl.shipping = 'lazy'" if lazy else "",
         begin_results=5 if lazy else 4,
     )
 

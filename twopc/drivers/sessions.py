@@ -27,7 +27,12 @@ from twopc.together import together
 _IDLE = pq.TransactionStatus.IDLE
 _IDLE_MAX = 32
 _ROLL_BACK = b"rollback; select msrepl.reset_link()"
-_STARTED = b"select backend_start::text, pid from pg_stat_activity where pid = pg_backend_pid(); "
+_STARTED = b"""
+select backend_start::text, pid, current_setting('default_transaction_isolation'), format(', read %s, %sdeferrable',
+    case current_setting('default_transaction_read_only') when 'on' then 'only' else 'write' end,
+    case current_setting('default_transaction_deferrable') when 'on' then '' else 'not ' end)
+from pg_stat_activity where pid = pg_backend_pid();
+"""
 #: DISCARD ALL, but for prepared statements: those are ours.
 _CLEAN_UP = (
     b"close all; unlisten *; select pg_advisory_unlock_all(); discard temp; discard sequences;"
@@ -49,8 +54,8 @@ class Session:
     """An application's session at a Subscriber, with the link that hangs on it."""
 
     __slots__ = (
-        "connection", "dirt", "lean", "pid", "role", "started", "statements", "statements_made",
-        "subscriber",
+        "connection", "dirt", "isolation", "lean", "modes", "pid", "role", "started", "statements",
+        "statements_made", "subscriber",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +68,10 @@ class Session:
         self.pid = connection.info.backend_pid
         self.started = ""
         """When the server says that it began; with the pid it names the session for ever."""
+        self.isolation = ""
+        """Of its transactions, by its own settings."""
+        self.modes = ""
+        """The same for what else BEGIN may say, with a comma before it."""
         self.statements: dict[str, str] = {}
         """Names of the statements that were prepared with PREPARE, by their text."""
         self.statements_made = 0
@@ -144,14 +153,14 @@ class Sessions:
         self._idle: list[Session] = []
         self._closed = False
 
-    async def take(self, begin: Callable[[int], bytes]) -> Session:
-        """A session in which `begin`, made for its process id, has succeeded.
+    async def take(self, begin: Callable[[Session], bytes]) -> Session:
+        """A session in which `begin`, made for it, has succeeded.
 
         Raises:
             RejectedError: the Subscriber cannot be reached, or refuses; nothing was begun.
         """
         session = await self.take_idle()
-        found = refusal(await session.lean.run(begin(session.pid)), session.lean)
+        found = refusal(await session.lean.run(begin(session)), session.lean)
         if found is not None:
             await session.lean.close()
             raise self._rejected(found)
@@ -207,9 +216,10 @@ class Sessions:
         if found is not None:
             await session.lean.close()
             raise self._rejected(found)
-        session.started = (results[0].get_value(0, 0) or b"").decode()
+        said = [(results[0].get_value(0, column) or b"").decode() for column in range(4)]
+        session.started, session.isolation, session.modes = said[0], said[2], said[3]
         try:
-            direct(self._subscriber, connection, int(results[0].get_value(0, 1) or 0))
+            direct(self._subscriber, connection, int(said[1] or 0))
         except BaseException:
             await session.lean.close()
             raise

@@ -194,8 +194,10 @@ class SeveralTransaction(Transaction):
                     await points.reach(f"coordinator.begin({part.subscriber})")
                 branches = f"; {participants(own, self.branches)}".encode()
 
-                def begin(pid: int, plan: Plan = part.plan, branches: bytes = branches) -> bytes:
-                    return plan.begin(self.gid, self.ids.prove, pid) + branches
+                def begin(
+                    session: Session, plan: Plan = part.plan, branches: bytes = branches
+                ) -> bytes:
+                    return plan.begin(self.gid, self.ids.prove, session) + branches
 
                 sessions.append(await part.plan.pool.take(begin))
         except BaseException:
