@@ -23,14 +23,14 @@ class ModelWaits:
         """Those with an open transaction."""
         return self._node.wait_rows() if self._answers() else ()
 
-    async def name_victim(self, pid: int) -> bool:
+    async def name_victim(self, victim: Session) -> bool:
         """The session's link asks for it."""
-        self._choose(pid, is_victim=True)
+        self._choose(victim, victim.xact_start)
         return True
 
-    async def forget_victim(self, pid: int) -> None:
+    async def forget_victim(self, victim: Session) -> None:
         """See `WaitsPort`."""
-        self._choose(pid, is_victim=False)
+        self._choose(victim, None)
 
     async def cancel(self, waiter: Session) -> bool:
         """Cancel a statement, if it still waits."""
@@ -42,10 +42,10 @@ class ModelWaits:
         session.cancel()
         return True
 
-    def _choose(self, pid: int, *, is_victim: bool) -> None:
-        session = self._node.sessions.get(pid)
+    def _choose(self, victim: Session, xact_start: float | None) -> None:
+        session = self._node.sessions.get(victim.pid)
         if session is not None:
-            session.is_victim = is_victim
+            session.victim = xact_start
 
     def _answers(self) -> bool:
         return self._node.up and self._is_reached(self._node.name)

@@ -73,10 +73,12 @@ class Coordinator:
             observe=system.observe, markers_kept_s=spec.markers_kept_s,
         )  # fmt: skip
         process.spawn(process.keep_recovering(), "recovery")
-        process.spawn(
-            steps(self._detector(process).watch(_DEADLOCK_INTERVAL_S, _always)), "deadlocks"
-        )
+        process.spawn(self._break_deadlocks(process), "deadlocks")
         return process
+
+    def _break_deadlocks(self, process: CoordinatorProcess) -> Steps[None]:
+        # made when the process runs first: a model may be built and never run
+        yield from steps(self._detector(process).watch(_DEADLOCK_INTERVAL_S, _always))
 
     def _detector(self, process: CoordinatorProcess) -> DeadlockDetector:
         kernel, nodes, network = self._system.kernel, self._system.nodes, self._system.network

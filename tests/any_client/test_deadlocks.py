@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
@@ -84,14 +86,65 @@ async def test_the_victim_of_a_deadlock_across_servers_is_told(
     assert await clients.balances() == [102, 100, 100, 100]
 
 
+@asynccontextmanager
+async def victim(clients: Clients) -> AsyncIterator[AsyncConnection[Any]]:
+    """The one of these that waits over its link at its own site, back at the savepoint before it was chosen."""
+    async with clients.topology.transaction("sub2") as a:
+        await a.execute(UPDATE.format(1))
+        b, c = await begun(clients, 2), await begun(clients, 3)
+        first = asyncio.create_task(a.execute(UPDATE.format(2)))
+        await waiting(clients, 1)
+        second = asyncio.create_task(b.execute(UPDATE.format(3)))
+        await waiting(clients, 2)
+        await c.execute("savepoint a")
+        with pytest.raises(errors.DeadlockDetected):
+            await c.execute(UPDATE.format(1))
+        await c.execute("rollback to a")
+        yield c
+        await c.execute("rollback")
+        await second
+        await b.execute("rollback")
+        await first
+        await a.rollback()
+
+
+async def test_what_else_happens_to_a_victim_is_told_as_it_is(patient: Clients) -> None:
+    """Another failure over its link in the same transaction, at the Publisher."""
+    await patient.rows("pub", "alter sequence entry_id_seq maxvalue 2")
+    async with victim(patient) as c:
+        with pytest.raises(errors.SequenceGeneratorLimitExceeded):
+            await c.execute(
+                "insert into entry (account, amount) select 3, g from generate_series(1, 3) g"
+            )
+
+
+async def test_a_victim_is_one_for_its_transaction_only(patient: Clients) -> None:
+    """Whoever cancels a statement of the next one has cancelled it."""
+    async with victim(patient) as c:
+        pass
+    holder = await psycopg.AsyncConnection.connect(patient.topology.node("pub").dsn)
+    await holder.execute(UPDATE.format(1))
+    waits = asyncio.create_task(c.execute(UPDATE.format(1)))
+    await patient.link_waits(c)
+    await patient.rows("sub1", f"select pg_cancel_backend({c.info.backend_pid})")
+    with pytest.raises(errors.QueryCanceled):
+        await waits
+    await holder.close()
+
+
 async def test_a_cancel_is_no_deadlock(clients: Clients) -> None:
     """Neither at the Subscriber nor at the Publisher, and whoever holds the lock by which victims are told."""
     holder = await psycopg.AsyncConnection.connect(clients.topology.node("pub").dsn)
     await holder.execute(UPDATE.format(1))
     pid = clients.app.info.backend_pid
     other = await clients.client()
-    await other.execute("select pg_advisory_lock(1836282473, %s)", (pid,))
     for node in ("pub", "sub1"):
+        await clients.app.execute("begin")
+        cursor = await clients.app.execute("select extract(epoch from now())::float8")
+        rows = await cursor.fetchall()
+        await other.execute(
+            "select pg_advisory_lock(1836282473, hashfloat8(%s) # %s)", (rows[0][0], pid)
+        )
         waits = asyncio.create_task(clients.app.execute(UPDATE.format(1)))
         await clients.link_waits(clients.app)
         which = f"pid = {pid}" if node == "sub1" else f"application_name = 'msrepl sub1 {pid}'"
@@ -100,6 +153,7 @@ async def test_a_cancel_is_no_deadlock(clients: Clients) -> None:
         )
         with pytest.raises(errors.QueryCanceled):
             await waits
+        await clients.app.execute("rollback")
     await holder.close()
     await clients.app.execute(UPDATE.format(1))
     await clients.settled()

@@ -31,8 +31,8 @@ where pid = %s and extract(epoch from backend_start)::float8 = %s
   and state = 'active' and wait_event_type in ('Lock', 'Extension')
 """
 #: A victim finds this lock: see `drain_link`.
-_NAME_VICTIM = "select pg_try_advisory_lock_shared(1836282473, %s)"
-_FORGET_VICTIM = "select pg_advisory_unlock_shared(1836282473, %s)"
+_NAME_VICTIM = "select pg_try_advisory_lock_shared(1836282473, hashfloat8(%s::float8) # %s)"
+_FORGET_VICTIM = "select pg_advisory_unlock_shared(1836282473, hashfloat8(%s::float8) # %s)"
 #: For how long a victim may ask whether it was one.
 _NAMED_S = 5.0
 
@@ -44,12 +44,12 @@ class WaitsPort(Protocol):
         """Those with an open transaction; none if the node does not answer, since their waits end with it."""
         ...
 
-    async def name_victim(self, pid: int) -> bool:
-        """Let a session learn that it was chosen; False: it cannot be told."""
+    async def name_victim(self, victim: Session) -> bool:
+        """Let a transaction learn that it was chosen; False: it cannot be told."""
         ...
 
-    async def forget_victim(self, pid: int) -> None:
-        """It may not have been chosen any more."""
+    async def forget_victim(self, victim: Session) -> None:
+        """It has had the time to learn it."""
         ...
 
     async def cancel(self, waiter: Session) -> bool:
@@ -75,13 +75,15 @@ class ServerWaits:
             return ()
         return [session(self._database.node, row) for row in rows]
 
-    async def name_victim(self, pid: int) -> bool:
+    async def name_victim(self, victim: Session) -> bool:
         """See `WaitsPort`."""
-        return bool((await self._database.fetch(_NAME_VICTIM, (pid,)))[0][0])
+        return bool(
+            (await self._database.fetch(_NAME_VICTIM, (victim.xact_start, victim.pid)))[0][0]
+        )
 
-    async def forget_victim(self, pid: int) -> None:
+    async def forget_victim(self, victim: Session) -> None:
         """See `WaitsPort`."""
-        await self._database.fetch(_FORGET_VICTIM, (pid,))
+        await self._database.fetch(_FORGET_VICTIM, (victim.xact_start, victim.pid))
 
     async def cancel(self, waiter: Session) -> bool:
         """See `WaitsPort`."""
@@ -113,8 +115,8 @@ class DeadlockDetector:
         self._transactions = transactions
         self._tell = tell
         self._suspected: set[frozenset[tuple[str, int, float]]] = set()
-        self._victims: deque[tuple[float, str, int]] = deque()
-        """Until when which sessions are named, the next first."""
+        self._victims: deque[tuple[float, Session]] = deque()
+        """Until when which are named, the next first."""
 
     async def watch(self, interval_s: float, goes_on: Callable[[], bool]) -> None:
         """Look at intervals, for as long as `goes_on`."""
@@ -151,9 +153,9 @@ class DeadlockDetector:
     async def _forget(self) -> None:
         now = self._runtime.time()
         while self._victims and self._victims[0][0] < now:
-            _, node, pid = self._victims.popleft()
+            _, victim = self._victims.popleft()
             with suppress(psycopg.Error):  # the name went with the connection
-                await self._nodes[node].forget_victim(pid)
+                await self._nodes[victim.node].forget_victim(victim)
 
     async def _break(self, cycle: Cycle, sessions: Sequence[Session]) -> bool:
         words = tuple(map(str, cycle))
@@ -173,8 +175,8 @@ class DeadlockDetector:
         return cancelled
 
     async def _name(self, victim: Session) -> None:
-        if await self._nodes[victim.node].name_victim(victim.pid):
-            self._victims.append((self._runtime.time() + _NAMED_S, victim.node, victim.pid))
+        if await self._nodes[victim.node].name_victim(victim):
+            self._victims.append((self._runtime.time() + _NAMED_S, victim))
             return
         _log.warning(
             "another session holds the lock by which the victim of a deadlock is told (1836282473)",

@@ -76,8 +76,8 @@ class NodeSession:
         """Past the point where a cancel counts."""
         self.busy = False
         self.on_link = False
-        self.is_victim = False
-        """It was chosen to end a deadlock across servers."""
+        self.victim: float | None = None
+        """When the transaction began that was chosen to end a deadlock across servers."""
         """It waits for the answer of its link; whoever has the link says so."""
         self.link: Any = None
         """Its link to another node, once it has one: `interrupt()` while it waits for it, `close()` at the end."""

@@ -152,7 +152,11 @@ class Link:
             error = cancelled()
         if error is None:
             return value
-        if is_cancelled(error) and session.is_victim:
+        if (
+            is_cancelled(error)
+            and session.tx is not None
+            and session.tx.top.began == session.victim
+        ):
             raise facts.refused(
                 "40P01", "deadlock across servers: this transaction was chosen to be rolled back",
                 "Nothing is committed at either site: roll back and try again.",

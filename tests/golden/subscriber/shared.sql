@@ -653,9 +653,10 @@ comment on function msrepl.link_is_lost(text) is 'Whether an error means that th
 -- 30 s (dblink's own bound) for one that does not answer at all. Then the link is dropped, and the
 -- transaction at its other end with it.
 --
--- Whoever breaks a deadlock holds the advisory lock (1836282473, pid of this session) meanwhile, and for a while
--- after: it says that a cancelled statement was the victim's, and nothing of a failure. Any role may take the
--- lock: those count only that may settle branches.
+-- Whoever breaks a deadlock holds an advisory lock meanwhile and for a while after: (1836282473, a hash of this
+-- transaction's beginning and pid). It tells why a statement was cancelled, and nothing of other failures. Any role
+-- may take it: those count only that may settle branches.
+drop function if exists msrepl.drain_link();
 create or replace function msrepl.drain_link(was_cancelled boolean default true) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -693,7 +694,8 @@ begin
     if exists (
         select from pg_locks as l join pg_stat_activity as a on a.pid = l.pid
         where l.locktype = 'advisory' and l.granted
-          and l.classid = 1836282473 and l.objid = pg_backend_pid()::oid and l.objsubid = 2
+          and l.classid = 1836282473 and l.objsubid = 2
+          and l.objid = (hashfloat8(extract(epoch from now())::float8) # pg_backend_pid())::oid
           and l.database = (select d.oid from pg_database as d where d.datname = current_database())
           and has_function_privilege(a.usesysid, to_regprocedure('msrepl.fence_branch(text, text[])'), 'execute')
     ) then
