@@ -4,10 +4,14 @@
 -- holes:     owner, link, held, own_branch
 --
 -- calls is 0 on return if nothing was captured in this transaction: then there is no branch at the Publisher.
+-- as_whole: for the transaction as a whole; calls is 0 too, and nothing was asked, where a savepoint could be gone
+-- back to: then the Publisher would have prepared what is taken back here.
 -- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
 -- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
 -- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
-create or replace procedure msrepl.prepare_branch(gid text, inout calls integer, participants text[])
+drop procedure if exists msrepl.prepare_branch(text, integer, text[]);
+create or replace procedure msrepl.prepare_branch(
+    gid text, inout calls integer, participants text[], as_whole boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
@@ -20,6 +24,7 @@ declare
     sites text[];
     sent integer;
     queued text;
+    within boolean;
     command text;
     tag text;
     detail text;
@@ -29,8 +34,14 @@ begin{held}
     -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
     update msrepl.branch_marker as m set prepared = true
     where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned() and not m.prepared
-    returning m.gid, m.participants, m.calls, m.pending, m.ctid into marked, sites, sent, queued, marker;
+    returning m.gid, m.participants, m.calls, m.pending, m.ctid, m.xmin <> m.xid::xid
+    into marked, sites, sent, queued, marker, within;
     if marked is null then
+        $2 := 0;
+        return;
+    elsif $4 and within then
+        update msrepl.branch_marker as m set prepared = false where m.ctid = marker returning m.ctid into marker;
+        perform set_config('msrepl.marker', marker::text, true);
         $2 := 0;
         return;
     end if;
@@ -76,6 +87,6 @@ begin{held}
     $2 := greatest(sent, 1);
 end
 $msrepl$;
-alter procedure msrepl.prepare_branch(text, integer, text[]) owner to {owner};
-revoke all on procedure msrepl.prepare_branch(text, integer, text[]) from public;
-comment on procedure msrepl.prepare_branch(text, integer, text[]) is 'Sends what waits and prepares the branch at the Publisher';
+alter procedure msrepl.prepare_branch(text, integer, text[], boolean) owner to {owner};
+revoke all on procedure msrepl.prepare_branch(text, integer, text[], boolean) from public;
+comment on procedure msrepl.prepare_branch(text, integer, text[], boolean) is 'Sends what waits and prepares the branch at the Publisher';

@@ -33,7 +33,7 @@ begin
             using errcode = 'insufficient_privilege',
                   hint = 'Commit a global transaction by its coordinator, as topology.transaction(...) does.';
     end if;
-    call msrepl.prepare_branch($1, $2, $4);
+    call msrepl.prepare_branch($1, $2, $4, false);
     if $2 > 0 then
         return;
     elsif current_setting('msrepl.gid', true) is distinct from $1

@@ -14,7 +14,8 @@
 -- at the transaction's end. Within a function it may be said several times in a message: what is around this one
 -- tells then, as at a transaction's end nothing is but a procedure's COMMIT. In another language of messages
 -- that is not known as such: after some turns it is taken for the end whatever is around. Taken for the end too
--- early, a coordinator's transaction is refused, and any client's changes nothing more.
+-- early, a coordinator's transaction is refused, and any client's changes nothing more. Within a savepoint it is not
+-- the end.
 --
 -- A resolver that sleeps holds the advisory lock 1836282471 and is woken; one that is awake cannot fall asleep
 -- until our commit can be seen. NOTIFY would let only one transaction at a time commit on the whole server.
@@ -32,8 +33,10 @@ declare
 begin
     select m.* into marker from msrepl.branch_marker as m where m.ctid = here and m.xid = pg_current_xact_id();
     if marker.gid is null then
-        -- asked before the setting was made, or after somebody has changed it
-        select m.* into marker from msrepl.branch_marker as m where m.xid = pg_current_xact_id();
+        -- asked before the setting was made, or after somebody has changed it: prepare_branch goes by it
+        select m.ctid into here from msrepl.branch_marker as m where m.xid = pg_current_xact_id();
+        select m.* into marker from msrepl.branch_marker as m where m.ctid = here;
+        perform set_config('msrepl.marker', here::text, true);
     end if;
     if marker.prepared then
         return null;
@@ -58,9 +61,16 @@ begin
         raise exception 'a transaction that has changed replicated tables is prepared by its coordinator only'
             using errcode = 'feature_not_supported',
                   hint = 'COMMIT it, which prepares the Publisher; or let topology.transaction(...) do it.';
+    else
+        call msrepl.prepare_branch(left(marker.gid, -length({own_branch})), calls, {sites}, true);
     end if;
-    call msrepl.prepare_branch(left(marker.gid, -length({own_branch})), calls, {sites});
-    if not pg_try_advisory_xact_lock_shared(1836282471, 0) then
+    if calls = 0 then
+        -- too early to tell
+        set constraints msrepl.trg_mssync_guard_branches deferred;
+        update msrepl.branch_marker as m set turn = m.turn + 1, asked_at = statement_timestamp()
+        where m.gid = marker.gid returning m.ctid into here;
+        perform set_config('msrepl.marker', here::text, true);
+    elsif not pg_try_advisory_xact_lock_shared(1836282471, 0) then
         perform pg_notify('msrepl_any_client', '');
     end if;
     return null;

@@ -1629,10 +1629,14 @@ alter event trigger msrepl_rewrite_guard enable always;
 -- holes:     owner, link, held, own_branch
 --
 -- calls is 0 on return if nothing was captured in this transaction: then there is no branch at the Publisher.
+-- as_whole: for the transaction as a whole; calls is 0 too, and nothing was asked, where a savepoint could be gone
+-- back to: then the Publisher would have prepared what is taken back here.
 -- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
 -- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
 -- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
-create or replace procedure msrepl.prepare_branch(gid text, inout calls integer, participants text[])
+drop procedure if exists msrepl.prepare_branch(text, integer, text[]);
+create or replace procedure msrepl.prepare_branch(
+    gid text, inout calls integer, participants text[], as_whole boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
@@ -1645,6 +1649,7 @@ declare
     sites text[];
     sent integer;
     queued text;
+    within boolean;
     command text;
     tag text;
     detail text;
@@ -1654,8 +1659,14 @@ begin
     -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
     update msrepl.branch_marker as m set prepared = true
     where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned() and not m.prepared
-    returning m.gid, m.participants, m.calls, m.pending, m.ctid into marked, sites, sent, queued, marker;
+    returning m.gid, m.participants, m.calls, m.pending, m.ctid, m.xmin <> m.xid::xid
+    into marked, sites, sent, queued, marker, within;
     if marked is null then
+        $2 := 0;
+        return;
+    elsif $4 and within then
+        update msrepl.branch_marker as m set prepared = false where m.ctid = marker returning m.ctid into marker;
+        perform set_config('msrepl.marker', marker::text, true);
         $2 := 0;
         return;
     end if;
@@ -1701,9 +1712,9 @@ begin
     $2 := greatest(sent, 1);
 end
 $msrepl$;
-alter procedure msrepl.prepare_branch(text, integer, text[]) owner to "msrepl_owner_8d9001d32c6a";
-revoke all on procedure msrepl.prepare_branch(text, integer, text[]) from public;
-comment on procedure msrepl.prepare_branch(text, integer, text[]) is 'Sends what waits and prepares the branch at the Publisher';
+alter procedure msrepl.prepare_branch(text, integer, text[], boolean) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on procedure msrepl.prepare_branch(text, integer, text[], boolean) from public;
+comment on procedure msrepl.prepare_branch(text, integer, text[], boolean) is 'Sends what waits and prepares the branch at the Publisher';
 
 -- msrepl.prepare_publisher: the Publisher's vote, for a coordinator.
 -- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
@@ -1740,7 +1751,7 @@ begin
             using errcode = 'insufficient_privilege',
                   hint = 'Commit a global transaction by its coordinator, as topology.transaction(...) does.';
     end if;
-    call msrepl.prepare_branch($1, $2, $4);
+    call msrepl.prepare_branch($1, $2, $4, false);
     if $2 > 0 then
         return;
     elsif current_setting('msrepl.gid', true) is distinct from $1
@@ -1784,7 +1795,8 @@ comment on procedure msrepl.prepare_publisher(text, integer, text, text[]) is 'P
 -- at the transaction's end. Within a function it may be said several times in a message: what is around this one
 -- tells then, as at a transaction's end nothing is but a procedure's COMMIT. In another language of messages
 -- that is not known as such: after some turns it is taken for the end whatever is around. Taken for the end too
--- early, a coordinator's transaction is refused, and any client's changes nothing more.
+-- early, a coordinator's transaction is refused, and any client's changes nothing more. Within a savepoint it is not
+-- the end.
 --
 -- A resolver that sleeps holds the advisory lock 1836282471 and is woken; one that is awake cannot fall asleep
 -- until our commit can be seen. NOTIFY would let only one transaction at a time commit on the whole server.
@@ -1802,8 +1814,10 @@ declare
 begin
     select m.* into marker from msrepl.branch_marker as m where m.ctid = here and m.xid = pg_current_xact_id();
     if marker.gid is null then
-        -- asked before the setting was made, or after somebody has changed it
-        select m.* into marker from msrepl.branch_marker as m where m.xid = pg_current_xact_id();
+        -- asked before the setting was made, or after somebody has changed it: prepare_branch goes by it
+        select m.ctid into here from msrepl.branch_marker as m where m.xid = pg_current_xact_id();
+        select m.* into marker from msrepl.branch_marker as m where m.ctid = here;
+        perform set_config('msrepl.marker', here::text, true);
     end if;
     if marker.prepared then
         return null;
@@ -1828,9 +1842,16 @@ begin
         raise exception 'a transaction that has changed replicated tables is prepared by its coordinator only'
             using errcode = 'feature_not_supported',
                   hint = 'COMMIT it, which prepares the Publisher; or let topology.transaction(...) do it.';
+    else
+        call msrepl.prepare_branch(left(marker.gid, -length(':sub1')), calls, array['pub', 'sub1'], true);
     end if;
-    call msrepl.prepare_branch(left(marker.gid, -length(':sub1')), calls, array['pub', 'sub1']);
-    if not pg_try_advisory_xact_lock_shared(1836282471, 0) then
+    if calls = 0 then
+        -- too early to tell
+        set constraints msrepl.trg_mssync_guard_branches deferred;
+        update msrepl.branch_marker as m set turn = m.turn + 1, asked_at = statement_timestamp()
+        where m.gid = marker.gid returning m.ctid into here;
+        perform set_config('msrepl.marker', here::text, true);
+    elsif not pg_try_advisory_xact_lock_shared(1836282471, 0) then
         perform pg_notify('msrepl_any_client', '');
     end if;
     return null;
