@@ -146,7 +146,6 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
         *_link_objects(owner, sites),
         *_renew_version(owner),
         render("subscriber", "held_row", owner=owner),
-        render("subscriber", "held_rows_left", owner=owner),
         render(
             "subscriber",
             "send_held",
@@ -240,7 +239,6 @@ def prepare_branch(owner: sql.Identifier, sites: Sites, *, may_hold: bool) -> st
     """The procedure that prepares the Publisher's branch; with foreign keys, rows may still be held."""
     held = (
         "\n    perform msrepl.send_held();"
-        "\n    perform msrepl.held_rows_left();"
         "\n    marker := nullif(current_setting('msrepl.marker', true), '')::tid;"
     )
     return render(

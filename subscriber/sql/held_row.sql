@@ -18,8 +18,10 @@
 -- A set lives no longer than the statement that brought it; the table is logged all the same, see
 -- docs/crashes.md. No index: the setting msrepl.held_rows
 -- says where a transaction's sets are, and under SERIALIZABLE the pages of an index would make unrelated
--- transactions conflict. The setting is not trusted: `xid` is checked, and prepare_branch sees by the
--- statistics of its own transaction whether a set was left (held_rows_left).
+-- transactions conflict. The settings are anybody's to change: a set that was held and not sent would be at this
+-- site only. So each refers to a row that is never there, which PostgreSQL looks for at the transaction's end and
+-- only for sets that are left: neither index nor set is read for it.
+create table if not exists msrepl.never (never boolean primary key check (not never));
 create table if not exists msrepl.held_row (
     xid xid8 not null,
     place integer not null,
@@ -29,7 +31,9 @@ create table if not exists msrepl.held_row (
     old_keys text[],
     old_rows text[],
     new_rows text[],
-    moved boolean[]
+    moved boolean[],
+    never boolean not null default true
+        constraint held_rows_are_sent references msrepl.never deferrable initially deferred
 );
 do $msrepl$
 begin
@@ -37,8 +41,16 @@ begin
     if (select relpersistence = 'u' from pg_catalog.pg_class where oid = 'msrepl.held_row'::pg_catalog.regclass) then
         alter table msrepl.held_row set logged;
     end if;
+    if not exists (select from pg_catalog.pg_constraint
+                   where conrelid = 'msrepl.held_row'::pg_catalog.regclass and conname = 'held_rows_are_sent') then
+        alter table msrepl.held_row
+            add column never boolean not null default true
+                constraint held_rows_are_sent references msrepl.never deferrable initially deferred;
+    end if;
 end
 $msrepl$;
+alter table msrepl.never owner to {owner};
 alter table msrepl.held_row owner to {owner};
-revoke all on msrepl.held_row from public;
+revoke all on msrepl.never, msrepl.held_row from public;
+comment on table msrepl.never is 'Has no rows: what refers to it must be gone when its transaction ends';
 comment on table msrepl.held_row is 'Rows of statements that wait until no statement is open any more';

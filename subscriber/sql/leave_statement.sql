@@ -1,6 +1,6 @@
 -- msrepl.leave_statement: notes a statement that ends, and says whether its rows must be held.
 -- called by: capture triggers of tables that may hold, close_statement
--- tables:    none
+-- tables:    msrepl.held_row (its constraint)
 -- holes:     owner
 --
 -- Returns the number of the statement, under which the caller holds its rows, or 0 if it may send them: no
@@ -24,6 +24,8 @@ begin
     then
         return 0;
     end if;
+    -- whatever the application has said: what is held now is looked for at the end
+    set constraints msrepl.held_rows_are_sent deferred;
     return coalesce(substring(entry from '[0-9]+$')::integer, 1);
 end
 $msrepl$;

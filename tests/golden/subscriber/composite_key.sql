@@ -578,7 +578,6 @@ declare
     hint text;
 begin
     perform msrepl.send_held();
-    perform msrepl.held_rows_left();
     marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
     update msrepl.branch_marker as m set prepared = true

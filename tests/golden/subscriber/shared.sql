@@ -1190,8 +1190,10 @@ comment on function "msrepl"."renew_version_unless_moved"() is 'Gives an inserte
 -- A set lives no longer than the statement that brought it; the table is logged all the same, see
 -- docs/crashes.md. No index: the setting msrepl.held_rows
 -- says where a transaction's sets are, and under SERIALIZABLE the pages of an index would make unrelated
--- transactions conflict. The setting is not trusted: `xid` is checked, and prepare_branch sees by the
--- statistics of its own transaction whether a set was left (held_rows_left).
+-- transactions conflict. The settings are anybody's to change: a set that was held and not sent would be at this
+-- site only. So each refers to a row that is never there, which PostgreSQL looks for at the transaction's end and
+-- only for sets that are left: neither index nor set is read for it.
+create table if not exists msrepl.never (never boolean primary key check (not never));
 create table if not exists msrepl.held_row (
     xid xid8 not null,
     place integer not null,
@@ -1201,7 +1203,9 @@ create table if not exists msrepl.held_row (
     old_keys text[],
     old_rows text[],
     new_rows text[],
-    moved boolean[]
+    moved boolean[],
+    never boolean not null default true
+        constraint held_rows_are_sent references msrepl.never deferrable initially deferred
 );
 do $msrepl$
 begin
@@ -1209,36 +1213,19 @@ begin
     if (select relpersistence = 'u' from pg_catalog.pg_class where oid = 'msrepl.held_row'::pg_catalog.regclass) then
         alter table msrepl.held_row set logged;
     end if;
-end
-$msrepl$;
-alter table msrepl.held_row owner to "msrepl_owner_8d9001d32c6a";
-revoke all on msrepl.held_row from public;
-comment on table msrepl.held_row is 'Rows of statements that wait until no statement is open any more';
-
--- msrepl.held_rows_left: refuses to prepare a transaction that has held rows and not sent them.
--- called by: prepare_branch
--- tables:    msrepl.held_row; statistics of the transaction
--- holes:     owner
---
--- Only a user who has changed our settings gets so far. Looking for the rows would put them under the
--- predicate locks of SERIALIZABLE, so it is done only if more were inserted than deleted.
-create or replace function msrepl.held_rows_left() returns void
-language plpgsql
-set search_path = pg_catalog, pg_temp
-as $msrepl$
-begin
-    if pg_stat_get_xact_tuples_inserted('msrepl.held_row'::regclass)
-        <> pg_stat_get_xact_tuples_deleted('msrepl.held_row'::regclass)
-        and exists (select from msrepl.held_row as h where h.xid = pg_current_xact_id_if_assigned())
-    then
-        raise exception 'changes of this transaction were held and not sent: its settings msrepl.* were changed'
-            using errcode = 'invalid_transaction_state', hint = 'Roll back and try again.';
+    if not exists (select from pg_catalog.pg_constraint
+                   where conrelid = 'msrepl.held_row'::pg_catalog.regclass and conname = 'held_rows_are_sent') then
+        alter table msrepl.held_row
+            add column never boolean not null default true
+                constraint held_rows_are_sent references msrepl.never deferrable initially deferred;
     end if;
 end
 $msrepl$;
-alter function msrepl.held_rows_left() owner to "msrepl_owner_8d9001d32c6a";
-revoke all on function msrepl.held_rows_left() from public;
-comment on function msrepl.held_rows_left() is 'Refuses to prepare a transaction that has not sent what it held';
+alter table msrepl.never owner to "msrepl_owner_8d9001d32c6a";
+alter table msrepl.held_row owner to "msrepl_owner_8d9001d32c6a";
+revoke all on msrepl.never, msrepl.held_row from public;
+comment on table msrepl.never is 'Has no rows: what refers to it must be gone when its transaction ends';
+comment on table msrepl.held_row is 'Rows of statements that wait until no statement is open any more';
 
 -- msrepl.send_held: sends the net effect of what is held, children before their parents.
 -- called by: release_held; prepare_branch, should anything be left
@@ -1426,7 +1413,7 @@ comment on function msrepl.enter_statement() is 'Notes a statement that begins';
 
 -- msrepl.leave_statement: notes a statement that ends, and says whether its rows must be held.
 -- called by: capture triggers of tables that may hold, close_statement
--- tables:    none
+-- tables:    msrepl.held_row (its constraint)
 -- holes:     owner
 --
 -- Returns the number of the statement, under which the caller holds its rows, or 0 if it may send them: no
@@ -1450,6 +1437,8 @@ begin
     then
         return 0;
     end if;
+    -- whatever the application has said: what is held now is looked for at the end
+    set constraints msrepl.held_rows_are_sent deferred;
     return coalesce(substring(entry from '[0-9]+$')::integer, 1);
 end
 $msrepl$;
