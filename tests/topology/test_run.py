@@ -34,19 +34,31 @@ async def test_a_statement_may_end_in_a_comment(server: Server) -> None:
         assert (done.tag, done.rowcount) == ("UPDATE 1", 1)
 
 
-@pytest.mark.parametrize("times", [1, 2])
-async def test_several_statements_are_refused_as_a_whole(server: Server, times: int) -> None:
+@pytest.mark.parametrize("commit", ["presumed_abort", "presumed_commit", "last_agent"])
+@pytest.mark.parametrize(
+    "several",
+    [
+        "update account set balance = 0 where id = 1; update account set balance = 0 where id = 2",
+        "update account set balance = 0 where id = 1; insert into own values (1)",
+        "insert into own values (1); commit; insert into own values (2)",
+        "insert into own values (1) /* /* */ ; commit; -- */ ; commit; insert into own values (2)",
+    ],
+)
+async def test_several_statements_are_refused_as_a_whole(
+    server: Server, several: str, commit: str
+) -> None:
     """Each answer would be taken for another's: nothing of it may stay, prepared or done."""
-    several = (
-        "update account set balance = 0 where id = 1; update account set balance = 0 where id = 2"
-    )
     async with Topology(server=server, subscribers=("store_a",)) as topology:
         await shop(topology)
+        await topology.execute("store_a", "create table own (n int)")
+        await topology.execute("store_a", "grant all on own to public")
 
-        for _ in range(times):
-            with pytest.raises(RejectedError, match="several commands"):
-                await topology.run("store_a", several)
+        for _ in range(2):
+            with pytest.raises(RejectedError, match=r"multiple commands|syntax error"):
+                await topology.run("store_a", several, commit=commit)
+        await topology.run("store_a", "insert into own values (3)", commit=commit)
 
+        assert await topology.execute("store_a", "select n from own") == [(3,)]
         assert await topology.in_doubt() == []
         for node in ("pub", "store_a"):
             assert {balance for _, balance in await topology.execute(node, BALANCES)} == {100}

@@ -79,14 +79,23 @@ class Engine:
             self.active.pop(transaction.sequence, None)
             raise
         transaction.attach(session)
+        if is_new := statement not in session.statements:
+            failure = await oneshot.prepare(session, statement)
+            if failure is not None:
+                transaction.outcome = Outcome.ABORTED
+                await self._end(transaction, (session,), settled=True)
+                gid, node = transaction.gid, transaction.node_of(failure)
+                raise refusal_at_commit(failure, "", gid=gid, node=node)
         begin = plan.begin(transaction.gid, transaction.ids.prove, session)
         sent = oneshot.message(session, begin, plan.begin_results, statement, params)
         driver = self._driver(transaction, session, work=sent.text, work_results=sent.results)
         try:
             await self._drive(transaction, (session,), driver)
         except RejectedError as error:
-            if oneshot.forget_if_stale(session, sent, driver.good, error.sqlstate):
-                return None
+            if oneshot.is_stale(sent, driver.good, error.sqlstate):
+                session.statements.pop(statement, None)
+                if not is_new:
+                    return None
             raise
         return oneshot.done(session, transaction.gid, driver.results, sent)
 

@@ -129,8 +129,16 @@ class Lean:
         self.send(command)
         return await self.answer()
 
+    async def run_one(self, command: bytes) -> list[pq.abc.PGresult]:
+        """Send one command; the server refuses a string of several, and runs none of them."""
+        self._send(lambda: self.pgconn.send_query_params(command, None))
+        return await self.answer()
+
     def send(self, command: bytes) -> None:
         """Send a string of commands without waiting."""
+        self._send(lambda: self.pgconn.send_query(command))
+
+    def _send(self, sending: Callable[[], None]) -> None:
         if not self._done:
             raise RuntimeError("the previous command has not been answered")
         self._results = []
@@ -142,7 +150,7 @@ class Lean:
         self.sent_at = self._loop.time()
         self._busy.add(self)
         try:
-            self.pgconn.send_query(command)
+            sending()
             unsent = self.pgconn.flush()
         except psycopg.Error as error:
             self._lose(str(error))

@@ -12,7 +12,8 @@ from typing import Any
 from psycopg import AsyncRawCursor, pq
 from psycopg.adapt import Transformer
 
-from twopc.drivers.sessions import Session
+from twopc.drivers.lean import Report
+from twopc.drivers.sessions import Session, refusal
 from twopc.drivers.transaction import Transaction
 from twopc.errors import ResultLostError
 
@@ -40,9 +41,24 @@ class Message:
     text: bytes
     results: int
     """How many results they have; the statement's own is the last."""
-    statement: str
-    prepared: int
-    """At which result the statement is prepared by this message; 0: it was before."""
+
+
+async def prepare(session: Session, statement: str) -> Report | None:
+    """Have the session keep the statement prepared; why it could not, if so.
+
+    It stays if the transaction fails. Alone in its message: with several commands in it the message that asks for
+    the votes would ask, or end the transaction, another time.
+    """
+    name = f"twopc_{session.statements_made}"
+    session.statements_made += 1
+    lean = session.lean
+    # what an earlier transaction has set is not for this one to be read by
+    failure = refusal(await lean.run(b"reset all"), lean) or refusal(
+        await lean.run_one(f"prepare {name} as {statement}".encode()), lean
+    )
+    if failure is None:
+        session.statements[statement] = name
+    return failure
 
 
 def message(
@@ -50,40 +66,22 @@ def message(
 ) -> Message:
     """Begin, and the statement by its prepared name."""
     session.soil(statement)
-    name = session.statements.get(statement)
-    first = name is None
-    if name is None:
-        name = session.statements[statement] = f"twopc_{session.statements_made}"
-        session.statements_made += 1
     transformer = Transformer(session.connection)
     values = b",".join([transformer.as_literal(value) for value in params])
-    execute = b"execute " + name.encode() + (b"(" + values + b")" if params else b"")
-    # It stays if the transaction fails.
-    # The line ends before the semicolon: the statement may end in a comment.
-    prepare = f"prepare {name} as {statement}\n;".encode() if first else b""
-    return Message(
-        text=begin + b";" + prepare + execute + b";",
-        results=begin_results + 1 + first,
-        statement=statement,
-        prepared=begin_results + 1 if first else 0,
-    )
+    execute = b"execute " + session.statements[statement].encode()
+    execute += b"(" + values + b")" if params else b""
+    return Message(text=begin + b";" + execute + b";", results=begin_results + 1)
 
 
-def forget_if_stale(session: Session, sent: Message, good: int, sqlstate: str) -> bool:
-    """After a failure: have the statement prepared again, if it is not or cannot be used.
+def is_stale(sent: Message, good: int, sqlstate: str) -> bool:
+    """Whether the statement failed because it is not prepared any more, or not as it was.
 
     Args:
-        session: that it was sent in.
         sent: the message.
         good: how many results came before the failure.
         sqlstate: of the failure.
-
-    Returns:
-        Whether it was found like that: then it may be tried again, and will be prepared.
     """
-    if good < sent.prepared or sqlstate in _STALE:
-        session.statements.pop(sent.statement, None)
-    return sqlstate in _STALE and not sent.prepared and good == sent.results - 1
+    return sqlstate in _STALE and good == sent.results - 1
 
 
 def done(session: Session, gid: str, results: Sequence[pq.abc.PGresult], sent: Message) -> Done:

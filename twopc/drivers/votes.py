@@ -85,16 +85,6 @@ def read(ballot: Ballot, results: Sequence[pq.abc.PGresult], *, lost: str, unsyn
         unsynced: the wait for a synchronous standby was cut short.
     """
     asked = ballot.work_results
-    if len(results) > asked + 2:
-        # Whose answer is whose cannot be told, and both may be prepared: they are looked at.
-        several = Report(
-            message="the statement holds several commands: give one at a time", sqlstate="42601"
-        )
-        unknown = [
-            e.VoteUnknown(participant=name, reason=str(several))
-            for name in (ballot.publisher, ballot.subscriber)
-        ]
-        return Votes(publisher=unknown[0], subscriber=unknown[1], failure=several, good=0)
     good, failure = first_error(results, lost)
     refused = good < len(results)
     if good > asked:
