@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
+from psycopg import AsyncConnection
 
 from sim import Topology, operate
 from sim.standing import agent_config
+from sim.topology import beside
 from subscriber.distribution_agent import Profile
 from tests.topology.test_topology import ACCOUNT, BALANCES, ROWS
 from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
@@ -153,3 +155,18 @@ async def test_a_profile_holds_in_every_process(make_topology: MakeTopology) -> 
     await topology.execute("reader", "drop table account")
     await topology.subscribe("reader", update_mode="read only")
     assert await profile_of(topology) == Profile()
+
+
+async def test_a_stranger_under_an_agents_name(
+    make_topology: MakeTopology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for it: the Subscriber gets what is stored."""
+    monkeypatch.setattr(beside, "STILL_S", 0.5)
+    topology = await shops(make_topology)
+    await topology.execute("pub", "update account set balance = 1 where id = 1")
+    name = f"msrepl agent for {topology.publisher}"
+    async with await AsyncConnection.connect(
+        topology.node("reader").app_dsn, application_name=name
+    ):
+        await topology.sync()
+    await topology.assert_converged()
