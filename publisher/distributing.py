@@ -265,7 +265,8 @@ def filter_texts(table: Table, article_id: int, condition: str, owner: str) -> l
             rows=_rows(table, sql.Identifier(sent, image), condition),
             alias=sql.Identifier(table.name),
             condition=f.raw(condition),
-            owner=sql.Identifier(owner),
+            owner=sql.Identifier(names.table_role(owner, table.schema, table.name)),
+            caller=sql.Identifier(owner),
             comment=sql.Literal(f"Whether rows of {name} belong to article {article_id}"),
         ),
     ]

@@ -20,9 +20,9 @@ from publisher.procedures import OPERATIONS, ProcedureTexts, drop_texts
 from publisher.rights import (
     Need,
     grant_links,
-    grant_owner,
+    grant_table_role,
     needs_of_table,
-    revoke_owner,
+    revoke_all,
     trigger_path,
 )
 from publisher.row_filter import read_filter
@@ -33,6 +33,7 @@ from twopc.errors import ArticleError
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
 from twopc.sql.printing import full_names
+from twopc.sql.table_role import drop_text
 
 Connection = AsyncConnection[Any]
 
@@ -68,7 +69,7 @@ async def generate(connection: Connection, stored: StoredArticle) -> Article:
     texts = ProcedureTexts(article, owner_role(connection.info.dbname), path)
     for text in (
         *texts.all(await generators(connection, article)),
-        *trigger_texts(described),
+        *trigger_texts(described, texts.role),
     ):
         await connection.execute(text)
     await grant_links(connection, article.schema, article.table)
@@ -115,7 +116,7 @@ async def filter_again(connection: Connection, stored: StoredArticle) -> None:
     owner = owner_role(connection.info.dbname)
     await grant(connection, stored, described, article)
     texts = ProcedureTexts(article, owner, await trigger_path(connection, described))
-    for text in (texts.insert_procedure(), texts.update_procedure(), texts.delete_procedure()):
+    for text in texts.changes():
         await connection.execute(text)
     await grant_links(connection, article.schema, article.table)
     await distributing.fit(connection, stored, described, article, owner)
@@ -147,10 +148,16 @@ async def drop_objects(connection: Connection, stored: StoredArticle) -> None:
         )
 
 
+async def drop_role(connection: Connection, stored: StoredArticle) -> None:
+    """Drop the role of an article's table, once nothing of it is left: what users have granted it goes with it."""
+    owner = owner_role(connection.info.dbname)
+    await connection.execute(drop_text(owner, stored.source_schema, stored.source_object).encode())
+
+
 async def grant(
     connection: Connection, stored: StoredArticle, table: Table, article: Article
 ) -> None:
-    """Give the owner role what the procedures of an article need."""
+    """Give the role of an article's table what its functions need."""
     needed = list(await needs_of_table(connection, stored.objid))
     filter_columns: tuple[str, ...] = ()
     if article.row_filter is not None:
@@ -164,14 +171,15 @@ async def grant(
     for sequence in (await identity_sequences(connection, article)).values():
         needed.append(Need(privilege="usage", kind="sequence", name=sequence))
     owner = owner_role(connection.info.dbname)
-    await grant_owner(
+    await grant_table_role(
         connection, article, owner, filter_columns=filter_columns, needed=dict.fromkeys(needed)
     )
 
 
 async def grant_again(connection: Connection) -> None:
-    """Leave the owner role no more rights than the articles that are left need."""
+    """Leave the tables' roles no more rights than the articles that are left need."""
     owner = owner_role(connection.info.dbname)
-    await revoke_owner(connection, owner)
     for stored in await stored_articles(connection, "where a.stale is null order by a.article_id"):
-        await grant(connection, stored, *await describe_article(connection, stored))
+        described, article = await describe_article(connection, stored)
+        await revoke_all(connection, names.table_role(owner, article.schema, article.table))
+        await grant(connection, stored, described, article)

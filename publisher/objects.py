@@ -12,6 +12,7 @@ from twopc.articles import Table
 from twopc.sql.fragments import qualified
 from twopc.sql.printing import PINNED
 from twopc.sql.render import render
+from twopc.sql.table_role import path_is_kept
 
 
 def owner_role(database: str) -> str:
@@ -27,7 +28,9 @@ def shared_objects(owner: sql.Identifier) -> list[str]:
         render("publisher", "sysprocarticles", owner=owner),
         render("publisher", "log_message", owner=owner),
         render("publisher", "call_marker", owner=owner),
-        render("publisher", "filter_rows", owner=owner),
+        render(
+            "publisher", "filter_rows", owner=owner, path_is_kept=path_is_kept("of a row filter")
+        ),
         render("twopc", "branch_marker", owner=owner),
         render("twopc", "raise_conflict", owner=owner),
         render("twopc", "raise_stale", owner=owner),
@@ -80,8 +83,12 @@ def _call_objects(owner: sql.Identifier) -> list[str]:
     ]
 
 
-def trigger_texts(table: Table) -> list[str]:
-    """The Publisher's triggers: row versions on the table, TRUNCATE on each partition as well."""
+def trigger_texts(table: Table, role: str) -> list[str]:
+    """The Publisher's triggers: row versions on the table, TRUNCATE on each partition as well.
+
+    Args:
+        role: in whose name Subscribers' changes are made.
+    """
     truncate = sql.Identifier(names.truncate_trigger(table.schema, table.name))
     return [
         render(
@@ -89,6 +96,7 @@ def trigger_texts(table: Table) -> list[str]:
             "version_trigger",
             trigger=sql.Identifier(names.version_trigger(table.schema, table.name)),
             table=qualified(table.schema, table.name),
+            role=sql.Literal(role),
         ),
         *(
             render(

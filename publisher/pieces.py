@@ -61,19 +61,19 @@ class Pieces:
 
     # -- rows that were sent ----------------------------------------------------------------------
 
-    def new_rows(self, parameter: str = "$4") -> sql.Composed:
+    def new_rows(self) -> sql.Composed:
         """The new rows of an INSERT or UPDATE."""
-        return sql.SQL("unnest({}) as r({})").format(
-            sql.SQL(parameter), f.identifiers(self.new_names)
-        )
+        return sql.SQL("unnest(sync.new_rows) as r({})").format(f.identifiers(self.new_names))
 
     def old_rows(self) -> sql.Composed:
         """The rows of a DELETE."""
-        return sql.SQL("unnest($4) as r({})").format(f.identifiers(self.old_names))
+        return sql.SQL("unnest(sync.old_rows) as r({})").format(f.identifiers(self.old_names))
 
     def both_rows(self) -> sql.Composed:
         """Key and old version beside the new row: an UPDATE."""
-        return sql.SQL("rows from (unnest($4), unnest($5)) as r({}, {}, {})").format(
+        return sql.SQL(
+            "rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r({}, {}, {})"
+        ).format(
             f.identifiers(self.key_names),
             sql.Identifier(OLD_VERSION),
             f.identifiers(self.new_names),
@@ -188,7 +188,7 @@ class Pieces:
         if own:
             held_key = [self.held_name(column) for column in self.article.key]
             not_own = sql.SQL(
-                "\n                where not exists (select from unnest($4) as o({}, {}) where {})"
+                "\n                where not exists (select from unnest(sync.old_rows) as o({}, {}) where {})"
             ).format(
                 f.identifiers(self.key_names),
                 sql.Identifier(OLD_VERSION),
@@ -222,7 +222,7 @@ class Pieces:
 
     # -- what must not happen ---------------------------------------------------------------------
 
-    def check_partition(self, parameter: str) -> sql.Composable:
+    def check_partition(self) -> sql.Composable:
         """Refuse rows that are now outside the article's row filter: the original's 21034.
 
         The stored rows are looked at, so defaults, unpublished columns and triggers count too.
@@ -245,7 +245,7 @@ class Pieces:
             "    end if;"
         ).format(
             key=self.key_json(self.new_key),
-            rows=self.new_rows(parameter),
+            rows=self.new_rows(),
             held=self.held(),
             match=self.held_match(self.article.key, self.new_key),
             inside=sql.Identifier(INSIDE),
@@ -317,7 +317,7 @@ class Pieces:
             sql.Literal(self.article.name)
         )
 
-    def stored(self, operation: str, parameter: str) -> sql.Composable:
+    def stored(self, operation: str) -> sql.Composable:
         """What the Publisher stored otherwise than it was sent, for the Subscriber to take over."""
         asked = sql.SQL("current_setting('msrepl.take', true) = 'on'")
         generated = any(column.generated for column in self.article.columns)
@@ -333,7 +333,7 @@ class Pieces:
             "stored_rows",
             condition=sql.SQL("true") if self.article.writes_back else asked,
             held=f.identifiers((c.name for c in self.article.columns), "t"),
-            rows=self.new_rows(parameter),
+            rows=self.new_rows(),
             table=self.table,
             match=self.table_match("t", self.new_key),
             differs=differs,

@@ -18,6 +18,7 @@ from twopc import names
 from twopc.articles import Article, Column
 from twopc.sql import fragments as f
 from twopc.sql.render import compose, render
+from twopc.sql.table_role import path_is_kept, runs_as
 
 #: What has a procedure, and what a row type; ``gen`` is there only if the Publisher makes values.
 OPERATIONS = ("ins", "upd", "del")
@@ -45,6 +46,13 @@ def drop_texts(schema: str, table: str) -> list[str]:
         sql.SQL("drop routine if exists {}").format(procedure_name(operation, schema, table))
         for operation in (*OPERATIONS, "gen")
     ]
+    routines += [
+        sql.SQL("drop routine if exists {}").format(name)
+        for name in (
+            *(_change_name(operation, schema, table) for operation in OPERATIONS),
+            _make_name(schema, table),
+        )
+    ]
     types = [
         sql.SQL("drop type if exists {}").format(name)
         for name in (
@@ -53,6 +61,14 @@ def drop_texts(schema: str, table: str) -> list[str]:
         )
     ]
     return [text.as_string(None) for text in (*routines, *types)]
+
+
+def _change_name(operation: str, schema: str, table: str) -> sql.Identifier:
+    return sql.Identifier(names.SCHEMA, names.change_function(operation, schema, table))
+
+
+def _make_name(schema: str, table: str) -> sql.Identifier:
+    return sql.Identifier(names.SCHEMA, names.make_function(schema, table))
 
 
 def _set_path(path: str) -> sql.Composed:
@@ -72,6 +88,8 @@ class ProcedureTexts:
         self.article = article
         self.path = path
         self.owner = sql.Identifier(owner)
+        self.role = names.table_role(owner, article.schema, article.table)
+        """In whose name the table is changed."""
         self.pieces = Pieces(article)
 
     # -- names ------------------------------------------------------------------------------------
@@ -84,16 +102,59 @@ class ProcedureTexts:
         """See `row_type_name`."""
         return row_type_name(what, self.article.schema, self.article.table)
 
-    def _parameters(self, *rows: tuple[str, str]) -> tuple[sql.Composed, sql.Composed]:
-        """The parameter list and the list of types that identifies the procedure."""
+    def _procedure(self, operation: str, rows: Sequence[str], comment: str) -> str:
+        """``sp_mssync_<operation>_<table>``."""
         shape = shape_type_name(self.article.schema, self.article.table)
-        parts: list[sql.Composable] = [sql.SQL("shape {}, branch text, sites text[]").format(shape)]
-        types: list[sql.Composable] = [sql.SQL("{}, text, text[]").format(shape)]
-        for name, what in rows:
-            array = sql.SQL("{}[]").format(self.row_type(what))
-            parts.append(sql.SQL("{} {}").format(sql.Identifier(name), array))
-            types.append(array)
-        return f.COMMA.join(parts), f.COMMA.join(types)
+        texts = [sql.SQL("text")] * len(rows)
+        return render(
+            "publisher",
+            "sync_procedure",
+            procedure=self.procedure(operation),
+            parameters=f.COMMA.join(
+                [
+                    sql.SQL("shape {}, branch text, sites text[]").format(shape),
+                    *(sql.SQL("{} text").format(sql.Identifier(name)) for name in rows),
+                ]
+            ),
+            signature=f.COMMA.join([sql.SQL("{}, text, text[]").format(shape), *texts]),
+            change=_change_name(operation, self.article.schema, self.article.table),
+            arguments=f.COMMA.join([sql.SQL(f"${n}") for n in range(4, 4 + len(rows))]),
+            path_is_kept=path_is_kept(self.article.name),
+            owner=self.owner,
+            comment=sql.Literal(comment),
+        )
+
+    def _change(
+        self, operation: str, rows: dict[str, str], comment: str
+    ) -> dict[str, sql.Composable]:
+        """What the functions have in common that change the table.
+
+        Args:
+            rows: what the parameters are called, and the type of rows that is in each.
+        """
+        return {
+            "function": _change_name(operation, self.article.schema, self.article.table),
+            "parameters": f.COMMA.join(
+                [sql.SQL("{} text").format(sql.Identifier(n)) for n in rows]
+            ),
+            "signature": f.COMMA.join([sql.SQL("text")] * len(rows)),
+            "rows": sql.SQL("\n    ").join(
+                [
+                    sql.SQL("{} {}[];").format(sql.Identifier(name), self.row_type(what))
+                    for name, what in rows.items()
+                ]
+            ),
+            "runs_as": runs_as(self.role),
+            "owner": sql.Identifier(self.role),
+            "caller": self.owner,
+            "comment": sql.Literal(comment),
+            "opened": self._opened(),
+            "closed": self._closed(),
+            "denied": self._denied(),
+            "table": self.pieces.table,
+            "tables": self.pieces.tables(),
+            "article": sql.Literal(self.article.name),
+        }
 
     def _denied(self) -> sql.Composable:
         if not self.path:
@@ -154,24 +215,16 @@ class ProcedureTexts:
             create("del", list(zip(pieces.old_names, pieces.values, strict=True))),
         ]
 
-    def insert_procedure(self) -> str:
-        """``sp_mssync_ins_<table>``."""
+    def insert_procedure(self) -> list[str]:
+        """``sp_mssync_ins_<table>``, behind what it calls."""
         pieces = self.pieces
-        parameters, signature = self._parameters(("new_rows", "ins"))
         rows = pieces.new_rows()
-        return render(
+        comment = f"Applies the INSERT of a Subscriber to {self.article.name}"
+        rows_of = {"new_rows": "ins"}
+        change = render(
             "publisher",
-            "insert_procedure",
-            procedure=self.procedure("ins"),
-            parameters=parameters,
-            signature=signature,
-            owner=self.owner,
-            opened=self._opened(),
-            closed=self._closed(),
-            denied=self._denied(),
-            table=pieces.table,
-            tables=pieces.tables(),
-            article=sql.Literal(self.article.name),
+            "change_insert",
+            **self._change("ins", rows_of, comment),
             columns=f.identifiers(c.name for c in pieces.values),
             new_names=f.identifiers(pieces.new_names),
             new_values=f.identifiers(pieces.new_names, "r"),
@@ -180,28 +233,20 @@ class ProcedureTexts:
             ),
             only_key=pieces.only_key(rows, pieces.new_key),
             before=pieces.watch(),
-            after=self._joined(pieces.check_partition("$4"), pieces.stored("ins", "$4")),
-            comment=sql.Literal(f"Applies the INSERT of a Subscriber to {self.article.name}"),
+            after=self._joined(pieces.check_partition(), pieces.stored("ins")),
         )
+        return [change, self._procedure("ins", [*rows_of], comment)]
 
-    def update_procedure(self) -> str:
-        """``sp_mssync_upd_<table>``."""
+    def update_procedure(self) -> list[str]:
+        """``sp_mssync_upd_<table>``, behind what it calls."""
         pieces = self.pieces
-        parameters, signature = self._parameters(("old_rows", "old"), ("new_rows", "ins"))
         rows = pieces.both_rows()
-        return render(
+        comment = f"Applies the UPDATE of a Subscriber to {self.article.name}"
+        rows_of = {"old_rows": "old", "new_rows": "ins"}
+        change = render(
             "publisher",
-            "update_procedure",
-            procedure=self.procedure("upd"),
-            parameters=parameters,
-            signature=signature,
-            owner=self.owner,
-            opened=self._opened(),
-            closed=self._closed(),
-            denied=self._denied(),
-            table=pieces.table,
-            tables=pieces.tables(),
-            article=sql.Literal(self.article.name),
+            "change_update",
+            **self._change("upd", rows_of, comment),
             old_names=f.identifiers([*pieces.key_names, OLD_VERSION]),
             new_names=f.identifiers(pieces.new_names),
             assignments=f.COMMA.join(
@@ -225,27 +270,19 @@ class ProcedureTexts:
             clashes=pieces.clashes(rows, pieces.key_names, OLD_VERSION, own=True),
             only_key=pieces.only_key(rows, pieces.key_names),
             before=self._joined(pieces.check_children("upd"), pieces.watch()),
-            after=self._joined(pieces.check_partition("$5"), pieces.stored("upd", "$5")),
-            comment=sql.Literal(f"Applies the UPDATE of a Subscriber to {self.article.name}"),
+            after=self._joined(pieces.check_partition(), pieces.stored("upd")),
         )
+        return [change, self._procedure("upd", [*rows_of], comment)]
 
-    def delete_procedure(self) -> str:
-        """``sp_mssync_del_<table>``."""
+    def delete_procedure(self) -> list[str]:
+        """``sp_mssync_del_<table>``, behind what it calls."""
         pieces = self.pieces
-        parameters, signature = self._parameters(("old_rows", "del"))
-        return render(
+        comment = f"Applies the DELETE of a Subscriber to {self.article.name}"
+        rows_of = {"old_rows": "del"}
+        change = render(
             "publisher",
-            "delete_procedure",
-            procedure=self.procedure("del"),
-            parameters=parameters,
-            signature=signature,
-            owner=self.owner,
-            opened=self._opened(),
-            closed=self._closed(),
-            denied=self._denied(),
-            table=pieces.table,
-            tables=pieces.tables(),
-            article=sql.Literal(self.article.name),
+            "change_delete",
+            **self._change("del", rows_of, comment),
             old_names=f.identifiers(pieces.old_names),
             key_match=pieces.table_match("t", pieces.old_key),
             same=pieces.same_values(),
@@ -258,10 +295,10 @@ class ProcedureTexts:
             row_json=pieces.row_json(),
             only_key=pieces.only_key(pieces.old_rows(), pieces.old_key),
             before=pieces.check_children("del"),
-            comment=sql.Literal(f"Applies the DELETE of a Subscriber to {self.article.name}"),
         )
+        return [change, self._procedure("del", [*rows_of], comment)]
 
-    def generated_values(self, expressions: dict[str, str]) -> str:
+    def generated_values(self, expressions: dict[str, str]) -> list[str]:
         """``sp_mssync_gen_<table>``: a block of the values that only the Publisher can make.
 
         Args:
@@ -271,24 +308,41 @@ class ProcedureTexts:
             sql.SQL("({})::text").format(f.raw(expressions[c.name]))
             for c in self.article.made_by_publisher
         ]
-        return render(
-            "publisher",
-            "generated_values",
-            function=self.procedure("gen"),
-            values=f.COMMA.join(made),
-            owner=self.owner,
-            comment=sql.Literal(f"Values that the Publisher generates for {self.article.name}"),
-        )
+        comment = sql.Literal(f"Values that the Publisher generates for {self.article.name}")
+        make = _make_name(self.article.schema, self.article.table)
+        return [
+            render(
+                "publisher",
+                "make_values",
+                function=make,
+                runs_as=runs_as(self.role),
+                values=f.COMMA.join(made),
+                owner=sql.Identifier(self.role),
+                caller=self.owner,
+                comment=comment,
+            ),
+            render(
+                "publisher",
+                "generated_values",
+                function=self.procedure("gen"),
+                make=make,
+                path_is_kept=path_is_kept(self.article.name),
+                owner=self.owner,
+                comment=comment,
+            ),
+        ]
+
+    def changes(self) -> list[str]:
+        """What looks at row filters: everything that changes the table."""
+        return [*self.insert_procedure(), *self.update_procedure(), *self.delete_procedure()]
 
     def all(self, expressions: dict[str, str]) -> list[str]:
         """Every object, in the order of creation."""
         texts = [
             self.shape_type(),
             *self.row_types(),
-            self.insert_procedure(),
-            self.update_procedure(),
-            self.delete_procedure(),
+            *self.changes(),
         ]
         if self.article.made_by_publisher:
-            texts.append(self.generated_values(expressions))
+            texts += self.generated_values(expressions)
         return texts

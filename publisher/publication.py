@@ -23,6 +23,7 @@ from publisher.catalog import (
 from publisher.making import (
     describe_article,
     drop_objects,
+    drop_role,
     filter_again,
     generate,
     generate_parents,
@@ -191,6 +192,8 @@ async def regenerate(connection: Connection, schema: str, table: str) -> Article
                 f"table {schema}.{table} is {stored.schema}.{stored.table} now: regenerate that"
             )
         await drop_objects(connection, stored)
+        if (stored.source_schema, stored.source_object) != (schema, table):
+            await drop_role(connection, stored)
         article = await generate(connection, stored)
         await witness.fit(connection)
         return article
@@ -298,6 +301,7 @@ async def unpublish(
             "delete from msrepl.sysarticles where article_id = %s", (stored.article_id,)
         )
         await drop_objects(connection, stored)
+        await drop_role(connection, stored)
         await grant_again(connection)
         if stored.schema is not None and stored.table is not None:
             described = await describe(connection, stored.schema, stored.table)

@@ -1,7 +1,8 @@
-"""What our roles may do at the Publisher: the owner of the sync procedures, and each Subscriber's link.
+"""What our roles may do at the Publisher: the role of each published table, and each Subscriber's link.
 
-The owner reads and writes published columns and nothing else, so that not even an error's DETAIL can
-show a column that is not published. A link role executes sync procedures and nothing else.
+A table's role reads and writes its published columns and nothing else, so that not even an error's DETAIL can
+show a column that is not published; the owner of the sync procedures has no right to any table. A link role
+executes sync procedures and nothing else.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from twopc.proc_execution import PROC_SCHEMA
 from twopc.sql import fragments as f
 from twopc.sql.fragments import qualified
 from twopc.sql.printing import full_names
+from twopc.sql.render import render
+from twopc.sql.table_role import create_text
 
 Connection = AsyncConnection[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """An object that the owner role must be able to use."""
+    """An object that a table's role must be able to use."""
 
     privilege: str
     kind: str
@@ -35,7 +38,7 @@ class Need:
     """Quoted, with its schema and arguments."""
 
 
-# An expression is evaluated, and printed into a procedure, with the owner's rights.
+# An expression is evaluated with the rights of the table's role.
 _NEEDS = """
 with used as (
     select p.refclassid, p.refobjid
@@ -124,7 +127,7 @@ async def needs_of_table(connection: Connection, relid: int) -> tuple[Need, ...]
     return tuple(dict.fromkeys(found))
 
 
-async def grant_owner(
+async def grant_table_role(
     connection: Connection,
     article: Article,
     owner: str,
@@ -132,17 +135,20 @@ async def grant_owner(
     filter_columns: Iterable[str],
     needed: Iterable[Need],
 ) -> None:
-    """Let the sync procedures of an article do their work.
+    """Create the role of an article's table, and let the functions that are its own do their work.
 
     Args:
+        owner: of our objects in the database.
         filter_columns: read by the row filter, published or not.
     """
-    role = sql.Identifier(owner)
+    await connection.execute(create_text(owner, article.schema, article.table, "delete").encode())
+    role = sql.Identifier(names.table_role(owner, article.schema, article.table))
+    await connection.execute(render("publisher", "table_role_rights", role=role).encode())
     table = f.table_of(article)
     read = dict.fromkeys([*(c.name for c in article.columns), *filter_columns])
     written = f.identifiers(c.name for c in article.value_columns)
     await connection.execute(
-        sql.SQL("grant select ({}), insert ({}), update ({}), delete on {} to {}").format(
+        sql.SQL("grant select ({}), insert ({}), update ({}) on {} to {}").format(
             f.identifiers(read), written, written, table, role
         )
     )
@@ -169,15 +175,15 @@ async def grant_owner(
         )
 
 
-async def revoke_owner(connection: Connection, owner: str) -> None:
-    """Take back whatever was granted to the owner role outside our own schema."""
+async def revoke_all(connection: Connection, role: str) -> None:
+    """Take back whatever was granted to a table's role outside our own schema."""
     async with full_names(connection), connection.cursor() as cursor:
-        await cursor.execute(_GRANTED, {"role": owner, "schemas": [names.SCHEMA, PROC_SCHEMA]})
+        await cursor.execute(_GRANTED, {"role": role, "schemas": [names.SCHEMA, PROC_SCHEMA]})
         granted = await cursor.fetchall()
     for kind, name in granted:
         await connection.execute(
             sql.SQL("revoke all on {} {} from {}").format(
-                f.raw(kind), f.raw(name), sql.Identifier(owner)
+                f.raw(kind), f.raw(name), sql.Identifier(role)
             )
         )
 
@@ -193,7 +199,7 @@ async def grant_links(connection: Connection, schema: str, table: str) -> None:
 async def trigger_path(connection: Connection, table: Table) -> list[str]:
     """Where its triggers, and those of tables that its changes lead to, look for objects without schema.
 
-    They run with the rights of the procedures' owner, so not in a schema where somebody may create objects
+    They run with the rights of the table's role, so not in a schema where somebody may create objects
     who may not create triggers on the table: an operator of his could be taken for one of PostgreSQL's.
     """
     acts = any(key.acts for key in table.referenced_by)

@@ -13,12 +13,12 @@ from psycopg import sql
 
 from subscriber.capture import NOTHING, SEALED
 from subscriber.firing import OPERATIONS
-from subscriber.table_role import create_text, drop_text
 from subscriber.triggers import LINK, Sites, TriggerTexts
 from twopc import names
 from twopc.sql.fragments import COMMA, qualified
 from twopc.sql.printing import PINNED
 from twopc.sql.render import compose, render
+from twopc.sql.table_role import create_text, drop_text
 from twopc.waits import link_prefix
 
 #: Name of the foreign server object that holds the Publisher's address.

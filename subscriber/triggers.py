@@ -13,11 +13,11 @@ from psycopg import sql
 
 from subscriber.capture import LINK, NOTHING, SALT, SEALED, CaptureTexts, Sites
 from subscriber.firing import OPERATIONS, by_row
-from subscriber.table_role import runs_as
 from twopc import names
 from twopc.articles import Column
 from twopc.sql import fragments as f
 from twopc.sql.render import render
+from twopc.sql.table_role import path_is_kept, runs_as
 
 __all__ = ["LINK", "Sites", "TriggerTexts"]
 
@@ -149,7 +149,7 @@ class TriggerTexts(CaptureTexts):
                 "write_back",
                 function=self.function("back"),
                 store=self.function("store"),
-                table_name=sql.Literal(self.article.name),
+                path_is_kept=path_is_kept(self.article.name),
                 owner=self.owner,
                 comment=self._comment("Takes over what the Publisher stored in"),
             ),

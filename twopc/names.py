@@ -263,6 +263,16 @@ def sync_procedure(operation: str, schema: str, table: str) -> str:
     return bounded(f"sp_mssync_{operation}_{table_part(schema, table)}")
 
 
+def change_function(operation: str, schema: str, table: str) -> str:
+    """``mssync_change_ins_<table>`` at the Publisher, by which `sync_procedure` changes the table."""
+    return bounded(f"mssync_change_{operation}_{table_part(schema, table)}")
+
+
+def make_function(schema: str, table: str) -> str:
+    """``mssync_make_<table>`` at the Publisher, which makes the values of ``sp_mssync_gen_<table>``."""
+    return bounded(f"mssync_make_{table_part(schema, table)}")
+
+
 def sync_row_type(operation: str, schema: str, table: str) -> str:
     """The row type in which `sync_procedure` takes its rows."""
     return bounded(f"mssync_{operation}_row_{table_part(schema, table)}")
@@ -339,7 +349,7 @@ def table_roles(owner: str) -> str:
 
 
 def table_role(owner: str, schema: str, table: str) -> str:
-    """The role in whose name one subscribed table is written."""
+    """The role in whose name one published or subscribed table is written."""
     digest = hashlib.sha256(f"{schema}\0{table}".encode()).hexdigest()[:12]
     return table_roles(owner) + digest
 

@@ -8,7 +8,7 @@
 -- inserted its marker, so inserting the same one waits for it; that insert never stays. Callers try once more
 -- even if there was nothing to wait for: it may have ended since their last look.
 create or replace function msrepl.await_branches(tables oid[]) returns void
-language plpgsql
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare

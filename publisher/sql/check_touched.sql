@@ -3,7 +3,7 @@
 -- tables:    msrepl.touched_row
 -- holes:     owner
 create or replace function msrepl.check_touched(article text, sent jsonb[]) returns void
-language plpgsql
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare

@@ -1,18 +1,25 @@
 -- msrepl.filter_rows: which images of rows belong to a filtered article.
 -- called by: publisher.filters, for the log reader
 -- tables:    none
--- holes:     owner
+-- holes:     path_is_kept, owner
 --
--- The one door of the log reader's role to the filters, which run with the rights of their owner.
+-- The one door of the log reader's role to the filters, which run with the rights of their table's role. What
+-- they call may be a user's, and may alter the functions of that role.
 create or replace function msrepl.filter_rows(article integer, images text[]) returns boolean[]
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
+    filter constant regprocedure := format('msrepl.row_filter_%s(text[])', article);
     belong boolean[];
 begin
-    execute format('select msrepl.%I($1)', 'row_filter_' || article) into belong using images;
-    return belong;
+    if not (select p.prosecdef from pg_proc as p where p.oid = filter) then
+        raise exception 'function % is not SECURITY DEFINER any more', filter
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at what the row filter calls.';
+    end if;
+    execute format('select %s($1)', filter::regproc) into belong using images;
+{path_is_kept}    return belong;
 end
 $msrepl$;
 alter function msrepl.filter_rows(integer, text[]) owner to {owner};

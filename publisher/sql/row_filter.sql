@@ -1,7 +1,7 @@
 -- msrepl.row_filter_<article>: whether images of rows, as the log holds them, fulfil an article's row filter.
 -- called by: filter_rows
 -- tables:    none
--- holes:     function, type, sent, image, place, rows, alias, condition, owner, comment
+-- holes:     function, type, sent, image, place, rows, alias, condition, owner, caller, comment
 --
 -- An image has the columns that the log holds; generated ones are worked out again. The table goes by its own
 -- name, so that the filter means here what it means there; no column of it is called like one of those in
@@ -22,4 +22,5 @@ as $msrepl$
 $msrepl$;
 alter function {function}(text[]) owner to {owner};
 revoke all on function {function}(text[]) from public;
+grant execute on function {function}(text[]) to {caller};
 comment on function {function}(text[]) is {comment};

@@ -5,15 +5,15 @@
 --
 -- "An update trigger at the Publisher updates the MSrepl_tran_version column for the updated rows when
 -- needed" (seed 002). A sync procedure brings the Subscriber's version along, so it stands aside there: for
--- statements in the owner's role, which nobody can take, and not for those of triggers that they fire. A
--- BEFORE trigger that puts the whole old row back is not followed even then.
+-- statements in the role of the table (the argument) or the owner's, which nobody can take, and not for those
+-- of triggers that they fire. A BEFORE trigger that puts the whole old row back is not followed even then.
 -- The test is in the body: a WHEN clause would be parsed for every statement.
 create or replace function msrepl.sp_mssync_upd_trig() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
-    if current_user <> {owner_name} or pg_trigger_depth() > 1
+    if current_user not in (tg_argv[0], {owner_name}) or pg_trigger_depth() > 1
         or new.msrepl_tran_version = old.msrepl_tran_version
     then
         new.msrepl_tran_version := gen_random_uuid();

@@ -11,7 +11,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
-    -- back to where the message began, so that the link can be asked
+    -- back to where the message began, so that the link can be asked; code of the Publisher's tables may have set
+    -- its path with the commit of before
     retreat constant text := substring(command from '^rollback(?: to s[0-9]+)?');
     relation constant text := substring(context from 'in relation "([^\n]+)"');
     held json;
@@ -43,6 +44,7 @@ begin
         begin
             -- a prepared branch has no pid, and shows its transaction in a lock of its own
             held := msrepl.query_link(retreat || format($query$;
+                set search_path = pg_catalog, pg_temp;
                 select json_build_object(
                     'waited', current_setting('lock_timeout'),
                     'article', coalesce(min(h.article) filter (where h.holder is not null), min(h.article), %1$L),

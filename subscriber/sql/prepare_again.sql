@@ -19,6 +19,7 @@ begin
     perform msrepl.open_link();
     begin
         if was_open and msrepl.query_link(format(
+            'set search_path = pg_catalog, pg_temp;'
             'select exists (select from pg_prepared_xacts where gid = %L and owner = session_user)', gid))::boolean
         then
             return 'PREPARE TRANSACTION';

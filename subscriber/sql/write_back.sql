@@ -1,13 +1,10 @@
 -- trg_mssync_back_<table>: takes over what the Publisher stored otherwise than it was sent.
 -- called by: capture triggers of the subscribed table, send_held
 -- tables:    none here; see trg_mssync_store_<table>
--- holes:     function, store, table_name, owner, comment
+-- holes:     function, store, path_is_kept, owner, comment
 --
 -- In the replica role, so that no trigger takes this for a change of the application's: ours would send it,
 -- a user's has seen the row already. Foreign keys were checked at the Publisher.
---
--- The table's own code may SET what outlasts the call, and our callers go on with their owner's rights: with a
--- path of somebody else's nothing goes on.
 create or replace function {function}(stored jsonb) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -16,12 +13,7 @@ set datestyle = 'ISO' set intervalstyle = 'postgres'
 as $msrepl$
 begin
     perform {store}($1);
-    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) 'pg_catalog, pg_temp' then
-        raise exception 'an expression or a trigger of table % has set search_path', {table_name}
-            using errcode = 'insufficient_privilege',
-                  hint = 'Have its function SET search_path in its definition.';
-    end if;
-end
+{path_is_kept}end
 $msrepl$;
 alter function {function}(jsonb) owner to {owner};
 revoke all on function {function}(jsonb) from public;

@@ -13,6 +13,7 @@ from sim.validation import validate
 from tests.fix_topology import MakeTopology, Pair
 from tests.traps import REACHED, traps
 from tests.validation.ends import ends
+from twopc import names
 
 TABLES = """
 create type app.kind as enum ('a', 'b');
@@ -111,12 +112,12 @@ async def test_sync_procedures(make_topology: MakeTopology, laid: str) -> None:
         await topology.publish(table, schema="app")
     shown = await topology.execute(
         "pub",
-        "select prosrc like '%%\"app\", \"public\"%%' from pg_proc where proname = 'sp_mssync_ins_app__account'",
+        "select prosrc like '%%\"app\", \"public\"%%' from pg_proc where proname = 'mssync_change_ins_app__account'",
         (),
     )
     assert shown == [(laid == "after",)], "where triggers look"
-    owner = owner_role(topology.node("pub").database)
-    await topology.execute("pub", f"grant insert on app.note to {owner}")
+    role = names.table_role(owner_role(topology.node("pub").database), "app", "account")
+    await topology.execute("pub", f"grant insert on app.note to {role}")
     await topology.subscribe("sub1")
     pair = Pair(topology, "sub1")
     await pair.open()

@@ -110,3 +110,20 @@ OWN = """
     own boolean default evil.fine('default', 1),
     worked_out boolean generated always as (evil.fine('generated', id)) stored,
 """
+
+#: At the Publisher, where `other` is published too and the trap's owner has no right to it.
+AT_PUBLISHER = [
+    "select * from public.other",
+    "update public.other set n = n",
+    "insert into public.other values (666, 666)",
+    "delete from public.other",
+    "insert into msrepl.branch_marker (gid, xid, participants, originator)"
+    " values ('twopc:x:1:1:pub', pg_current_xact_id(), '{}', 'x')",
+    "select count(*) from msrepl.branch_marker",
+    "delete from msrepl.sysarticles",
+    "select msrepl.filter_rows(1, '{}')",
+    "select msrepl.forget_calls()",
+    "call msrepl.sp_mssync_del_other(null, null, null, '{}')",
+    "create table msrepl.mine (n int)",
+    "create or replace function msrepl.raise_stale() returns void language sql as 'select'",
+]

@@ -107,7 +107,7 @@ def test_nothing_is_looked_up_where_a_user_may_create() -> None:
         path.stem: re.findall(r"\{opened\}(.*?)\{closed\}", split(path)[1], re.S) for path in FILES
     }
     counts = {stem: len(texts) for stem, texts in opened.items() if texts}
-    assert counts == {"insert_procedure": 1, "update_procedure": 2, "delete_procedure": 2}
+    assert counts == {"change_insert": 1, "change_update": 2, "change_delete": 2}
     for text in itertools.chain.from_iterable(opened.values()):
         statement = re.sub(r"set \{assignments\}|get diagnostics \w+ = row_count;", "", text)
         bare = re.sub(r"operator\(pg_catalog\.=\)", "", statement)

@@ -61,7 +61,7 @@ def test_article_at_the_publisher(golden: Golden, name: str) -> None:
         whole(
             [
                 *texts.all(EXPRESSIONS),
-                *publisher_objects.trigger_texts(table_of(article)),
+                *publisher_objects.trigger_texts(table_of(article), texts.role),
                 *drop_texts(article.schema, article.table),
             ]
         ),

@@ -269,7 +269,7 @@ async def test_a_trigger_without_the_rights_it_needs(make_pair: MakePair) -> Non
     error = await pair.refused("insert into main values (1, 1)")
     assert error.sqlstate == "42501"
     assert "audit" in str(error)
-    role = owner_role(pair.topology.node("pub").database)
+    role = names.table_role(owner_role(pair.topology.node("pub").database), "public", "main")
     assert role in str(error.diag.message_hint)
 
     await pair.topology.execute("pub", f"grant insert on audit to {role}")

@@ -10,7 +10,7 @@ comment on type "msrepl"."row_image_7" is 'Rows of account as the log holds them
 -- msrepl.row_filter_<article>: whether images of rows, as the log holds them, fulfil an article's row filter.
 -- called by: filter_rows
 -- tables:    none
--- holes:     function, type, sent, image, place, rows, alias, condition, owner, comment
+-- holes:     function, type, sent, image, place, rows, alias, condition, owner, caller, comment
 --
 -- An image has the columns that the log holds; generated ones are worked out again. The table goes by its own
 -- name, so that the filter means here what it means there; no column of it is called like one of those in
@@ -29,6 +29,7 @@ as $msrepl$
     ) as "sent"("image", "place")
     cross join lateral (select "account"."id", "account"."owner", "account"."balance", "account"."msrepl_tran_version" from (select ("sent"."image")."id" as "id", ("sent"."image")."owner" as "owner", ("sent"."image")."balance" as "balance", ("sent"."image")."msrepl_tran_version" as "msrepl_tran_version") as "account") as "account"
 $msrepl$;
-alter function "msrepl"."row_filter_7"(text[]) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."row_filter_7"(text[]) owner to "msrepl_table_c268110370c2_9152ee2bae7f";
 revoke all on function "msrepl"."row_filter_7"(text[]) from public;
+grant execute on function "msrepl"."row_filter_7"(text[]) to "msrepl_owner_0123456789ab";
 comment on function "msrepl"."row_filter_7"(text[]) is 'Whether rows of account belong to article 7';

@@ -10,7 +10,7 @@ comment on type "msrepl"."row_image_7" is 'Rows of sales.line as the log holds t
 -- msrepl.row_filter_<article>: whether images of rows, as the log holds them, fulfil an article's row filter.
 -- called by: filter_rows
 -- tables:    none
--- holes:     function, type, sent, image, place, rows, alias, condition, owner, comment
+-- holes:     function, type, sent, image, place, rows, alias, condition, owner, caller, comment
 --
 -- An image has the columns that the log holds; generated ones are worked out again. The table goes by its own
 -- name, so that the filter means here what it means there; no column of it is called like one of those in
@@ -29,6 +29,7 @@ as $msrepl$
     ) as "sent"("image", "place_")
     cross join lateral unnest(array[(select row(made.*)::"sales"."line" from (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version" from (select ("sent"."image")."order" as "order", ("sent"."image")."place" as "place", ("sent"."image")."code" as "code", ("sent"."image")."data" as "data", ("sent"."image")."msrepl_tran_version" as "msrepl_tran_version") as "line") as made)]) as "line"
 $msrepl$;
-alter function "msrepl"."row_filter_7"(text[]) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."row_filter_7"(text[]) owner to "msrepl_table_c268110370c2_2f6d64898938";
 revoke all on function "msrepl"."row_filter_7"(text[]) from public;
+grant execute on function "msrepl"."row_filter_7"(text[]) to "msrepl_owner_0123456789ab";
 comment on function "msrepl"."row_filter_7"(text[]) is 'Whether rows of sales.line belong to article 7';

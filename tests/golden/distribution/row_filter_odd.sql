@@ -10,7 +10,7 @@ comment on type "msrepl"."row_image_7" is  E'Rows of the "odd" one.t%s{}\\'' as 
 -- msrepl.row_filter_<article>: whether images of rows, as the log holds them, fulfil an article's row filter.
 -- called by: filter_rows
 -- tables:    none
--- holes:     function, type, sent, image, place, rows, alias, condition, owner, comment
+-- holes:     function, type, sent, image, place, rows, alias, condition, owner, caller, comment
 --
 -- An image has the columns that the log holds; generated ones are worked out again. The table goes by its own
 -- name, so that the filter means here what it means there; no column of it is called like one of those in
@@ -29,6 +29,7 @@ as $msrepl$
     ) as "sent_"("image", "place")
     cross join lateral (select "t%s{}\'"."t", "t%s{}\'"."sent", "t%s{}\'"."100% {x} %(y)s", "t%s{}\'"."it's ""so""", "t%s{}\'"."naïve\日本", "t%s{}\'"."msrepl_tran_version" from (select ("sent_"."image")."t" as "t", ("sent_"."image")."sent" as "sent", ("sent_"."image")."100% {x} %(y)s" as "100% {x} %(y)s", ("sent_"."image")."it's ""so""" as "it's ""so""", ("sent_"."image")."naïve\日本" as "naïve\日本", ("sent_"."image")."msrepl_tran_version" as "msrepl_tran_version") as "t%s{}\'") as "t%s{}\'"
 $msrepl$;
-alter function "msrepl"."row_filter_7"(text[]) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."row_filter_7"(text[]) owner to "msrepl_table_c268110370c2_b4c33d6dfab3";
 revoke all on function "msrepl"."row_filter_7"(text[]) from public;
+grant execute on function "msrepl"."row_filter_7"(text[]) to "msrepl_owner_0123456789ab";
 comment on function "msrepl"."row_filter_7"(text[]) is  E'Whether rows of the "odd" one.t%s{}\\'' belong to article 7';

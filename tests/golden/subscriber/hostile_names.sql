@@ -549,7 +549,7 @@ drop function if exists "msrepl"."trg_mssync_store_the ""odd"" one__t%s{}\'";
 drop type if exists "msrepl"."mssync_back_row_the ""odd"" one__t%s{}\'";
 
 -- Drops the role that writes a table, once it owns none of our functions any more.
--- called by: subscriber.subscription, subscriber.propagation
+-- called by: publisher.publication, subscriber.subscription, subscriber.propagation
 -- tables:    catalogs
 -- holes:     role, role_text
 do $msrepl$

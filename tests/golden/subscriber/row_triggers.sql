@@ -532,7 +532,7 @@ drop function if exists "msrepl"."trg_mssync_store_account";
 drop type if exists "msrepl"."mssync_back_row_account";
 
 -- Drops the role that writes a table, once it owns none of our functions any more.
--- called by: subscriber.subscription, subscriber.propagation
+-- called by: publisher.publication, subscriber.subscription, subscriber.propagation
 -- tables:    catalogs
 -- holes:     role, role_text
 do $msrepl$

@@ -1,35 +1,34 @@
--- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
--- called by: the INSERT trigger of a Subscriber, over its link
--- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, before, opened, closed, table, columns, new_values,
---            new_names, clashes, article, only_key, denied, tables, after, signature, owner, comment
+-- mssync_change_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
+-- called by: sp_mssync_ins_<table>
+-- tables:    the published table
+-- holes:     function, parameters, rows, runs_as, before, opened, closed, table, columns, new_values,
+--            new_names, clashes, article, only_key, denied, tables, after, signature, owner, caller, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
 -- none). What it clashed with is looked up only after it failed.
-create or replace procedure {procedure}({parameters})
+create or replace function {function}({parameters}) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($4);
+    {rows}
+    sent integer;
     done integer;
     waited boolean := false;
     violated text;
     detail text;
     bad record;
 begin
-    if $2 is not null then
-        insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($2, pg_current_xact_id(), $3, session_user);
-    end if;
+{runs_as}    new_rows := $1;
+    sent := cardinality(new_rows);
     {before}
     loop
         begin
             {opened}insert into {table} as t ({columns}) overriding system value
             select {new_values}
-            from pg_catalog.unnest($4) as r({new_names});
+            from pg_catalog.unnest(sync.new_rows) as r({new_names});
             get diagnostics done = row_count;{closed}
             exit;
         exception
@@ -71,6 +70,7 @@ begin
     {after}
 end
 $msrepl$;
-alter procedure {procedure}({signature}) owner to {owner};
-revoke all on procedure {procedure}({signature}) from public;
-comment on procedure {procedure}({signature}) is {comment};
+alter function {function}({signature}) owner to {owner};
+revoke all on function {function}({signature}) from public;
+grant execute on function {function}({signature}) to {caller};
+comment on function {function}({signature}) is {comment};

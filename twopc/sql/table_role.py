@@ -1,8 +1,9 @@
-"""The role in whose name one subscribed table is written, as text.
+"""The role in whose name one published or subscribed table is written and filtered, as text.
 
 Whoever owns a table decides what is evaluated when a row of it is written: constraints, indexes, domains,
-defaults, generated columns, triggers. So whatever writes rows for us, what comes back from the Publisher and
-what agents bring, is a SECURITY DEFINER function of a role that may write this table and nothing else.
+defaults, generated columns, triggers. So whatever writes rows for us, at either end, is a SECURITY DEFINER
+function of a role that may write this table and nothing else. Its caller goes on with rights of its own, and
+makes sure that nothing has happened to its search path: `path_is_kept`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def create_text(owner: str, schema: str, table: str, privileges: str) -> str:
     """
     role = names.table_role(owner, schema, table)
     return render(
-        "subscriber",
+        "twopc",
         "create_table_role",
         role=sql.Identifier(role),
         role_text=sql.Literal(role),
@@ -38,10 +39,19 @@ def drop_text(owner: str, schema: str, table: str) -> str:
     """Drops it, unless a function of ours is still its own; harmless where it is not."""
     role = names.table_role(owner, schema, table)
     return render(
-        "subscriber", "drop_table_role", role=sql.Identifier(role), role_text=sql.Literal(role)
+        "twopc", "drop_table_role", role=sql.Identifier(role), role_text=sql.Literal(role)
     )
 
 
 def runs_as(role: str) -> sql.Composed:
     """The first lines of each function that is its own."""
-    return compose("subscriber", "runs_as", role_text=sql.Literal(role))
+    return compose("twopc", "runs_as", role_text=sql.Literal(role))
+
+
+def path_is_kept(table: str) -> sql.Composed:
+    """What the caller of such a function does afterwards.
+
+    Args:
+        table: as messages call it.
+    """
+    return compose("twopc", "path_is_kept", table_name=sql.Literal(table))

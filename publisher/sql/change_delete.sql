@@ -1,20 +1,21 @@
--- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
--- called by: the DELETE trigger of a Subscriber, over its link
--- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, before, opened, closed, table, old_names, key_match,
+-- mssync_change_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
+-- called by: sp_mssync_del_<table>
+-- tables:    the published table
+-- holes:     function, parameters, rows, runs_as, before, opened, closed, table, old_names, key_match,
 --            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
---            inside, held_match, signature, owner, comment
+--            inside, held_match, signature, owner, caller, comment
 --
 -- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
 -- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
-create or replace procedure {procedure}({parameters})
+create or replace function {function}({parameters}) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($4);
+    {rows}
+    sent integer;
     kept integer := 0;
     again integer;
     done integer;
@@ -23,25 +24,23 @@ declare
     detail text;
     bad record;
 begin
-    if $2 is not null then
-        insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($2, pg_current_xact_id(), $3, session_user);
-    end if;
+{runs_as}    old_rows := $1;
+    sent := cardinality(old_rows);
     {before}
     loop
         begin
             {opened}delete from {table} as t
-            using pg_catalog.unnest($4) as r({old_names})
+            using pg_catalog.unnest(sync.old_rows) as r({old_names})
             where {key_match} and {same};
             get diagnostics again = row_count;{closed}
             done := kept + again;
             if done <> sent then
                 perform 1
-                from unnest($4) as r({old_names})
+                from unnest(sync.old_rows) as r({old_names})
                 join {table} as t on {key_match}
                 for update of t;
                 {opened}delete from {table} as t
-                using pg_catalog.unnest($4) as r({old_names})
+                using pg_catalog.unnest(sync.old_rows) as r({old_names})
                 where {key_match} and {same};
                 get diagnostics again = row_count;{closed}
                 done := done + again;
@@ -68,12 +67,12 @@ begin
         select {key_json} as key, r.{old_version}::text as sent_version,
                t.{held_version}::text as held_version, {row_json} as image
         into bad
-        from unnest($4) as r({old_names})
+        from unnest(sync.old_rows) as r({old_names})
         left join {held} on t.{inside} and {held_match}
         where t.{held_version} is not null or sync.sent = 1
         limit 1;
         if exists (
-            select from unnest($4) as r({old_names}) join {table} as t on {key_match} and {same}
+            select from unnest(sync.old_rows) as r({old_names}) join {table} as t on {key_match} and {same}
         ) then
             perform msrepl.raise_conflict(
                 'suppressed', '09000', 20515, {article}, bad.key, bad.sent_version, bad.held_version, bad.image,
@@ -88,6 +87,7 @@ begin
     end if;
 end
 $msrepl$;
-alter procedure {procedure}({signature}) owner to {owner};
-revoke all on procedure {procedure}({signature}) from public;
-comment on procedure {procedure}({signature}) is {comment};
+alter function {function}({signature}) owner to {owner};
+revoke all on function {function}({signature}) from public;
+grant execute on function {function}({signature}) to {caller};
+comment on function {function}({signature}) is {comment};

@@ -1,23 +1,24 @@
--- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
--- called by: the UPDATE trigger of a Subscriber, over its link
--- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, before, opened, closed, table, assignments, old_names,
+-- mssync_change_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
+-- called by: sp_mssync_upd_<table>
+-- tables:    the published table
+-- holes:     function, parameters, rows, runs_as, before, opened, closed, table, assignments, old_names,
 --            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
 --            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
---            owner, comment
+--            owner, caller, comment
 --
 -- The old and the new rows pair by position. Behind a branch that is committed at the Subscriber but still
 -- prepared here the first UPDATE does not wait: the version in its snapshot is filtered out before any
 -- lock is met. So a mismatch locks the rows by key, which does wait, and tries once more. What such a branch
 -- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
-create or replace procedure {procedure}({parameters})
+create or replace function {function}({parameters}) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($4);
+    {rows}
+    sent integer;
     kept integer := 0;
     again integer;
     done integer;
@@ -26,27 +27,26 @@ declare
     detail text;
     bad record;
 begin
-    if $2 is not null then
-        insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($2, pg_current_xact_id(), $3, session_user);
-    end if;
+{runs_as}    old_rows := $1;
+    new_rows := $2;
+    sent := cardinality(old_rows);
     {before}
     loop
         begin
             {opened}update {table} as t
             set {assignments}
-            from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r({old_names}, {new_names})
+            from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r({old_names}, {new_names})
             where {key_match} and t.msrepl_tran_version operator(pg_catalog.=) r.{old_version};
             get diagnostics again = row_count;{closed}
             done := kept + again;
             if done <> sent then
                 perform 1
-                from rows from (unnest($4), unnest($5)) as r({old_names}, {new_names})
+                from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r({old_names}, {new_names})
                 join {table} as t on {key_match}
                 for update of t;
                 {opened}update {table} as t
                 set {assignments}
-                from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r({old_names}, {new_names})
+                from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r({old_names}, {new_names})
                 where {key_match} and t.msrepl_tran_version operator(pg_catalog.=) r.{old_version};
                 get diagnostics again = row_count;{closed}
                 done := done + again;
@@ -89,7 +89,7 @@ begin
         select {key_json} as key, r.{old_version}::text as sent_version,
                t.{held_version}::text as held_version, {row_json} as image
         into bad
-        from rows from (unnest($4), unnest($5)) as r({old_names}, {new_names})
+        from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r({old_names}, {new_names})
         left join {held} on t.{inside} and {held_match}
         where not exists (
             select from {table} as u
@@ -110,6 +110,7 @@ begin
     {after}
 end
 $msrepl$;
-alter procedure {procedure}({signature}) owner to {owner};
-revoke all on procedure {procedure}({signature}) from public;
-comment on procedure {procedure}({signature}) is {comment};
+alter function {function}({signature}) owner to {owner};
+revoke all on function {function}({signature}) from public;
+grant execute on function {function}({signature}) to {caller};
+comment on function {function}({signature}) is {comment};

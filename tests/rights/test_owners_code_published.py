@@ -1,0 +1,112 @@
+"""The owner of one published table reaches nothing by what is evaluated when Subscribers change it."""
+
+from __future__ import annotations
+
+from tests.fix_topology import MakeTopology, Pair
+from tests.rights.traps import AT_PUBLISHER, DOMAIN, HARMLESS, TABLE, sabotage, trap
+
+OTHER = "create table other (id int primary key, n int); insert into other values (1, 1), (2, 2)"
+INSERT = "insert into item (id, name, amount) values ({0}, 'one', 1)"
+OWN = """
+    own boolean default evil.fine('default', 1),
+    worked_out boolean generated always as (evil.fine('generated', id)) stored,
+    kept serial check (evil.fine('check of a made value', kept)),
+"""
+
+
+async def trapped(make_topology: MakeTopology) -> Pair:
+    """A Publisher whose table `item` is the application's, which has no right to `other`."""
+    topology = await make_topology(subscribers=("sub1",))
+    pub, app = topology.publisher, topology.node("pub").app_role
+    for statement in (
+        trap(app, AT_PUBLISHER),
+        DOMAIN,
+        TABLE.format(own=OWN, generated=""),
+        "create index trapped on item ((evil.fine('index', id)))",
+        "create trigger a_trap before insert or update or delete on item"
+        " for each row execute function evil.spring()",
+        "alter table item owner to {app}",
+        "alter domain evil.amount owner to {app}",
+        OTHER,
+    ):
+        await topology.execute(pub, statement.replace("{app}", f'"{app}"'))
+    await topology.execute("sub1", HARMLESS)
+    await topology.publish("other")
+    await topology.publish("item", columns=["id", "name", "amount", "made"])
+    await topology.execute(pub, f'revoke all on other from "{app}"')
+    await topology.subscribe("sub1")
+    await topology.execute(pub, "truncate evil.reached, evil.evaluated")
+    pair = Pair(topology, "sub1")
+    await pair.open()
+    return pair
+
+
+async def nothing_reached(pair: Pair) -> dict[str, set[str]]:
+    """Assert that no attempt had success; returns who has evaluated what."""
+    query = "select distinct via, who, what, how from evil.reached order by 2, 3, 1"
+    assert await pair.topology.execute("pub", query) == []
+    found: dict[str, set[str]] = {}
+    for via, who in await pair.topology.execute("pub", "select via, who from evil.evaluated"):
+        found.setdefault(who, set()).add(via)
+    return found
+
+
+async def test_what_subscribers_change(make_topology: MakeTopology) -> None:
+    """Neither the owner of the sync procedures nor the link evaluates anything of the table's owner's."""
+    pair = await trapped(make_topology)
+    async with pair.app:
+        await pair.run(
+            INSERT.format(1),
+            INSERT.format(2),
+            "update item set name = 'again', amount = 7 where id = 1",
+            "delete from item where id = 2",
+        )
+    found = await nothing_reached(pair)
+    (who,) = found
+    assert who.startswith("msrepl_table_")
+    assert found[who] >= {"check", "domain", "index", "generated", "trigger", "default"}
+
+
+ALTERS = """
+for attempt in select format('alter routine %s security invoker', p.oid::regprocedure) from pg_proc p
+               where p.proowner = current_user::regrole loop
+    execute attempt;
+end loop;
+"""
+
+
+async def test_what_is_done_to_those_who_go_on(make_topology: MakeTopology) -> None:
+    """The table's role owns functions and can alter them."""
+    pair = await trapped(make_topology)
+    await pair.topology.execute("pub", sabotage(ALTERS))
+    async with pair.app:
+        await pair.run(INSERT.format(1))
+        error = await pair.refused(INSERT.format(2))
+    assert error.sqlstate == "42501"
+    assert "must run as its owner" in str(error)
+    assert all(who.startswith("msrepl_table_") for who in await nothing_reached(pair))
+
+
+async def test_a_path_that_comes_with_the_commit(make_topology: MakeTopology) -> None:
+    """Hidden until then behind SET LOCAL: what the link asks afterwards is not looked up there."""
+    pair = await trapped(make_topology)
+    (link,) = await pair.topology.execute("pub", "select link_role from msrepl.syssubscriptions")
+    await pair.topology.execute("pub", f'alter role "{link[0]}" set lock_timeout = 300')
+    await pair.topology.execute(
+        "pub",
+        """
+        create function evil.pg_backend_pid() returns int language plpgsql
+            as $$ begin perform evil.try('path'); return 0; end $$;
+        grant usage on schema evil to public
+        """,
+    )
+    hide = "set search_path = evil, pg_catalog; set local search_path = pg_catalog, pg_temp;"
+    await pair.topology.execute("pub", sabotage(hide))
+    async with pair.app:
+        await pair.run(INSERT.format(1))
+        admin = await pair.topology.admin("pub")
+        async with admin.transaction():
+            await admin.execute("select from item where id = 1 for update")
+            error = await pair.refused("update item set name = 'again' where id = 1")
+    assert error.sqlstate == "55P03"
+    assert all(who.startswith("msrepl_table_") for who in await nothing_reached(pair))
