@@ -146,3 +146,20 @@ async def register(
             "name": qualified(schema, table).as_string(connection),
         },
     )
+
+
+async def unguard(connection: Connection, article_id: int | None = None) -> None:
+    """Let triggers and replica identities of an article's table, or of all, be changed until `guard`."""
+    await connection.execute(
+        "update msrepl.sysarticles set fingerprints = null where article_id = coalesce(%s, article_id)",
+        (article_id,),
+    )
+
+
+async def guard(connection: Connection, article_id: int | None = None) -> None:
+    """From now on nobody changes them: see ``msrepl.fingerprints``."""
+    await connection.execute(
+        "update msrepl.sysarticles set fingerprints = msrepl.fingerprints(objid) "
+        "where article_id = coalesce(%s, article_id)",
+        (article_id,),
+    )

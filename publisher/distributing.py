@@ -16,7 +16,7 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 
 from publisher import logical_publication
-from publisher.catalog import StoredArticle, get_article
+from publisher.catalog import StoredArticle, get_article, guard, unguard
 from publisher.logical_publication import Wanted
 from publisher.rights import Need
 from publisher.row_filter import read_filter
@@ -66,6 +66,7 @@ async def fit(
     """
     propagation = Propagation.from_json(stored.propagation)
     filters = await _filters(connection, stored.article_id)
+    await unguard(connection, stored.article_id)
     await logical_publication.add(connection, article.schema, article.table)
     await logical_publication.identify_rows(
         connection, stored.article_id, stored.objid, _wanted(article, propagation, filters)
@@ -74,6 +75,7 @@ async def fit(
         "update msrepl.sysarticles set destination_procedures = %s where article_id = %s",
         (json.dumps(await _procedures(connection, article)), stored.article_id),
     )
+    await guard(connection, stored.article_id)
     wanted = {number: _both(article.row_filter, text) for number, text in filters.items()}
     if article.row_filter is not None:
         wanted[stored.article_id] = article.row_filter
@@ -121,6 +123,7 @@ async def drop_objects(connection: Connection, article_id: int) -> None:
 
 async def leave(connection: Connection, stored: StoredArticle) -> None:
     """Have the log hold of a table what it held before it was published."""
+    await unguard(connection, stored.article_id)
     await logical_publication.restore(connection, stored.article_id)
     if stored.schema is not None and stored.table is not None:
         await logical_publication.remove(connection, stored.schema, stored.table)

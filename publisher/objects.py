@@ -11,7 +11,7 @@ from twopc import names
 from twopc.articles import Table
 from twopc.sql.fragments import qualified
 from twopc.sql.printing import PINNED
-from twopc.sql.render import render
+from twopc.sql.render import compose, render
 from twopc.sql.table_role import path_is_kept
 
 
@@ -36,6 +36,14 @@ def shared_objects(owner: sql.Identifier) -> list[str]:
         render("twopc", "raise_stale", owner=owner),
         render("twopc", "table_structure", owner=owner, pinned=PINNED),
         render("twopc", "touched_tables", owner=owner),
+        render(
+            "twopc",
+            "fingerprints",
+            owner=owner,
+            pinned=PINNED,
+            more=sql.SQL("\n{}").format(compose("publisher", "identity_fingerprints")),
+        ),
+        render("twopc", "missing_fingerprint", owner=owner),
         render("twopc", "refuse_truncate_function", owner=owner),
         render("publisher", "await_branches", owner=owner),
         render("publisher", "defer_keys", owner=owner),

@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from publisher.catalog import stored_articles
+from publisher.catalog import guard, stored_articles, unguard
 from twopc import names
 from twopc.sql import fragments as f
 from twopc.sql.describe import describe
@@ -45,6 +45,12 @@ where t.tgfoid = 'msrepl.witness'::regproc and t.tgparentid = 0
 
 async def fit(connection: Connection) -> None:
     """Watch every published table, or none, as the triggers that are there demand."""
+    await unguard(connection)
+    await _fit(connection)
+    await guard(connection)
+
+
+async def _fit(connection: Connection) -> None:
     for (command,) in await (await connection.execute(_WITNESSES)).fetchall():
         await connection.execute(command)
     found = await (await connection.execute(_MAY_CHANGE)).fetchone()

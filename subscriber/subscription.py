@@ -27,7 +27,7 @@ from subscriber.objects import (
     user_mapping_text,
 )
 from subscriber.propagation import drop_all
-from subscriber.tables import check_same_shape, create_types
+from subscriber.tables import check_same_shape, check_ways_in, create_types
 from subscriber.triggers import Sites, TriggerTexts
 from twopc import names
 from twopc.articles import Article
@@ -158,6 +158,7 @@ async def article_commands(
 ) -> tuple[list[str], tuple[Obstacle, ...]]:
     """What `subscribe` executes and returns; the connection only looks at the Subscriber's table."""
     local = await describe(connection, article.schema, article.table)
+    check_ways_in(local)
     partitions = await _partitions(connection, article)
     texts = TriggerTexts(article, sites, owner_role(connection.info.dbname), local)
     found = obstacles(

@@ -198,6 +198,24 @@ def check_same_shape(article: Article, table: Table) -> None:
         )
 
 
+def check_ways_in(table: Table) -> None:
+    """Refuse a table whose rows change by statements that name another one, or that are rewritten.
+
+    Raises:
+        SubscriptionError: says what it is, and how to mend it.
+    """
+    where = f"table {table.schema}.{table.name} of the Subscriber"
+    if table.inherits:
+        raise SubscriptionError(
+            f"{where} has a parent or children by INHERITS, through which changes would pass unseen: "
+            "use partitions, or ALTER TABLE ... NO INHERIT"
+        )
+    if table.has_rules:
+        raise SubscriptionError(
+            f"{where} has rules, which would rewrite changes before they are captured: DROP RULE first"
+        )
+
+
 def _check_same_column(where: str, published: Column, held: Column) -> None:
     where = f"{where}: column {published.name!r}"
     if held.type != published.type:

@@ -4,7 +4,8 @@
 -- holes:     owner
 --
 -- columns are the numbers of those chosen, which a rename leaves alone; NULL means all. structure is empty
--- while the procedures are being made. propagation says how changes travel, destination_procedures how the
+-- while the procedures are being made. fingerprints are those of msrepl.fingerprints, NULL while we change them.
+-- propagation says how changes travel, destination_procedures how the
 -- default procedures at Subscribers are called. replica_identities holds what was there before publishing, for
 -- the table and its partitions where that was changed. parts of a subscription: the numbers of
 -- sysfilteredarticles that it has in place of their base.
@@ -23,6 +24,7 @@ create table if not exists msrepl.sysarticles (
     destination_procedures jsonb not null default '{{}}',
     procedures oid[] not null default array[]::oid[],
     structure text not null,
+    fingerprints text[],
     stale text,
     unique (source_schema, source_object)
 );

@@ -16,6 +16,7 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
     touched oid[];
+    missing text;
     article record;
     routine record;
 begin
@@ -31,7 +32,8 @@ begin
     end if;
     touched := msrepl.touched_tables(tg_event);
     for article in
-        select a.article_id, a.objid, a.source_schema, a.source_object, a.procedures, a.stale, c.oid is null as dropped,
+        select a.article_id, a.objid, a.source_schema, a.source_object, a.procedures, a.fingerprints, a.stale,
+               c.oid is null as dropped,
                tg_event = 'table_rewrite'
                    or msrepl.table_structure(a.objid) is distinct from a.structure as altered
         from msrepl.sysarticles a
@@ -47,13 +49,10 @@ begin
                 article.source_schema, article.source_object
                 using errcode = 'dependent_objects_still_exist', hint = 'Unpublish the table first: twopc unpublish.';
         end if;
-        if not article.dropped and not exists (
-            select from pg_trigger t
-            where t.tgrelid = article.objid and t.tgfoid = 'msrepl.sp_mssync_upd_trig'::regproc
-              and t.tgenabled in ('O', 'A')
-        ) then
-            raise exception 'the trigger that renews row versions of published table %.% cannot be disabled or dropped',
-                article.source_schema, article.source_object
+        missing := msrepl.missing_fingerprint(article.objid, article.fingerprints);
+        if not article.dropped and missing is not null then
+            raise exception '% cannot be altered, disabled or dropped: published table %.% needs it as it is',
+                missing, article.source_schema, article.source_object
                 using errcode = 'dependent_objects_still_exist', hint = 'Unpublish the table first: twopc unpublish.';
         end if;
         continue when not article.altered;

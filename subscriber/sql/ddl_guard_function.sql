@@ -13,6 +13,7 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
     touched oid[];
+    missing text;
     article record;
 begin
     -- nothing is left to guard, or the DDL is our own
@@ -25,9 +26,21 @@ begin
     if tg_event = 'table_rewrite' and pg_event_trigger_table_rewrite_reason() & 6 = 0 then
         return;
     end if;
+    -- what is written to a table in its place would stay here
+    select o.dest_schema, o.article into article
+    from msrepl.msreplication_objects as o
+    join pg_namespace as n on n.nspname = o.dest_schema
+    join pg_class as c on c.relnamespace = n.oid and c.relname = o.article and c.relkind in ('r', 'p', 'f')
+    where c.oid <> o.objid
+    limit 1;
+    if found then
+        raise exception 'no other table may have the name of subscribed table %.%', article.dest_schema, article.article
+            using errcode = 'dependent_objects_still_exist',
+                  hint = 'A table that was renamed goes by its new name after: twopc regenerate. Otherwise unsubscribe first (twopc unsubscribe).';
+    end if;
     touched := msrepl.touched_tables(tg_event);
     for article in
-        select o.objid, o.dest_schema, o.article, o.triggers, o.partition_triggers,
+        select o.objid, o.dest_schema, o.article, o.fingerprints,
                c.oid is null as dropped,
                tg_event = 'table_rewrite'
                    or msrepl.table_structure(o.objid) is distinct from o.structure as altered
@@ -45,18 +58,25 @@ begin
                 using errcode = 'dependent_objects_still_exist', hint = 'Unsubscribe first: twopc unsubscribe.';
         end if;
         -- a partition may go with its triggers
-        if not article.dropped and exists (
-            select from unnest(article.triggers || article.partition_triggers) as k(oid)
-            left join pg_trigger as t on t.oid = k.oid
-            where t.tgenabled not in ('O', 'A')
-               or t.oid is null and (k.oid = any (article.triggers) or not article.altered)
-        ) then
-            raise exception 'triggers of subscribed table %.% cannot be disabled or dropped: changes would pass unseen',
-                article.dest_schema, article.article
+        missing := msrepl.missing_fingerprint(article.objid, article.fingerprints);
+        if not article.dropped and missing is not null then
+            raise exception '% cannot be altered, disabled or dropped: changes of subscribed table %.% would pass unseen',
+                missing, article.dest_schema, article.article
                 using errcode = 'dependent_objects_still_exist',
                       hint = 'Unsubscribe first (twopc unsubscribe); or SET session_replication_role = replica for changes that are not for replication.';
         end if;
+        if exists (select from pg_inherits as i where i.inhrelid = article.objid) then
+            raise exception 'subscribed table %.% cannot have a parent: changes made through it would pass unseen',
+                article.dest_schema, article.article
+                using errcode = 'dependent_objects_still_exist', hint = 'Unsubscribe first: twopc unsubscribe.';
+        end if;
         continue when not article.altered;
+        perform msrepl.close_partition(p.relid, article.dest_schema, article.article)
+        from pg_partition_tree(article.objid) as p
+        where p.level > 0 and not exists (
+            select from pg_trigger as t
+            join pg_proc as f on f.oid = t.tgfoid and f.pronamespace = 'msrepl'::regnamespace
+            where t.tgrelid = p.relid and t.tgparentid = 0);
         perform msrepl.make_stale(
             article.objid, case when article.dropped then 'the table was dropped' else 'the table was altered' end);
     end loop;

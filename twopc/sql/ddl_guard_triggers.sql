@@ -11,7 +11,11 @@ drop event trigger if exists msrepl_rewrite_guard;
 create event trigger msrepl_ddl_guard on ddl_command_end
     when tag in ('ALTER TABLE', 'CREATE TABLE', 'CREATE TRIGGER', 'ALTER TRIGGER', 'CREATE INDEX', 'ALTER INDEX',
                  'CREATE RULE', 'ALTER RULE', 'ALTER SCHEMA', 'ALTER SEQUENCE', 'ALTER TYPE', 'ALTER DOMAIN',
-                 'ALTER FUNCTION', 'ALTER COLLATION')
+                 'ALTER FUNCTION', 'ALTER ROUTINE', 'ALTER COLLATION', 'ALTER EXTENSION', 'CREATE FOREIGN TABLE',
+                 -- what it creates has no event of its own
+                 'CREATE SCHEMA',
+                 -- each renames columns of an ordinary table as well
+                 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE')
     execute function msrepl.ddl_guard();
 create event trigger msrepl_drop_guard on sql_drop
     execute function msrepl.ddl_guard();

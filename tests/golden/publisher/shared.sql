@@ -4,7 +4,8 @@
 -- holes:     owner
 --
 -- columns are the numbers of those chosen, which a rename leaves alone; NULL means all. structure is empty
--- while the procedures are being made. propagation says how changes travel, destination_procedures how the
+-- while the procedures are being made. fingerprints are those of msrepl.fingerprints, NULL while we change them.
+-- propagation says how changes travel, destination_procedures how the
 -- default procedures at Subscribers are called. replica_identities holds what was there before publishing, for
 -- the table and its partitions where that was changed. parts of a subscription: the numbers of
 -- sysfilteredarticles that it has in place of their base.
@@ -23,6 +24,7 @@ create table if not exists msrepl.sysarticles (
     destination_procedures jsonb not null default '{}',
     procedures oid[] not null default array[]::oid[],
     structure text not null,
+    fingerprints text[],
     stale text,
     unique (source_schema, source_object)
 );
@@ -440,6 +442,73 @@ alter function msrepl.touched_tables(text) owner to "msrepl_owner_0123456789ab";
 revoke all on function msrepl.touched_tables(text) from public;
 comment on function msrepl.touched_tables(text) is 'Which tables the DDL in hand may have changed';
 
+-- msrepl.fingerprints: what must stay as it was made of a table and its partitions, a text for each.
+-- called by: publish/subscribe, missing_fingerprint
+-- tables:    catalogs
+-- holes:     owner, pinned, more
+--
+-- Our triggers, with all that says whether, when and what they execute. The names of the table and of its columns
+-- are not part of it. A text begins with the oid of the relation and ends with a digest.
+create or replace function msrepl.fingerprints(relid oid) returns text[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO'
+set intervalstyle = 'postgres'
+set timezone = 'UTC'
+set extra_float_digits = '1'
+set bytea_output = 'hex'
+set lc_monetary = 'C'
+set xmlbinary = 'base64'
+set quote_all_identifiers = 'off'
+set standard_conforming_strings = 'on'
+as $msrepl$
+    with relations as (
+        select $1 as oid union select p.relid from pg_partition_tree($1) as p
+    )
+    select array(
+        select format('%s trigger %I %s', t.tgrelid, t.tgname, md5(row(
+            t.tgfoid, t.tgtype, t.tgenabled, t.tgattr, t.tgqual, t.tgargs, t.tgoldtable, t.tgnewtable)::text))
+        from relations as r
+        join pg_trigger as t on t.tgrelid = r.oid
+        join pg_proc as p on p.oid = t.tgfoid
+        where not t.tgisinternal and p.pronamespace = 'msrepl'::regnamespace
+-- fragment: how much of old rows the log holds must stay as it was made, too.
+-- called by: rendered into msrepl.fingerprints
+-- tables:    catalogs
+-- holes:     none
+      union all
+        select format('%s replica identity %s', c.oid, c.relreplident)
+        from relations as r
+        join pg_class as c on c.oid = r.oid
+
+        order by 1)
+$msrepl$;
+alter function msrepl.fingerprints(oid) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.fingerprints(oid) from public;
+comment on function msrepl.fingerprints(oid) is 'What must stay as it was made of a table and its partitions';
+
+-- msrepl.missing_fingerprint: what of a table, or of a partition that it still has, is not any more as it was made.
+-- called by: ddl_guard
+-- tables:    catalogs
+-- holes:     owner
+create or replace function msrepl.missing_fingerprint(relid oid, fingerprints text[]) returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select format('%s of table %s', substring(f.text from ' (.*) '), f.relation::regclass)
+    from (
+        select k.text, split_part(k.text, ' ', 1)::oid as relation
+        from unnest($2) as k(text)
+        where k.text <> all (msrepl.fingerprints($1))
+    ) as f
+    where f.relation = $1 or f.relation in (select p.relid from pg_partition_tree($1) as p)
+    order by f.text
+    limit 1
+$msrepl$;
+alter function msrepl.missing_fingerprint(oid, text[]) owner to "msrepl_owner_0123456789ab";
+revoke all on function msrepl.missing_fingerprint(oid, text[]) from public;
+comment on function msrepl.missing_fingerprint(oid, text[]) is 'What of a table is not any more as it was made';
+
 -- msrepl.refuse_truncate: TRUNCATE names no rows, so it can be neither compared nor replicated.
 -- called by: BEFORE TRUNCATE trigger of every published or subscribed table
 -- tables:    none
@@ -724,6 +793,7 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
     touched oid[];
+    missing text;
     article record;
     routine record;
 begin
@@ -739,7 +809,8 @@ begin
     end if;
     touched := msrepl.touched_tables(tg_event);
     for article in
-        select a.article_id, a.objid, a.source_schema, a.source_object, a.procedures, a.stale, c.oid is null as dropped,
+        select a.article_id, a.objid, a.source_schema, a.source_object, a.procedures, a.fingerprints, a.stale,
+               c.oid is null as dropped,
                tg_event = 'table_rewrite'
                    or msrepl.table_structure(a.objid) is distinct from a.structure as altered
         from msrepl.sysarticles a
@@ -755,13 +826,10 @@ begin
                 article.source_schema, article.source_object
                 using errcode = 'dependent_objects_still_exist', hint = 'Unpublish the table first: twopc unpublish.';
         end if;
-        if not article.dropped and not exists (
-            select from pg_trigger t
-            where t.tgrelid = article.objid and t.tgfoid = 'msrepl.sp_mssync_upd_trig'::regproc
-              and t.tgenabled in ('O', 'A')
-        ) then
-            raise exception 'the trigger that renews row versions of published table %.% cannot be disabled or dropped',
-                article.source_schema, article.source_object
+        missing := msrepl.missing_fingerprint(article.objid, article.fingerprints);
+        if not article.dropped and missing is not null then
+            raise exception '% cannot be altered, disabled or dropped: published table %.% needs it as it is',
+                missing, article.source_schema, article.source_object
                 using errcode = 'dependent_objects_still_exist', hint = 'Unpublish the table first: twopc unpublish.';
         end if;
         continue when not article.altered;
@@ -802,7 +870,11 @@ drop event trigger if exists msrepl_rewrite_guard;
 create event trigger msrepl_ddl_guard on ddl_command_end
     when tag in ('ALTER TABLE', 'CREATE TABLE', 'CREATE TRIGGER', 'ALTER TRIGGER', 'CREATE INDEX', 'ALTER INDEX',
                  'CREATE RULE', 'ALTER RULE', 'ALTER SCHEMA', 'ALTER SEQUENCE', 'ALTER TYPE', 'ALTER DOMAIN',
-                 'ALTER FUNCTION', 'ALTER COLLATION')
+                 'ALTER FUNCTION', 'ALTER ROUTINE', 'ALTER COLLATION', 'ALTER EXTENSION', 'CREATE FOREIGN TABLE',
+                 -- what it creates has no event of its own
+                 'CREATE SCHEMA',
+                 -- each renames columns of an ordinary table as well
+                 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE')
     execute function msrepl.ddl_guard();
 create event trigger msrepl_drop_guard on sql_drop
     execute function msrepl.ddl_guard();

@@ -472,22 +472,17 @@ create or replace trigger "trg_mssync_truncate_account"
 -- holes:     table, schema, article, created_table, added_version, added_keys, routines, parents, calls,
 --            write_back
 insert into msrepl.msreplication_objects as o
-    (objid, dest_schema, article, created_table, added_version, added_keys, structure, routines, triggers,
-     partition_triggers, parents, sync_calls, write_back)
+    (objid, dest_schema, article, created_table, added_version, added_keys, structure, routines, fingerprints,
+     parents, sync_calls, write_back)
 select '"public"."account"'::regclass, 'public', 'account', true, false, array[]::text[],
        msrepl.table_structure('"public"."account"'::regclass),
        array(select p.oid from pg_proc p
              where p.pronamespace = 'msrepl'::regnamespace and p.proname::text = any (array['trg_mssync_ins_account', 'trg_mssync_upd_account', 'trg_mssync_del_account']::text[])),
-       array(select t.oid from pg_trigger t join pg_proc p on p.oid = t.tgfoid
-             where p.pronamespace = 'msrepl'::regnamespace and t.tgrelid = '"public"."account"'::regclass),
-       array(select t.oid from pg_trigger t join pg_proc p on p.oid = t.tgfoid
-             where p.pronamespace = 'msrepl'::regnamespace and t.tgrelid <> '"public"."account"'::regclass
-               and t.tgrelid in (select b.relid from pg_partition_tree('"public"."account"'::regclass) b)),
+       msrepl.fingerprints('"public"."account"'::regclass),
        array(select to_regclass(t)::oid from unnest(array[]::text[]) as t),  E'{"ins": "call \\"msrepl\\".\\"sp_mssync_ins_account\\"(''161f6ea4e2fe'',", "upd": "call \\"msrepl\\".\\"sp_mssync_upd_account\\"(''161f6ea4e2fe'',", "del": "call \\"msrepl\\".\\"sp_mssync_del_account\\"(''161f6ea4e2fe'',"}'::jsonb, NULL
 on conflict (objid) do update
 set dest_schema = excluded.dest_schema, article = excluded.article, structure = excluded.structure,
-    routines = excluded.routines, triggers = excluded.triggers,
-    partition_triggers = excluded.partition_triggers, parents = excluded.parents,
+    routines = excluded.routines, fingerprints = excluded.fingerprints, parents = excluded.parents,
     sync_calls = excluded.sync_calls, write_back = excluded.write_back, stale = null;
 select msrepl.deactivate(null);
 

@@ -645,22 +645,17 @@ comment on procedure msrepl.prepare_branch(text, integer, text[], boolean) is 'S
 -- holes:     table, schema, article, created_table, added_version, added_keys, routines, parents, calls,
 --            write_back
 insert into msrepl.msreplication_objects as o
-    (objid, dest_schema, article, created_table, added_version, added_keys, structure, routines, triggers,
-     partition_triggers, parents, sync_calls, write_back)
+    (objid, dest_schema, article, created_table, added_version, added_keys, structure, routines, fingerprints,
+     parents, sync_calls, write_back)
 select '"sales"."line"'::regclass, 'sales', 'line', true, false, array[]::text[],
        msrepl.table_structure('"sales"."line"'::regclass),
        array(select p.oid from pg_proc p
              where p.pronamespace = 'msrepl'::regnamespace and p.proname::text = any (array['trg_mssync_ins_sales__line', 'trg_mssync_upd_sales__line', 'trg_mssync_del_sales__line']::text[])),
-       array(select t.oid from pg_trigger t join pg_proc p on p.oid = t.tgfoid
-             where p.pronamespace = 'msrepl'::regnamespace and t.tgrelid = '"sales"."line"'::regclass),
-       array(select t.oid from pg_trigger t join pg_proc p on p.oid = t.tgfoid
-             where p.pronamespace = 'msrepl'::regnamespace and t.tgrelid <> '"sales"."line"'::regclass
-               and t.tgrelid in (select b.relid from pg_partition_tree('"sales"."line"'::regclass) b)),
+       msrepl.fingerprints('"sales"."line"'::regclass),
        array(select to_regclass(t)::oid from unnest(array['"sales"."order"']::text[]) as t),  E'{"ins": "call \\"msrepl\\".\\"sp_mssync_ins_sales__line\\"(''c83184ba1cac'',", "upd": "call \\"msrepl\\".\\"sp_mssync_upd_sales__line\\"(''c83184ba1cac'',", "del": "call \\"msrepl\\".\\"sp_mssync_del_sales__line\\"(''c83184ba1cac'',"}'::jsonb, NULL
 on conflict (objid) do update
 set dest_schema = excluded.dest_schema, article = excluded.article, structure = excluded.structure,
-    routines = excluded.routines, triggers = excluded.triggers,
-    partition_triggers = excluded.partition_triggers, parents = excluded.parents,
+    routines = excluded.routines, fingerprints = excluded.fingerprints, parents = excluded.parents,
     sync_calls = excluded.sync_calls, write_back = excluded.write_back, stale = null;
 select msrepl.deactivate(null);
 

@@ -471,22 +471,17 @@ create or replace trigger "trg_mssync_truncate_customer"
 -- holes:     table, schema, article, created_table, added_version, added_keys, routines, parents, calls,
 --            write_back
 insert into msrepl.msreplication_objects as o
-    (objid, dest_schema, article, created_table, added_version, added_keys, structure, routines, triggers,
-     partition_triggers, parents, sync_calls, write_back)
+    (objid, dest_schema, article, created_table, added_version, added_keys, structure, routines, fingerprints,
+     parents, sync_calls, write_back)
 select '"public"."customer"'::regclass, 'public', 'customer', true, false, array[]::text[],
        msrepl.table_structure('"public"."customer"'::regclass),
        array(select p.oid from pg_proc p
              where p.pronamespace = 'msrepl'::regnamespace and p.proname::text = any (array['trg_mssync_ins_customer', 'trg_mssync_upd_customer', 'trg_mssync_del_customer']::text[])),
-       array(select t.oid from pg_trigger t join pg_proc p on p.oid = t.tgfoid
-             where p.pronamespace = 'msrepl'::regnamespace and t.tgrelid = '"public"."customer"'::regclass),
-       array(select t.oid from pg_trigger t join pg_proc p on p.oid = t.tgfoid
-             where p.pronamespace = 'msrepl'::regnamespace and t.tgrelid <> '"public"."customer"'::regclass
-               and t.tgrelid in (select b.relid from pg_partition_tree('"public"."customer"'::regclass) b)),
+       msrepl.fingerprints('"public"."customer"'::regclass),
        array(select to_regclass(t)::oid from unnest(array[]::text[]) as t),  E'{"ins": "call \\"msrepl\\".\\"sp_mssync_ins_customer\\"(''f05bc46be1a2'',", "upd": "call \\"msrepl\\".\\"sp_mssync_upd_customer\\"(''f05bc46be1a2'',", "del": "call \\"msrepl\\".\\"sp_mssync_del_customer\\"(''f05bc46be1a2'',"}'::jsonb, NULL
 on conflict (objid) do update
 set dest_schema = excluded.dest_schema, article = excluded.article, structure = excluded.structure,
-    routines = excluded.routines, triggers = excluded.triggers,
-    partition_triggers = excluded.partition_triggers, parents = excluded.parents,
+    routines = excluded.routines, fingerprints = excluded.fingerprints, parents = excluded.parents,
     sync_calls = excluded.sync_calls, write_back = excluded.write_back, stale = null;
 select msrepl.deactivate(null);
 

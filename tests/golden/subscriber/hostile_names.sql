@@ -513,22 +513,17 @@ create or replace trigger "trg_mssync_truncate_the ""odd"" one__t%s{}\'"
 -- holes:     table, schema, article, created_table, added_version, added_keys, routines, parents, calls,
 --            write_back
 insert into msrepl.msreplication_objects as o
-    (objid, dest_schema, article, created_table, added_version, added_keys, structure, routines, triggers,
-     partition_triggers, parents, sync_calls, write_back)
+    (objid, dest_schema, article, created_table, added_version, added_keys, structure, routines, fingerprints,
+     parents, sync_calls, write_back)
 select  E'"the ""odd"" one"."t%s{}\\''"'::regclass, 'the "odd" one',  E't%s{}\\''', true, false, array[]::text[],
        msrepl.table_structure( E'"the ""odd"" one"."t%s{}\\''"'::regclass),
        array(select p.oid from pg_proc p
              where p.pronamespace = 'msrepl'::regnamespace and p.proname::text = any (array[ E'trg_mssync_ins_the "odd" one__t%s{}\\''',  E'trg_mssync_upd_the "odd" one__t%s{}\\''',  E'trg_mssync_del_the "odd" one__t%s{}\\''']::text[])),
-       array(select t.oid from pg_trigger t join pg_proc p on p.oid = t.tgfoid
-             where p.pronamespace = 'msrepl'::regnamespace and t.tgrelid =  E'"the ""odd"" one"."t%s{}\\''"'::regclass),
-       array(select t.oid from pg_trigger t join pg_proc p on p.oid = t.tgfoid
-             where p.pronamespace = 'msrepl'::regnamespace and t.tgrelid <>  E'"the ""odd"" one"."t%s{}\\''"'::regclass
-               and t.tgrelid in (select b.relid from pg_partition_tree( E'"the ""odd"" one"."t%s{}\\''"'::regclass) b)),
+       msrepl.fingerprints( E'"the ""odd"" one"."t%s{}\\''"'::regclass),
        array(select to_regclass(t)::oid from unnest(array[]::text[]) as t),  E'{"ins": "call \\"msrepl\\".\\"sp_mssync_ins_the \\"\\"odd\\"\\" one__t%s{}\\\\''\\"(''032707f07a6f'',", "upd": "call \\"msrepl\\".\\"sp_mssync_upd_the \\"\\"odd\\"\\" one__t%s{}\\\\''\\"(''032707f07a6f'',", "del": "call \\"msrepl\\".\\"sp_mssync_del_the \\"\\"odd\\"\\" one__t%s{}\\\\''\\"(''032707f07a6f'',"}'::jsonb, NULL
 on conflict (objid) do update
 set dest_schema = excluded.dest_schema, article = excluded.article, structure = excluded.structure,
-    routines = excluded.routines, triggers = excluded.triggers,
-    partition_triggers = excluded.partition_triggers, parents = excluded.parents,
+    routines = excluded.routines, fingerprints = excluded.fingerprints, parents = excluded.parents,
     sync_calls = excluded.sync_calls, write_back = excluded.write_back, stale = null;
 select msrepl.deactivate(null);
 

@@ -41,8 +41,7 @@ create table if not exists msrepl.msreplication_objects (
     added_keys text[] not null default array[]::text[],
     structure text not null default '',
     routines oid[] not null default array[]::oid[],
-    triggers oid[] not null default array[]::oid[],
-    partition_triggers oid[] not null default array[]::oid[],
+    fingerprints text[],
     parents oid[] not null default array[]::oid[],
     sync_calls jsonb not null,
     write_back text,
@@ -131,8 +130,10 @@ comment on function msrepl.table_structure(oid) is 'Digest of a table''s structu
 
 -- msrepl.drop_triggers: drops our triggers of a table and of its partitions.
 -- called by: an administrator: subscribing, regenerating, unsubscribing
--- tables:    catalogs
+-- tables:    catalogs; msrepl.msreplication_objects
 -- holes:     owner
+--
+-- And those of tables that belong to no subscribed table any more: a partition keeps them when it is detached.
 create or replace function msrepl.drop_triggers(relation regclass) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -144,7 +145,12 @@ begin
         select format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass)
         from pg_trigger t
         join pg_proc p on p.oid = t.tgfoid and p.pronamespace = 'msrepl'::regnamespace
-        where t.tgparentid = 0 and (t.tgrelid = $1 or t.tgrelid in (select b.relid from pg_partition_tree($1) b))
+        join pg_class c on c.oid = t.tgrelid and c.relnamespace <> 'msrepl'::regnamespace
+        where t.tgparentid = 0
+          and (t.tgrelid = $1 or t.tgrelid in (select b.relid from pg_partition_tree($1) b)
+               or not exists (
+                   select from msrepl.msreplication_objects o
+                   where t.tgrelid = o.objid or t.tgrelid in (select b.relid from pg_partition_tree(o.objid) b)))
     loop
         execute command;
     end loop;

@@ -80,8 +80,7 @@ create table if not exists msrepl.msreplication_objects (
     added_keys text[] not null default array[]::text[],
     structure text not null default '',
     routines oid[] not null default array[]::oid[],
-    triggers oid[] not null default array[]::oid[],
-    partition_triggers oid[] not null default array[]::oid[],
+    fingerprints text[],
     parents oid[] not null default array[]::oid[],
     sync_calls jsonb not null,
     write_back text,
@@ -349,6 +348,64 @@ alter function msrepl.touched_tables(text) owner to "msrepl_owner_8d9001d32c6a";
 revoke all on function msrepl.touched_tables(text) from public;
 comment on function msrepl.touched_tables(text) is 'Which tables the DDL in hand may have changed';
 
+-- msrepl.fingerprints: what must stay as it was made of a table and its partitions, a text for each.
+-- called by: publish/subscribe, missing_fingerprint
+-- tables:    catalogs
+-- holes:     owner, pinned, more
+--
+-- Our triggers, with all that says whether, when and what they execute. The names of the table and of its columns
+-- are not part of it. A text begins with the oid of the relation and ends with a digest.
+create or replace function msrepl.fingerprints(relid oid) returns text[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO'
+set intervalstyle = 'postgres'
+set timezone = 'UTC'
+set extra_float_digits = '1'
+set bytea_output = 'hex'
+set lc_monetary = 'C'
+set xmlbinary = 'base64'
+set quote_all_identifiers = 'off'
+set standard_conforming_strings = 'on'
+as $msrepl$
+    with relations as (
+        select $1 as oid union select p.relid from pg_partition_tree($1) as p
+    )
+    select array(
+        select format('%s trigger %I %s', t.tgrelid, t.tgname, md5(row(
+            t.tgfoid, t.tgtype, t.tgenabled, t.tgattr, t.tgqual, t.tgargs, t.tgoldtable, t.tgnewtable)::text))
+        from relations as r
+        join pg_trigger as t on t.tgrelid = r.oid
+        join pg_proc as p on p.oid = t.tgfoid
+        where not t.tgisinternal and p.pronamespace = 'msrepl'::regnamespace
+        order by 1)
+$msrepl$;
+alter function msrepl.fingerprints(oid) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.fingerprints(oid) from public;
+comment on function msrepl.fingerprints(oid) is 'What must stay as it was made of a table and its partitions';
+
+-- msrepl.missing_fingerprint: what of a table, or of a partition that it still has, is not any more as it was made.
+-- called by: ddl_guard
+-- tables:    catalogs
+-- holes:     owner
+create or replace function msrepl.missing_fingerprint(relid oid, fingerprints text[]) returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select format('%s of table %s', substring(f.text from ' (.*) '), f.relation::regclass)
+    from (
+        select k.text, split_part(k.text, ' ', 1)::oid as relation
+        from unnest($2) as k(text)
+        where k.text <> all (msrepl.fingerprints($1))
+    ) as f
+    where f.relation = $1 or f.relation in (select p.relid from pg_partition_tree($1) as p)
+    order by f.text
+    limit 1
+$msrepl$;
+alter function msrepl.missing_fingerprint(oid, text[]) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.missing_fingerprint(oid, text[]) from public;
+comment on function msrepl.missing_fingerprint(oid, text[]) is 'What of a table is not any more as it was made';
+
 -- msrepl.refuse_truncate: TRUNCATE names no rows, so it can be neither compared nor replicated.
 -- called by: BEFORE TRUNCATE trigger of every published or subscribed table
 -- tables:    none
@@ -538,8 +595,10 @@ comment on function msrepl.deactivate(text) is 'Makes the subscription inactive:
 
 -- msrepl.drop_triggers: drops our triggers of a table and of its partitions.
 -- called by: an administrator: subscribing, regenerating, unsubscribing
--- tables:    catalogs
+-- tables:    catalogs; msrepl.msreplication_objects
 -- holes:     owner
+--
+-- And those of tables that belong to no subscribed table any more: a partition keeps them when it is detached.
 create or replace function msrepl.drop_triggers(relation regclass) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -551,7 +610,12 @@ begin
         select format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass)
         from pg_trigger t
         join pg_proc p on p.oid = t.tgfoid and p.pronamespace = 'msrepl'::regnamespace
-        where t.tgparentid = 0 and (t.tgrelid = $1 or t.tgrelid in (select b.relid from pg_partition_tree($1) b))
+        join pg_class c on c.oid = t.tgrelid and c.relnamespace <> 'msrepl'::regnamespace
+        where t.tgparentid = 0
+          and (t.tgrelid = $1 or t.tgrelid in (select b.relid from pg_partition_tree($1) b)
+               or not exists (
+                   select from msrepl.msreplication_objects o
+                   where t.tgrelid = o.objid or t.tgrelid in (select b.relid from pg_partition_tree(o.objid) b)))
     loop
         execute command;
     end loop;
@@ -810,8 +874,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
-    -- back to where the message began, so that the link can be asked; code of the Publisher's tables may have set
-    -- its path with the commit of before
+    -- back to where the message began, so that the link can be asked
     retreat constant text := substring(command from '^rollback(?: to s[0-9]+)?');
     relation constant text := substring(context from 'in relation "([^\n]+)"');
     held json;
@@ -843,7 +906,6 @@ begin
         begin
             -- a prepared branch has no pid, and shows its transaction in a lock of its own
             held := msrepl.query_link(retreat || format($query$;
-                set search_path = pg_catalog, pg_temp;
                 select json_build_object(
                     'waited', current_setting('lock_timeout'),
                     'article', coalesce(min(h.article) filter (where h.holder is not null), min(h.article), %1$L),
@@ -949,7 +1011,6 @@ begin
     perform msrepl.open_link();
     begin
         if was_open and msrepl.query_link(format(
-            'set search_path = pg_catalog, pg_temp;'
             'select exists (select from pg_prepared_xacts where gid = %L and owner = session_user)', gid))::boolean
         then
             return 'PREPARE TRANSACTION';
@@ -1526,6 +1587,45 @@ alter function msrepl.make_stale(oid, text) owner to "msrepl_owner_8d9001d32c6a"
 revoke all on function msrepl.make_stale(oid, text) from public;
 comment on function msrepl.make_stale(oid, text) is 'Lets no change of a subscribed table through until its triggers are made again';
 
+-- msrepl.refuse_partition: what a partition does that has no triggers of the subscription yet.
+-- called by: BEFORE STATEMENT trigger of the partition, see close_partition; arguments: schema and name of the article
+-- tables:    none
+-- holes:     owner
+create or replace function msrepl.refuse_partition() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    perform msrepl.raise_stale(tg_argv[0], tg_argv[1], 'Subscriber');
+    return null;
+end
+$msrepl$;
+alter function msrepl.refuse_partition() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.refuse_partition() from public;
+comment on function msrepl.refuse_partition() is 'Refuses changes of a partition that has no triggers of the subscription yet';
+
+-- msrepl.close_partition: lets nobody but agents write a new partition until the table's triggers are made again.
+-- called by: ddl_guard
+-- tables:    the partition
+-- holes:     owner, caller, trigger
+--
+-- A statement that names the partition fires the statement triggers of the partition and no others. With the rights
+-- of an administrator: the partition may be anybody's.
+create or replace function msrepl.close_partition(relation regclass, dest_schema text, article text) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    execute format(
+        'create or replace trigger %I before insert or update or delete or truncate on %s '
+        'for each statement execute function msrepl.refuse_partition(%L, %L)', '!trg_mssync_partition', $1, $2, $3);
+end
+$msrepl$;
+alter function msrepl.close_partition(regclass, text, text) owner to current_user;
+revoke all on function msrepl.close_partition(regclass, text, text) from public;
+grant execute on function msrepl.close_partition(regclass, text, text) to "msrepl_owner_8d9001d32c6a";
+comment on function msrepl.close_partition(regclass, text, text) is 'Lets nobody but agents write a new partition';
+
 -- msrepl.ddl_guard: after DDL, or before it rewrites a table, replaces the trigger functions of a table that
 -- they no longer fit by ones that say so, and refuses DDL that would let changes pass unseen.
 -- called by: event triggers of this database (ddl_guard_triggers.sql)
@@ -1541,6 +1641,7 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
     touched oid[];
+    missing text;
     article record;
 begin
     -- nothing is left to guard, or the DDL is our own
@@ -1553,9 +1654,21 @@ begin
     if tg_event = 'table_rewrite' and pg_event_trigger_table_rewrite_reason() & 6 = 0 then
         return;
     end if;
+    -- what is written to a table in its place would stay here
+    select o.dest_schema, o.article into article
+    from msrepl.msreplication_objects as o
+    join pg_namespace as n on n.nspname = o.dest_schema
+    join pg_class as c on c.relnamespace = n.oid and c.relname = o.article and c.relkind in ('r', 'p', 'f')
+    where c.oid <> o.objid
+    limit 1;
+    if found then
+        raise exception 'no other table may have the name of subscribed table %.%', article.dest_schema, article.article
+            using errcode = 'dependent_objects_still_exist',
+                  hint = 'A table that was renamed goes by its new name after: twopc regenerate. Otherwise unsubscribe first (twopc unsubscribe).';
+    end if;
     touched := msrepl.touched_tables(tg_event);
     for article in
-        select o.objid, o.dest_schema, o.article, o.triggers, o.partition_triggers,
+        select o.objid, o.dest_schema, o.article, o.fingerprints,
                c.oid is null as dropped,
                tg_event = 'table_rewrite'
                    or msrepl.table_structure(o.objid) is distinct from o.structure as altered
@@ -1573,18 +1686,25 @@ begin
                 using errcode = 'dependent_objects_still_exist', hint = 'Unsubscribe first: twopc unsubscribe.';
         end if;
         -- a partition may go with its triggers
-        if not article.dropped and exists (
-            select from unnest(article.triggers || article.partition_triggers) as k(oid)
-            left join pg_trigger as t on t.oid = k.oid
-            where t.tgenabled not in ('O', 'A')
-               or t.oid is null and (k.oid = any (article.triggers) or not article.altered)
-        ) then
-            raise exception 'triggers of subscribed table %.% cannot be disabled or dropped: changes would pass unseen',
-                article.dest_schema, article.article
+        missing := msrepl.missing_fingerprint(article.objid, article.fingerprints);
+        if not article.dropped and missing is not null then
+            raise exception '% cannot be altered, disabled or dropped: changes of subscribed table %.% would pass unseen',
+                missing, article.dest_schema, article.article
                 using errcode = 'dependent_objects_still_exist',
                       hint = 'Unsubscribe first (twopc unsubscribe); or SET session_replication_role = replica for changes that are not for replication.';
         end if;
+        if exists (select from pg_inherits as i where i.inhrelid = article.objid) then
+            raise exception 'subscribed table %.% cannot have a parent: changes made through it would pass unseen',
+                article.dest_schema, article.article
+                using errcode = 'dependent_objects_still_exist', hint = 'Unsubscribe first: twopc unsubscribe.';
+        end if;
         continue when not article.altered;
+        perform msrepl.close_partition(p.relid, article.dest_schema, article.article)
+        from pg_partition_tree(article.objid) as p
+        where p.level > 0 and not exists (
+            select from pg_trigger as t
+            join pg_proc as f on f.oid = t.tgfoid and f.pronamespace = 'msrepl'::regnamespace
+            where t.tgrelid = p.relid and t.tgparentid = 0);
         perform msrepl.make_stale(
             article.objid, case when article.dropped then 'the table was dropped' else 'the table was altered' end);
     end loop;
@@ -1607,7 +1727,11 @@ drop event trigger if exists msrepl_rewrite_guard;
 create event trigger msrepl_ddl_guard on ddl_command_end
     when tag in ('ALTER TABLE', 'CREATE TABLE', 'CREATE TRIGGER', 'ALTER TRIGGER', 'CREATE INDEX', 'ALTER INDEX',
                  'CREATE RULE', 'ALTER RULE', 'ALTER SCHEMA', 'ALTER SEQUENCE', 'ALTER TYPE', 'ALTER DOMAIN',
-                 'ALTER FUNCTION', 'ALTER COLLATION')
+                 'ALTER FUNCTION', 'ALTER ROUTINE', 'ALTER COLLATION', 'ALTER EXTENSION', 'CREATE FOREIGN TABLE',
+                 -- what it creates has no event of its own
+                 'CREATE SCHEMA',
+                 -- each renames columns of an ordinary table as well
+                 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE')
     execute function msrepl.ddl_guard();
 create event trigger msrepl_drop_guard on sql_drop
     execute function msrepl.ddl_guard();
