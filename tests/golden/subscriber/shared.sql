@@ -705,9 +705,9 @@ alter function msrepl.link_is_lost(text) owner to "msrepl_owner_8d9001d32c6a";
 revoke all on function msrepl.link_is_lost(text) from public;
 comment on function msrepl.link_is_lost(text) is 'Whether an error means that the link is gone';
 
--- msrepl.drain_link: after a cancelled message, stops the statement at the Publisher and empties the link; the
--- victim of a deadlock across servers is told so.
--- called by: whoever sends over the link, when the caller was cancelled
+-- msrepl.drain_link: after a message that was cancelled or has failed, stops the statement at the Publisher and
+-- empties the link; the victim of a deadlock across servers is told so.
+-- called by: whoever sends over the link
 -- tables:    pg_locks, pg_stat_activity
 -- holes:     owner, link
 --
@@ -717,9 +717,11 @@ comment on function msrepl.link_is_lost(text) is 'Whether an error means that th
 -- 30 s (dblink's own bound) for one that does not answer at all. Then the link is dropped, and the
 -- transaction at its other end with it.
 --
--- Whoever breaks a deadlock holds the advisory lock (1836282473, pid of this session) meanwhile. Any role may:
--- those count only that may settle branches.
-create or replace function msrepl.drain_link() returns void
+-- Whoever breaks a deadlock holds an advisory lock meanwhile and for a while after: (1836282473, a hash of this
+-- transaction's beginning and pid). It tells why a statement was cancelled, and nothing of other failures. Any role
+-- may take it: those count only that may settle branches.
+drop function if exists msrepl.drain_link();
+create or replace function msrepl.drain_link(was_cancelled boolean default true) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set client_min_messages = error
@@ -749,11 +751,15 @@ begin
             perform msrepl_link.dblink_disconnect('msrepl');
         end if;
     end;
+    if not was_cancelled then
+        return;
+    end if;
     perform pg_stat_clear_snapshot();
     if exists (
         select from pg_locks as l join pg_stat_activity as a on a.pid = l.pid
         where l.locktype = 'advisory' and l.granted
-          and l.classid = 1836282473 and l.objid = pg_backend_pid()::oid and l.objsubid = 2
+          and l.classid = 1836282473 and l.objsubid = 2
+          and l.objid = (hashfloat8(extract(epoch from now())::float8) # pg_backend_pid())::oid
           and l.database = (select d.oid from pg_database as d where d.datname = current_database())
           and has_function_privilege(a.usesysid, to_regprocedure('msrepl.fence_branch(text, text[])'), 'execute')
     ) then
@@ -764,9 +770,9 @@ begin
     end if;
 end
 $msrepl$;
-alter function msrepl.drain_link() owner to "msrepl_owner_8d9001d32c6a";
-revoke all on function msrepl.drain_link() from public;
-comment on function msrepl.drain_link() is 'Stops what runs over the link and empties it';
+alter function msrepl.drain_link(boolean) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.drain_link(boolean) from public;
+comment on function msrepl.drain_link(boolean) is 'Stops what runs over the link and empties it';
 
 -- msrepl.query_link: sends a message whose last statement answers one value, and returns that as text.
 -- called by: fetch_generated, explain_failure, prepare_again, fetch_stored, capture triggers of tables
@@ -795,8 +801,11 @@ begin
     end loop;
     return last;
 exception
-    when query_canceled or others then
+    when query_canceled then
         perform msrepl.drain_link();
+        raise;
+    when others then
+        perform msrepl.drain_link(was_cancelled => false);
         raise;
 end
 $msrepl$;
@@ -874,7 +883,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
-    -- back to where the message began, so that the link can be asked
+    -- back to where the message began, so that the link can be asked; code of the Publisher's tables may have set
+    -- its path with the commit of before
     retreat constant text := substring(command from '^rollback(?: to s[0-9]+)?');
     relation constant text := substring(context from 'in relation "([^\n]+)"');
     held json;
@@ -906,6 +916,7 @@ begin
         begin
             -- a prepared branch has no pid, and shows its transaction in a lock of its own
             held := msrepl.query_link(retreat || format($query$;
+                set search_path = pg_catalog, pg_temp;
                 select json_build_object(
                     'waited', current_setting('lock_timeout'),
                     'article', coalesce(min(h.article) filter (where h.holder is not null), min(h.article), %1$L),
@@ -1011,6 +1022,7 @@ begin
     perform msrepl.open_link();
     begin
         if was_open and msrepl.query_link(format(
+            'set search_path = pg_catalog, pg_temp;'
             'select exists (select from pg_prepared_xacts where gid = %L and owner = session_user)', gid))::boolean
         then
             return 'PREPARE TRANSACTION';
@@ -1245,8 +1257,10 @@ comment on function "msrepl"."renew_version_unless_moved"() is 'Gives an inserte
 -- A set lives no longer than the statement that brought it; the table is logged all the same, see
 -- docs/crashes.md. No index: the setting msrepl.held_rows
 -- says where a transaction's sets are, and under SERIALIZABLE the pages of an index would make unrelated
--- transactions conflict. The setting is not trusted: `xid` is checked, and prepare_branch sees by the
--- statistics of its own transaction whether a set was left (held_rows_left).
+-- transactions conflict. The settings are anybody's to change: a set that was held and not sent would be at this
+-- site only. So each refers to a row that is never there, which PostgreSQL looks for at the transaction's end and
+-- only for sets that are left: neither index nor set is read for it.
+create table if not exists msrepl.never (never boolean primary key check (not never));
 create table if not exists msrepl.held_row (
     xid xid8 not null,
     place integer not null,
@@ -1256,7 +1270,9 @@ create table if not exists msrepl.held_row (
     old_keys text[],
     old_rows text[],
     new_rows text[],
-    moved boolean[]
+    moved boolean[],
+    never boolean not null default true
+        constraint held_rows_are_sent references msrepl.never deferrable initially deferred
 );
 do $msrepl$
 begin
@@ -1264,36 +1280,19 @@ begin
     if (select relpersistence = 'u' from pg_catalog.pg_class where oid = 'msrepl.held_row'::pg_catalog.regclass) then
         alter table msrepl.held_row set logged;
     end if;
-end
-$msrepl$;
-alter table msrepl.held_row owner to "msrepl_owner_8d9001d32c6a";
-revoke all on msrepl.held_row from public;
-comment on table msrepl.held_row is 'Rows of statements that wait until no statement is open any more';
-
--- msrepl.held_rows_left: refuses to prepare a transaction that has held rows and not sent them.
--- called by: prepare_branch
--- tables:    msrepl.held_row; statistics of the transaction
--- holes:     owner
---
--- Only a user who has changed our settings gets so far. Looking for the rows would put them under the
--- predicate locks of SERIALIZABLE, so it is done only if more were inserted than deleted.
-create or replace function msrepl.held_rows_left() returns void
-language plpgsql
-set search_path = pg_catalog, pg_temp
-as $msrepl$
-begin
-    if pg_stat_get_xact_tuples_inserted('msrepl.held_row'::regclass)
-        <> pg_stat_get_xact_tuples_deleted('msrepl.held_row'::regclass)
-        and exists (select from msrepl.held_row as h where h.xid = pg_current_xact_id_if_assigned())
-    then
-        raise exception 'changes of this transaction were held and not sent: its settings msrepl.* were changed'
-            using errcode = 'invalid_transaction_state', hint = 'Roll back and try again.';
+    if not exists (select from pg_catalog.pg_constraint
+                   where conrelid = 'msrepl.held_row'::pg_catalog.regclass and conname = 'held_rows_are_sent') then
+        alter table msrepl.held_row
+            add column never boolean not null default true
+                constraint held_rows_are_sent references msrepl.never deferrable initially deferred;
     end if;
 end
 $msrepl$;
-alter function msrepl.held_rows_left() owner to "msrepl_owner_8d9001d32c6a";
-revoke all on function msrepl.held_rows_left() from public;
-comment on function msrepl.held_rows_left() is 'Refuses to prepare a transaction that has not sent what it held';
+alter table msrepl.never owner to "msrepl_owner_8d9001d32c6a";
+alter table msrepl.held_row owner to "msrepl_owner_8d9001d32c6a";
+revoke all on msrepl.never, msrepl.held_row from public;
+comment on table msrepl.never is 'Has no rows: what refers to it must be gone when its transaction ends';
+comment on table msrepl.held_row is 'Rows of statements that wait until no statement is open any more';
 
 -- msrepl.send_held: sends the net effect of what is held, children before their parents.
 -- called by: release_held; prepare_branch, should anything be left
@@ -1481,7 +1480,7 @@ comment on function msrepl.enter_statement() is 'Notes a statement that begins';
 
 -- msrepl.leave_statement: notes a statement that ends, and says whether its rows must be held.
 -- called by: capture triggers of tables that may hold, close_statement
--- tables:    none
+-- tables:    msrepl.held_row (its constraint)
 -- holes:     owner
 --
 -- Returns the number of the statement, under which the caller holds its rows, or 0 if it may send them: no
@@ -1505,6 +1504,8 @@ begin
     then
         return 0;
     end if;
+    -- whatever the application has said: what is held now is looked for at the end
+    set constraints msrepl.held_rows_are_sent deferred;
     return coalesce(substring(entry from '[0-9]+$')::integer, 1);
 end
 $msrepl$;
@@ -1747,10 +1748,14 @@ alter event trigger msrepl_rewrite_guard enable always;
 -- holes:     owner, link, held, own_branch
 --
 -- calls is 0 on return if nothing was captured in this transaction: then there is no branch at the Publisher.
+-- as_whole: for the transaction as a whole; calls is 0 too, and nothing was asked, where a savepoint could be gone
+-- back to: then the Publisher would have prepared what is taken back here.
 -- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
 -- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
 -- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
-create or replace procedure msrepl.prepare_branch(gid text, inout calls integer, participants text[])
+drop procedure if exists msrepl.prepare_branch(text, integer, text[]);
+create or replace procedure msrepl.prepare_branch(
+    gid text, inout calls integer, participants text[], as_whole boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
@@ -1763,6 +1768,7 @@ declare
     sites text[];
     sent integer;
     queued text;
+    within boolean;
     command text;
     tag text;
     detail text;
@@ -1772,8 +1778,14 @@ begin
     -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
     update msrepl.branch_marker as m set prepared = true
     where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned() and not m.prepared
-    returning m.gid, m.participants, m.calls, m.pending, m.ctid into marked, sites, sent, queued, marker;
+    returning m.gid, m.participants, m.calls, m.pending, m.ctid, m.xmin <> m.xid::xid
+    into marked, sites, sent, queued, marker, within;
     if marked is null then
+        $2 := 0;
+        return;
+    elsif $4 and within then
+        update msrepl.branch_marker as m set prepared = false where m.ctid = marker returning m.ctid into marker;
+        perform set_config('msrepl.marker', marker::text, true);
         $2 := 0;
         return;
     end if;
@@ -1819,9 +1831,9 @@ begin
     $2 := greatest(sent, 1);
 end
 $msrepl$;
-alter procedure msrepl.prepare_branch(text, integer, text[]) owner to "msrepl_owner_8d9001d32c6a";
-revoke all on procedure msrepl.prepare_branch(text, integer, text[]) from public;
-comment on procedure msrepl.prepare_branch(text, integer, text[]) is 'Sends what waits and prepares the branch at the Publisher';
+alter procedure msrepl.prepare_branch(text, integer, text[], boolean) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on procedure msrepl.prepare_branch(text, integer, text[], boolean) from public;
+comment on procedure msrepl.prepare_branch(text, integer, text[], boolean) is 'Sends what waits and prepares the branch at the Publisher';
 
 -- msrepl.prepare_publisher: the Publisher's vote, for a coordinator.
 -- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
@@ -1858,7 +1870,7 @@ begin
             using errcode = 'insufficient_privilege',
                   hint = 'Commit a global transaction by its coordinator, as topology.transaction(...) does.';
     end if;
-    call msrepl.prepare_branch($1, $2, $4);
+    call msrepl.prepare_branch($1, $2, $4, false);
     if $2 > 0 then
         return;
     elsif current_setting('msrepl.gid', true) is distinct from $1
@@ -1902,7 +1914,8 @@ comment on procedure msrepl.prepare_publisher(text, integer, text, text[]) is 'P
 -- at the transaction's end. Within a function it may be said several times in a message: what is around this one
 -- tells then, as at a transaction's end nothing is but a procedure's COMMIT. In another language of messages
 -- that is not known as such: after some turns it is taken for the end whatever is around. Taken for the end too
--- early, a coordinator's transaction is refused, and any client's changes nothing more.
+-- early, a coordinator's transaction is refused, and any client's changes nothing more. Within a savepoint it is not
+-- the end.
 --
 -- A resolver that sleeps holds the advisory lock 1836282471 and is woken; one that is awake cannot fall asleep
 -- until our commit can be seen. NOTIFY would let only one transaction at a time commit on the whole server.
@@ -1920,8 +1933,10 @@ declare
 begin
     select m.* into marker from msrepl.branch_marker as m where m.ctid = here and m.xid = pg_current_xact_id();
     if marker.gid is null then
-        -- asked before the setting was made, or after somebody has changed it
-        select m.* into marker from msrepl.branch_marker as m where m.xid = pg_current_xact_id();
+        -- asked before the setting was made, or after somebody has changed it: prepare_branch goes by it
+        select m.ctid into here from msrepl.branch_marker as m where m.xid = pg_current_xact_id();
+        select m.* into marker from msrepl.branch_marker as m where m.ctid = here;
+        perform set_config('msrepl.marker', here::text, true);
     end if;
     if marker.prepared then
         return null;
@@ -1946,9 +1961,16 @@ begin
         raise exception 'a transaction that has changed replicated tables is prepared by its coordinator only'
             using errcode = 'feature_not_supported',
                   hint = 'COMMIT it, which prepares the Publisher; or let topology.transaction(...) do it.';
+    else
+        call msrepl.prepare_branch(left(marker.gid, -length(':sub1')), calls, array['pub', 'sub1'], true);
     end if;
-    call msrepl.prepare_branch(left(marker.gid, -length(':sub1')), calls, array['pub', 'sub1']);
-    if not pg_try_advisory_xact_lock_shared(1836282471, 0) then
+    if calls = 0 then
+        -- too early to tell
+        set constraints msrepl.trg_mssync_guard_branches deferred;
+        update msrepl.branch_marker as m set turn = m.turn + 1, asked_at = statement_timestamp()
+        where m.gid = marker.gid returning m.ctid into here;
+        perform set_config('msrepl.marker', here::text, true);
+    elsif not pg_try_advisory_xact_lock_shared(1836282471, 0) then
         perform pg_notify('msrepl_any_client', '');
     end if;
     return null;
