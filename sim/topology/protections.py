@@ -109,9 +109,9 @@ async def _compare_no_versions(publisher: Connection, article: Article) -> None:
     version = sql.SQL(" and t.{} operator(pg_catalog.=) r.{}").format(
         sql.SQL(names.VERSION_COLUMN), sql.Identifier(OLD_VERSION)
     )
-    await _patch(publisher, _procedure("upd", article), version.as_string(None), "", times=2)
+    await _patch(publisher, _change("upd", article), version.as_string(None), "", times=2)
     same = " and " + pieces.same_values().as_string(None)
-    await _patch(publisher, _procedure("del", article), same, "", times=3)
+    await _patch(publisher, _change("del", article), same, "", times=3)
 
 
 async def _leave_unmarked(publisher: Connection, article: Article) -> None:
@@ -171,6 +171,10 @@ async def _end_calls_alone(publisher: Connection) -> None:
 
 def _procedure(operation: str, article: Article) -> str:
     return names.sync_procedure(operation, article.schema, article.table)
+
+
+def _change(operation: str, article: Article) -> str:
+    return names.change_function(operation, article.schema, article.table)
 
 
 async def _patch(
