@@ -10,6 +10,7 @@ from typing import Any
 
 from psycopg import AsyncConnection, conninfo
 
+from twopc.sql import path
 from twopc.sql.printing import PRINTED
 
 Connection = AsyncConnection[Any]
@@ -20,14 +21,8 @@ OUTPUT = {
     "search_path": "",  # names of tables, functions and types are written with their schema
 }
 #: What could end or hinder a session that reads and stores for hours, or make a store less than durable.
-_LASTING = {
-    "statement_timeout": "0",
+_LASTING = path.LASTING | {
     "lock_timeout": "0",
-    "transaction_timeout": "0",
-    "idle_in_transaction_session_timeout": "0",
-    "idle_session_timeout": "0",
-    "default_transaction_isolation": "read\\ committed",
-    "default_transaction_read_only": "off",
     "synchronous_commit": "on",  # the slot moves on what is stored
     "client_min_messages": "warning",  # some of them matter
 }
@@ -40,13 +35,11 @@ def pinned(dsn: str, name: str, **more: str) -> str:
         name: the session's `application_name`.
         more: further parameters of the connection.
     """
-    options = [str(conninfo.conninfo_to_dict(dsn).get("options") or "")]
-    options += [f"-c {key}={value}" for key, value in (OUTPUT | _LASTING).items()]
     return conninfo.make_conninfo(
         dsn,
         application_name=name,
         client_encoding="UTF8",
-        options=" ".join(options).strip(),
+        options=path.options(dsn, OUTPUT | _LASTING, path=None),
         **more,
     )
 

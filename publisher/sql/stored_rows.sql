@@ -5,17 +5,17 @@
 -- holes:     condition, held, rows, table, match, differs, key_json, key, article
     if {condition} then
         declare
-            kept integer;
+            there integer;
             stored text[];
             others jsonb;
         begin
-            select count(*), array_agg(row({held})::text) filter (where {differs}) into kept, stored
+            select count(*), array_agg(row({held})::text) filter (where {differs}) into there, stored
             from {rows} join {table} as t on {match};
-            if kept <> sent then
+            if there <> sent then
                 perform msrepl.raise_conflict(
                     'triggered_change', '09000', 20515, {article}, null, null, null, null,
                     format('a trigger of the Publisher gave %s of %s rows of %s another key, or deleted them',
-                           sent - kept, sent, {article}));
+                           sent - there, sent, {article}));
             end if;
             perform msrepl.check_touched({article}, array(select {key_json} from {rows}));
             perform set_config('msrepl.syncing', '', true);

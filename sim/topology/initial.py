@@ -80,6 +80,7 @@ async def bring(
             not there.
     """
     copies: list[dict[str, Any]] = []
+    await here.execute(path.READ_LOCAL)
     # what an agent brings is not for replication: no trigger of the user's sees it
     await here.execute("set local session_replication_role = replica")
     for article in articles:
@@ -147,6 +148,7 @@ async def rows_of(
 
 async def bring_again(publisher: Connection, here: Connection, articles: Sequence[Article]) -> None:
     """Replace the rows of copies by those that `publisher` sees; see `bring`."""
+    await here.execute(path.READ_LOCAL)
     await here.execute("set local session_replication_role = replica")
     for article in articles:
         held = await describe(here, article.schema, article.table)

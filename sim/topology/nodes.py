@@ -23,6 +23,7 @@ from twopc.doctor.checks import version_finding
 from twopc.drivers.database import DURABLE
 from twopc.errors import ConfigurationError, ServerError
 from twopc.server import ExternalServer, Server
+from twopc.sql import path
 from twopc.sql.passwords import verifier
 from twopc.sql.render import compose
 from twopc.together import together
@@ -90,7 +91,9 @@ class Node:
 
     async def connect(self) -> AsyncConnection[Any]:
         """An administrator's connection in autocommit mode; what is arranged over it outlives a crash."""
-        connection = await AsyncConnection.connect(self.dsn, autocommit=True)
+        connection = await AsyncConnection.connect(
+            self.dsn, autocommit=True, options=path.options(self.dsn, path=None)
+        )
         try:
             await connection.execute(DURABLE)
         except BaseException:
@@ -217,7 +220,9 @@ class Nodes:
         parts, server = conninfo.conninfo_to_dict(dsn), ExternalServer.from_dsn(dsn)
         role = str(parts.get("user") or "")
         ours = {kind: names.role(kind, self.name) for kind in _ROLES}
-        async with await AsyncConnection.connect(dsn, autocommit=True) as admin:
+        async with await AsyncConnection.connect(
+            dsn, autocommit=True, options=path.options(dsn)
+        ) as admin:
             cursor = await admin.execute(
                 "select rolname from pg_roles where rolname = any (%s)", (list(ours.values()),)
             )
@@ -289,9 +294,8 @@ class Nodes:
         mine = [node for node in self.nodes.values() if node.server is server]
         maintenance = mine[0].database if not mine[0].embedded else "postgres"
         try:
-            admin = await AsyncConnection.connect(
-                server.superuser_dsn(maintenance), autocommit=True
-            )
+            dsn = server.superuser_dsn(maintenance)
+            admin = await AsyncConnection.connect(dsn, autocommit=True, options=path.options(dsn))
         except psycopg.OperationalError as error:
             where = " and ".join(repr(node.name) for node in mine)
             raise ServerError(f"node {where} cannot be reached: {error}") from None
@@ -353,7 +357,8 @@ class Nodes:
                     for other, kind in self._kinds.items()
                     if kind == "subscriber"
                 }
-        admin = await AsyncConnection.connect(server.superuser_dsn(maintenance), autocommit=True)
+        dsn = server.superuser_dsn(maintenance)
+        admin = await AsyncConnection.connect(dsn, autocommit=True, options=path.options(dsn))
         async with admin:
             found = await admin.execute(
                 "select rolname from pg_roles where rolname = any (%s)"

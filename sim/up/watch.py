@@ -22,6 +22,7 @@ from sim.up.keeping import server_of
 from sim.up.state import State
 from twopc import waits
 from twopc.names import PREFIX
+from twopc.sql import path
 from twopc.together import together
 
 _TIMEOUT_S = 3
@@ -113,8 +114,8 @@ class Watch:
 
     async def look(self) -> Moment:
         """How it is now."""
-        for server, path in self._logs.items():
-            await asyncio.to_thread(self._read_log, server, path)
+        for server, log in self._logs.items():
+            await asyncio.to_thread(self._read_log, server, log)
         state = self._state
         names = (state.publisher, *state.subscribers)
         seen = await together(*(self._node(name) for name in names))
@@ -168,9 +169,11 @@ class Watch:
         """
         connection = self._connections.get(name)
         if connection is None or connection.closed:
+            dsn = self._state.nodes[name].dsn
             connection = self._connections[name] = await AsyncConnection.connect(
-                self._state.nodes[name].dsn,
+                dsn,
                 autocommit=True,
+                options=path.options(dsn),
                 connect_timeout=_TIMEOUT_S,
                 application_name="twopc watch",
             )

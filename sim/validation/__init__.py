@@ -39,7 +39,8 @@ from twopc.errors import SubscriptionError
 from twopc.lsn import lsn_value
 from twopc.names import BranchId, branch_gid, further_branch, node_of
 from twopc.propagation import record_values
-from twopc.sql.checksum import PINNED, ChecksumTexts
+from twopc.sql import path
+from twopc.sql.checksum import ChecksumTexts
 from twopc.together import together
 from twopc.validation import Difference, Key, Total, Verdict, parse_key
 
@@ -91,8 +92,9 @@ async def validate(
     async with AsyncExitStack() as stack:
 
         async def connect(dsn: str) -> Connection:
-            connection = await AsyncConnection.connect(dsn, autocommit=True)
-            await connection.execute(PINNED)
+            connection = await AsyncConnection.connect(
+                dsn, autocommit=True, options=path.options(dsn)
+            )
             return await stack.enter_async_context(connection)
 
         session = _Session(

@@ -18,7 +18,8 @@ from subscriber.validation import by_column
 from twopc.articles import Article
 from twopc.names import VERSION_COLUMN
 from twopc.propagation import record_values
-from twopc.sql.checksum import PINNED, ChecksumTexts
+from twopc.sql import path
+from twopc.sql.checksum import ChecksumTexts
 from twopc.together import together
 from twopc.validation import Difference, Key, parse_key
 
@@ -45,12 +46,15 @@ class Rows:
         cls, publisher_dsn: str, subscriber_dsn: str, article: Article
     ) -> AsyncIterator[Self]:
         """With connections of its own, as an administrator."""
+        there, here = path.options(publisher_dsn), path.options(subscriber_dsn)
         async with (
-            await AsyncConnection.connect(publisher_dsn, autocommit=True) as publisher,
-            await AsyncConnection.connect(subscriber_dsn, autocommit=True) as subscriber,
+            await AsyncConnection.connect(
+                publisher_dsn, autocommit=True, options=there
+            ) as publisher,
+            await AsyncConnection.connect(
+                subscriber_dsn, autocommit=True, options=here
+            ) as subscriber,
         ):
-            for connection in (publisher, subscriber):
-                await connection.execute(PINNED)
             yield cls(publisher, subscriber, article)
 
     async def compare(self) -> tuple[list[Key], int]:

@@ -124,10 +124,10 @@ class Pipe:
     async def connect(
         cls, dsn: str, *, on_notify: Callable[[], None] | None = None, **options: str
     ) -> Pipe:
-        """Connect; `options` are settings of the session, whose search path is ours."""
+        """Connect; `options` are settings of the session, whose search path is ours. Values are the user's here."""
         settings = " ".join(f"-c {name}={value}" for name, value in options.items())
         connection = await AsyncConnection.connect(
-            dsn, autocommit=True, options=f"{path.options(dsn)} {settings}".strip()
+            dsn, autocommit=True, options=f"{path.options(dsn, path.LASTING)} {settings}".strip()
         )
         return cls(connection, on_notify)
 

@@ -142,7 +142,7 @@ def _connect(dsn: str, parameters: dict[str, Any]) -> psycopg.Connection[dict[st
         _bounded(dsn, parameters),
         autocommit=True,
         row_factory=dict_row,
-        options=path.options(dsn),
+        options=path.options(dsn, {}),
     )
 
 

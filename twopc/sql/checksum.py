@@ -18,16 +18,13 @@ from psycopg import sql
 from twopc.articles import Article, Column
 from twopc.names import VERSION_COLUMN
 from twopc.sql import fragments as f
+from twopc.sql import path
 
 #: How many parts of an article are compared before its rows are.
 BUCKETS = 1024
 
 #: What values' texts depend on, set for the session as the log reader sets it.
-PINNED = (
-    "set search_path = pg_catalog, pg_temp; set datestyle = 'ISO'; set intervalstyle = 'postgres';"
-    " set timezone = 'UTC'; set extra_float_digits = 1; set bytea_output = 'hex';"
-    " set xmloption = content; set lc_monetary = 'C'; set client_encoding = 'UTF8'"
-)
+PINNED = path.FOR_VALUES
 
 # Types whose hash is over all the bits of the value.
 _PLAIN = {"boolean", "smallint", "integer", "oid", "uuid", "bytea", "date", '"char"'}
