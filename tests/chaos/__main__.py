@@ -4,7 +4,8 @@ Servers of their own for the Publisher and three Subscribers, flushing to disk; 
 clean-up are processes (`twopc up`), and so are the clients: at every Subscriber one with a coordinator and plain ones.
 Every few seconds something gets SIGKILL: a server, one backend of a server, a process of ours, a client. What is
 missing is started again. In the end nothing may be prepared, every site holds the same rows, no money was made or
-lost, and every transfer is as its client was told.
+lost, every transfer is as its client was told, clients of either kind have done some, and were refused only what is
+worth another attempt.
 
 What is killed, and when, and what clients do comes from the seed; how the processes meet does not.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -37,7 +39,11 @@ from twopc.errors import TwopcError
 from twopc.server.waiting import wait_for
 
 TABLES = ("account", "ledger")
-KINDS = ("server", "backend", "part", "coordinated", "plain")
+PARTS = ("log-reader", "agent", "resolver", "clean-up")
+CLIENTS = ("coordinated", "plain")
+KINDS = ("server", "backend", *PARTS, *CLIENTS)
+#: A conflict, a deadlock, a lock that was not granted in time; a server or a connection that is gone.
+_WORTH_ANOTHER = re.compile("40001|40P01|55P03|08...|57P..|53300")
 _SCENARIO = Path(__file__).with_name("chaos.twopc.yaml")
 _CONVERGE_TIMEOUT_S = 180.0
 _PREPARED = "select gid from pg_prepared_xacts where database = current_database()"
@@ -67,7 +73,7 @@ class Clients:
 
     def _started(self, kind: str, node: str) -> subprocess.Popen[bytes]:
         self.started += 1
-        name = f"{self.seed}-{self.started}"
+        name = f"{kind}-{self.seed}-{self.started}"
         words = [kind, str(self.state.folder), node, name, str(self.books / f"{name}.txt")]
         log = (self.books / f"{name}.log").open("wb")
         with log:
@@ -86,13 +92,13 @@ class Clients:
             self.processes[key].wait()
         return " ".join(map(str, chosen[0])) if kind is not None else "all clients"
 
-    def told(self) -> dict[str, str]:
-        """What was told of each transfer last: ``begun`` means that nothing was."""
+    def told(self, kind: str = "*") -> dict[str, str]:
+        """What was told of each transfer last, the SQLSTATE of a refusal with it: ``begun`` means that nothing was."""
         found: dict[str, str] = {}
-        for path in sorted(self.books.glob("*.txt")):
+        for path in sorted(self.books.glob(f"{kind}-*.txt")):
             for line in path.read_text(encoding="utf-8").splitlines():
-                word, _, key = line.partition(" ")
-                found[key] = word
+                word, key, sqlstate = line.split(" ")
+                found[key] = f"{word} {sqlstate}".strip()
         return found
 
 
@@ -124,11 +130,12 @@ def strike(state: State, clients: Clients, kind: str, chance: random.Random) -> 
         with suppress(psutil.NoSuchProcess):
             psutil.Process(chance.choice(pids)).kill()
         return f"a backend at {node}"
-    if kind == "part":
+    if kind in PARTS:
         parts = running(state.folder)
-        if not parts:
-            return "no process"
-        part = chance.choice(sorted(parts))
+        chosen = sorted(part for part in parts if part.kind == kind)
+        if not chosen:
+            return f"no {kind}"
+        part = chance.choice(chosen)
         with suppress(psutil.NoSuchProcess):
             parts[part].kill()
             parts[part].wait()
@@ -183,7 +190,7 @@ def judge(
     """Hold the Publisher's rows against what clients were told; how many transfers ended how.
 
     Args:
-        told: the last word on each transfer, by key.
+        told: the last word on each transfer, by key; of a refusal with its SQLSTATE.
         entries: the ledger: key, payer, payee, amount.
         accounts: id and balance.
 
@@ -191,6 +198,7 @@ def judge(
         SystemExit: they do not fit.
     """
     there = {key for key, *_ in entries}
+    refused = {key: word.split()[-1] for key, word in told.items() if word.startswith("refused")}
     balances = dict.fromkeys(range(1, ACCOUNTS + 1), 1000)
     for _, payer, payee, amount in entries:
         balances[payer] -= amount
@@ -198,7 +206,8 @@ def judge(
     broken = {
         "told committed, and lost": {key for key, word in told.items() if word == "committed"}
         - there,
-        "told refused, and there": {key for key, word in told.items() if word == "refused"} & there,
+        "told refused, and there": refused.keys() & there,
+        "refused for good": {s for s in refused.values() if not _WORTH_ANOTHER.fullmatch(s)},
         "never begun, and there": there - set(told),
         "balances that the ledger does not make": set(accounts) ^ set(balances.items()),
     }
@@ -213,7 +222,7 @@ def judge(
     silent = {key for key, word in told.items() if word == "begun"}
     return {
         "committed": words.count("committed"),
-        "refused": words.count("refused"),
+        "refused": len(refused),
         "told nothing, committed": len(silent & there),
         "told nothing, rolled back": len(silent - there),
     }
@@ -268,6 +277,9 @@ def run(seconds: float, seed: int, plain: int, every: float) -> dict[str, int]:
         settle(state)
         entries = ask(state, state.publisher, "select id::text, payer, payee, amount from ledger")
         accounts = ask(state, state.publisher, "select id, balance from account")
+        for kind in CLIENTS:
+            if "committed" not in clients.told(kind).values():
+                raise SystemExit(f"BROKEN: no {kind} client has committed anything")
         return judge(clients.told(), entries, accounts) | {"strikes": turn}
 
 

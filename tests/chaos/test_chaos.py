@@ -21,7 +21,8 @@ def test_everything_is_struck_once_and_nothing_is_lost() -> None:
     ("told", "entries", "accounts", "says"),
     [
         ({"a": "committed"}, [], [(n, 1000) for n in range(1, 13)], "told committed, and lost: ['a']"),
-        ({"a": "refused"}, [PAID], ACCOUNTS, "told refused, and there: ['a']"),
+        ({"a": "refused 40001"}, [PAID], ACCOUNTS, "told refused, and there: ['a']"),
+        ({"a": "refused 57014"}, [], [(n, 1000) for n in range(1, 13)], "refused for good: ['57014']"),
         ({}, [PAID], ACCOUNTS, "never begun, and there: ['a']"),
         ({"a": "begun"}, [PAID], [(1, 991), *ACCOUNTS[1:]], "balances that the ledger does not make"),
     ],

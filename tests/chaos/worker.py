@@ -3,7 +3,7 @@
 KIND is ``coordinated`` (a coordinator in this process) or ``plain`` (an ordinary client). Each transfer is two
 updates and an entry of the ledger in one transaction. Into the file goes a line for every transfer before it begins,
 and another for how it ended, if that is definite: what was told as committed must be everywhere in the end, what was
-told as refused nowhere.
+told as refused nowhere. With a refusal goes its SQLSTATE.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from twopc.errors import InDoubtError, ResultLostError, TwopcError
 
 ACCOUNTS = 12
 COMMITS = ("presumed_abort", "presumed_commit", "presumed_nothing", "last_agent")
+SHIPPING = ("eager", "lazy")
+DURABILITY = ("on", "off")
 _PAUSE_S = 0.05
 Execute = Callable[[str, Sequence[Any]], Awaitable[Any]]
 
@@ -64,9 +66,9 @@ class Book:
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1, encoding="utf-8")
 
-    def write(self, word: str, key: str) -> None:
+    def write(self, word: str, key: str, sqlstate: str = "") -> None:
         """``begun``, ``committed`` or ``refused``; whoever is killed has written it whole or not at all."""
-        self._file.write(f"{word} {key}\n")
+        self._file.write(f"{word} {key} {sqlstate}\n")
 
 
 async def coordinated(state: State, node: str, chance: random.Random, book: Book) -> None:
@@ -81,13 +83,13 @@ async def coordinated(state: State, node: str, chance: random.Random, book: Book
                 async with topology.transaction(
                     node,
                     commit=chance.choice(COMMITS),
-                    shipping=chance.choice(["eager", "lazy"]),
+                    shipping=chance.choice(SHIPPING),
                 ) as transaction:
                     await transfer.make(transaction.execute)
             except (InDoubtError, ResultLostError):
                 await asyncio.sleep(_PAUSE_S)
-            except (TwopcError, psycopg.Error):
-                book.write("refused", transfer.key)
+            except (TwopcError, psycopg.Error) as error:
+                book.write("refused", transfer.key, error.sqlstate or "")
                 await asyncio.sleep(_PAUSE_S)
             else:
                 book.write("committed", transfer.key)
@@ -101,25 +103,29 @@ async def plain(state: State, node: str, chance: random.Random, book: Book) -> N
                 state.nodes[node].app_dsn, autocommit=True
             ) as connection:
                 while True:
-                    await _by_itself(connection, drawn(chance), book)
+                    await _by_itself(connection, chance, book)
         except psycopg.Error:
             await asyncio.sleep(_PAUSE_S)
 
 
-async def _by_itself(connection: AsyncConnection[Any], transfer: Transfer, book: Book) -> None:
+async def _by_itself(connection: AsyncConnection[Any], chance: random.Random, book: Book) -> None:
+    transfer = drawn(chance)
     book.write("begun", transfer.key)
     await connection.execute("begin")
+    await connection.execute(f"set local msrepl.shipping = '{chance.choice(SHIPPING)}'".encode())
+    await connection.execute(f"set local synchronous_commit = {chance.choice(DURABILITY)}".encode())
     try:
         await transfer.make(connection.execute)
         said = await connection.execute("commit")
     except psycopg.Error as error:
         if connection.closed or error.sqlstate is None:
             raise
-        book.write("refused", transfer.key)
+        book.write("refused", transfer.key, error.sqlstate)
         await connection.execute("rollback")
         await asyncio.sleep(_PAUSE_S)
     else:
-        book.write("committed" if said.statusmessage == "COMMIT" else "refused", transfer.key)
+        word = "committed" if said.statusmessage == "COMMIT" else "refused"
+        book.write(word, transfer.key, "" if word == "committed" else "25P02")
 
 
 def main(kind: str, folder: str, node: str, seed: str, file: str) -> None:
