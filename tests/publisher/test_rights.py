@@ -125,7 +125,9 @@ async def test_public_has_nothing(make_pair: MakePair) -> None:
     raising = ("function msrepl.sp_msreplraiserror(integer,text,text,jsonb,text)",)
     # the one that defines published routines anew is the administrator's
     defining = ("msrepl.proc_ddl_guard()",)
-    for node, everybodys, others in (("pub", [], [defining]), ("sub1", [raising], [])):
+    # so is the one that closes partitions, which may be anybody's
+    closing = ("msrepl.close_partition(regclass,text,text)",)
+    for node, everybodys, others in (("pub", [], [defining]), ("sub1", [raising], [closing])):
         assert await pair.topology.execute(node, PUBLIC) == everybodys, node
         owner = publication.owner_role(pair.topology.node(node).database)
         assert await pair.topology.execute(node, NOT_OWNED, (owner, owner)) == others, node

@@ -9,8 +9,8 @@ as $msrepl$
     select format('%s of table %s', substring(f.text from ' (.*) '), f.relation::regclass)
     from (
         select k.text, split_part(k.text, ' ', 1)::oid as relation
-        from unnest($2) as k(text)
-        where k.text <> all (msrepl.fingerprints($1))
+        from (select msrepl.fingerprints($1) as texts offset 0) as present, unnest($2) as k(text)
+        where k.text <> all (present.texts)
     ) as f
     where f.relation = $1 or f.relation in (select p.relid from pg_partition_tree($1) as p)
     order by f.text

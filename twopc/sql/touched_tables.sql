@@ -3,7 +3,8 @@
 -- tables:    catalogs
 -- holes:     owner
 --
--- A digest of every table after every command would make a database of many articles slow to alter.
+-- A digest of every table after every command would make a database of many articles slow to alter. Routines and
+-- types of ours are part of no table.
 create or replace function msrepl.touched_tables(event text) returns oid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -33,9 +34,10 @@ begin
     else
         if exists (
             select from pg_event_trigger_ddl_commands() as d
-            where d.classid not in ('pg_class'::regclass, 'pg_constraint'::regclass, 'pg_trigger'::regclass,
-                                    'pg_rewrite'::regclass)
-               or d.object_type = 'sequence'
+            where (d.classid not in ('pg_class'::regclass, 'pg_constraint'::regclass, 'pg_trigger'::regclass,
+                                     'pg_rewrite'::regclass)
+                   or d.object_type = 'sequence')
+              and d.schema_name is distinct from 'msrepl'
         ) then
             return null;
         end if;

@@ -379,7 +379,8 @@ comment on function msrepl.table_structure(oid) is 'Digest of a table''s structu
 -- tables:    catalogs
 -- holes:     owner
 --
--- A digest of every table after every command would make a database of many articles slow to alter.
+-- A digest of every table after every command would make a database of many articles slow to alter. Routines and
+-- types of ours are part of no table.
 create or replace function msrepl.touched_tables(event text) returns oid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -409,9 +410,10 @@ begin
     else
         if exists (
             select from pg_event_trigger_ddl_commands() as d
-            where d.classid not in ('pg_class'::regclass, 'pg_constraint'::regclass, 'pg_trigger'::regclass,
-                                    'pg_rewrite'::regclass)
-               or d.object_type = 'sequence'
+            where (d.classid not in ('pg_class'::regclass, 'pg_constraint'::regclass, 'pg_trigger'::regclass,
+                                     'pg_rewrite'::regclass)
+                   or d.object_type = 'sequence')
+              and d.schema_name is distinct from 'msrepl'
         ) then
             return null;
         end if;
@@ -498,8 +500,8 @@ as $msrepl$
     select format('%s of table %s', substring(f.text from ' (.*) '), f.relation::regclass)
     from (
         select k.text, split_part(k.text, ' ', 1)::oid as relation
-        from unnest($2) as k(text)
-        where k.text <> all (msrepl.fingerprints($1))
+        from (select msrepl.fingerprints($1) as texts offset 0) as present, unnest($2) as k(text)
+        where k.text <> all (present.texts)
     ) as f
     where f.relation = $1 or f.relation in (select p.relid from pg_partition_tree($1) as p)
     order by f.text
