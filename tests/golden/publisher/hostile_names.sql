@@ -148,7 +148,7 @@ begin
 -- holes:     table_name
 --
 -- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
-    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) 'pg_catalog, pg_temp' then
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
             using errcode = 'insufficient_privilege',
                   hint = 'Have its function SET search_path in its definition.';
@@ -313,7 +313,7 @@ begin
 -- holes:     table_name
 --
 -- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
-    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) 'pg_catalog, pg_temp' then
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
             using errcode = 'insufficient_privilege',
                   hint = 'Have its function SET search_path in its definition.';
@@ -463,7 +463,7 @@ begin
 -- holes:     table_name
 --
 -- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
-    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) 'pg_catalog, pg_temp' then
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
             using errcode = 'insufficient_privilege',
                   hint = 'Have its function SET search_path in its definition.';
@@ -523,7 +523,7 @@ begin
 -- holes:     table_name
 --
 -- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
-    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) 'pg_catalog, pg_temp' then
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
             using errcode = 'insufficient_privilege',
                   hint = 'Have its function SET search_path in its definition.';

@@ -174,7 +174,7 @@ begin
 -- holes:     table_name
 --
 -- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
-    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) 'pg_catalog, pg_temp' then
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path', 'of a row filter'
             using errcode = 'insufficient_privilege',
                   hint = 'Have its function SET search_path in its definition.';

@@ -56,8 +56,8 @@ begin
 end
 $msrepl$;
 
--- The role that writes one subscribed table: in whose name its owner's expressions and triggers run.
--- called by: subscriber.subscription, subscriber.propagation
+-- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
+-- called by: publisher.making, subscriber.subscription, subscriber.propagation
 -- tables:    none
 -- holes:     role, role_text, schema, table_schema, table, privileges, comment
 --
@@ -162,13 +162,10 @@ comment on function "msrepl"."trg_mssync_store_thing"(jsonb) is 'Writes rows as 
 -- trg_mssync_back_<table>: takes over what the Publisher stored otherwise than it was sent.
 -- called by: capture triggers of the subscribed table, send_held
 -- tables:    none here; see trg_mssync_store_<table>
--- holes:     function, store, table_name, owner, comment
+-- holes:     function, store, path_is_kept, owner, comment
 --
 -- In the replica role, so that no trigger takes this for a change of the application's: ours would send it,
 -- a user's has seen the row already. Foreign keys were checked at the Publisher.
---
--- The table's own code may SET what outlasts the call, and our callers go on with their owner's rights: with a
--- path of somebody else's nothing goes on.
 create or replace function "msrepl"."trg_mssync_back_thing"(stored jsonb) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -177,7 +174,12 @@ set datestyle = 'ISO' set intervalstyle = 'postgres'
 as $msrepl$
 begin
     perform "msrepl"."trg_mssync_store_thing"($1);
-    -- as it was written above, or by who quotes all identifiers
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
     if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
         raise exception 'an expression or a trigger of table % has set search_path', 'thing'
             using errcode = 'insufficient_privilege',
@@ -676,22 +678,17 @@ create or replace trigger "trg_mssync_truncate_thing"
 -- holes:     table, schema, article, created_table, added_version, added_keys, routines, parents, calls,
 --            write_back
 insert into msrepl.msreplication_objects as o
-    (objid, dest_schema, article, created_table, added_version, added_keys, structure, routines, triggers,
-     partition_triggers, parents, sync_calls, write_back)
+    (objid, dest_schema, article, created_table, added_version, added_keys, structure, routines, fingerprints,
+     parents, sync_calls, write_back)
 select '"public"."thing"'::regclass, 'public', 'thing', true, false, array[]::text[],
        msrepl.table_structure('"public"."thing"'::regclass),
        array(select p.oid from pg_proc p
              where p.pronamespace = 'msrepl'::regnamespace and p.proname::text = any (array['trg_mssync_ins_thing', 'trg_mssync_upd_thing', 'trg_mssync_del_thing']::text[])),
-       array(select t.oid from pg_trigger t join pg_proc p on p.oid = t.tgfoid
-             where p.pronamespace = 'msrepl'::regnamespace and t.tgrelid = '"public"."thing"'::regclass),
-       array(select t.oid from pg_trigger t join pg_proc p on p.oid = t.tgfoid
-             where p.pronamespace = 'msrepl'::regnamespace and t.tgrelid <> '"public"."thing"'::regclass
-               and t.tgrelid in (select b.relid from pg_partition_tree('"public"."thing"'::regclass) b)),
+       msrepl.fingerprints('"public"."thing"'::regclass),
        array(select to_regclass(t)::oid from unnest(array[]::text[]) as t),  E'{"ins": "call \\"msrepl\\".\\"sp_mssync_ins_thing\\"(''de2789e9070d'',", "upd": "call \\"msrepl\\".\\"sp_mssync_upd_thing\\"(''de2789e9070d'',", "del": "call \\"msrepl\\".\\"sp_mssync_del_thing\\"(''de2789e9070d'',"}'::jsonb, '"msrepl"."trg_mssync_back_thing"'
 on conflict (objid) do update
 set dest_schema = excluded.dest_schema, article = excluded.article, structure = excluded.structure,
-    routines = excluded.routines, triggers = excluded.triggers,
-    partition_triggers = excluded.partition_triggers, parents = excluded.parents,
+    routines = excluded.routines, fingerprints = excluded.fingerprints, parents = excluded.parents,
     sync_calls = excluded.sync_calls, write_back = excluded.write_back, stale = null;
 select msrepl.deactivate(null);
 
@@ -712,7 +709,7 @@ drop function if exists "msrepl"."trg_mssync_store_thing";
 drop type if exists "msrepl"."mssync_back_row_thing";
 
 -- Drops the role that writes a table, once it owns none of our functions any more.
--- called by: subscriber.subscription, subscriber.propagation
+-- called by: publisher.publication, subscriber.subscription, subscriber.propagation
 -- tables:    catalogs
 -- holes:     role, role_text
 do $msrepl$
