@@ -181,6 +181,7 @@ def _voting(owner: sql.Identifier, sites: Sites) -> list[str]:
     """What prepares the Publisher's branch, and lets nobody commit without it."""
     return [
         prepare_branch(owner, sites, may_hold=False),
+        render("subscriber", "flush_log", owner=owner),
         render(
             "subscriber",
             "prepare_publisher",
@@ -269,8 +270,11 @@ def role_texts(role: str, coordinator: str | None = None) -> list[str]:
         sql.SQL("grant execute on procedure {}(text, integer, text, text[]) to {}").format(
             sql.Identifier(names.SCHEMA, "prepare_publisher"), name
         ),
-        sql.SQL("grant execute on function {}() to {}").format(
-            sql.Identifier(names.SCHEMA, "reset_link"), name
+        *(
+            sql.SQL("grant execute on function {}() to {}").format(
+                sql.Identifier(names.SCHEMA, function), name
+            )
+            for function in ("reset_link", "flush_log")
         ),
     ]
     if coordinator not in (None, role):

@@ -29,7 +29,7 @@ class ByHand:
         proof = self._key.prove("begin", gid, pid)
         return f"set local msrepl.gid = '{gid}'; set local msrepl.proof = '{proof}'"
 
-    def vote(self, gid: str, pid: int) -> str:
+    def vote(self, gid: str, pid: int, subscriber: str = "sub1") -> str:
         """What asks for the Publisher's vote."""
-        proof = self._key.prove("vote", gid, pid)
+        proof = self._key.prove(f"vote pub,{subscriber}", gid, pid)
         return f"call msrepl.prepare_publisher('{gid}', null, '{proof}')"

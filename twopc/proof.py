@@ -31,7 +31,7 @@ class Key:
         return self.key_id, coordinator, epoch, self._key
 
     def prove(self, what: str, gid: str, pid: int) -> str:
-        """A proof; `what` is ``begin`` or ``vote``, `gid` the global transaction's id, `pid` that of its session."""
+        """A proof; `what` is ``begin``, or ``vote`` and all branches, `gid` the global transaction's id, `pid` that of its session."""
         key = self._key
         return f"{self.key_id}.{hashlib.sha256(key + f'{what} {gid} {pid}'.encode() + key).hexdigest()}"
 

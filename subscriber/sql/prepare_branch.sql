@@ -30,7 +30,11 @@ declare
     detail text;
     context text;
     hint text;
-begin{held}
+begin
+    -- what is prepared there must not be forgotten here; a coordinator's COMMIT PREPARED must not either
+    if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
+        perform set_config('synchronous_commit', 'on', $4);
+    end if;{held}
     -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
     update msrepl.branch_marker as m set prepared = true
     where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned() and not m.prepared
@@ -79,10 +83,6 @@ begin{held}
     if tag is distinct from 'PREPARE TRANSACTION' then
         raise exception 'the Publisher did not prepare: its answer was %', coalesce(tag, 'nothing')
             using errcode = 'transaction_rollback';
-    end if;
-    -- what is prepared there must not be forgotten here
-    if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
-        perform set_config('synchronous_commit', 'on', true);
     end if;
     $2 := greatest(sent, 1);
 end

@@ -9,7 +9,8 @@
 -- message that it is called by. A vote that the application could ask for might be rolled back here to a
 -- savepoint, and would stay prepared at the Publisher.
 -- participants: all branches, this Subscriber's at the Publisher first; given where there are several
--- Subscribers. A Subscriber's link is a session of its own at the Publisher, and so is its branch.
+-- Subscribers, and part of what is proven. A Subscriber's link is a session of its own at the Publisher, and so is
+-- its branch; the marker of a transaction that has none names the others only: it decides nothing for that one.
 drop procedure if exists msrepl.prepare_publisher(text, integer, text[]);
 create or replace procedure msrepl.prepare_publisher(
     gid text, inout calls integer, proof text, participants text[] default {sites})
@@ -28,7 +29,7 @@ begin
     if $1 is null then
         raise exception 'prepare_publisher: the id of the global transaction is missing'
             using errcode = 'null_value_not_allowed';
-    elsif not msrepl.is_proven('vote', $1, $3) then
+    elsif not msrepl.is_proven('vote ' || array_to_string($4, ','), $1, $3) then
         raise exception 'prepare_publisher: only the coordinator of transaction % can ask for its votes', $1
             using errcode = 'insufficient_privilege',
                   hint = 'Commit a global transaction by its coordinator, as topology.transaction(...) does.';
@@ -47,7 +48,7 @@ begin
         begin
             insert into msrepl.branch_marker (gid, xid, participants)
             values ($1 || {own_branch}, pg_current_xact_id(),
-                    case when $4 = {sites} then array[]::text[] else $4 end);
+                    case when $4 = {sites} then array[]::text[] else $4[2:] end);
         exception when unique_violation then
             raise exception 'this transaction was prepared at the Publisher already, or its settings msrepl.* were changed'
                 using errcode = 'invalid_transaction_state',

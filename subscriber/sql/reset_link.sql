@@ -3,7 +3,7 @@
 -- tables:    none
 -- holes:     owner, link
 --
--- The one function besides prepare_publisher that an application role may execute. Called at the wrong
+-- An application role may execute it, as prepare_publisher and flush_log. Called at the wrong
 -- time it makes the next statement or the vote fail: both name a savepoint that is gone.
 create or replace function msrepl.reset_link() returns void
 language plpgsql security definer

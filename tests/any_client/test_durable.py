@@ -7,10 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from psycopg import AsyncConnection
 
 from sim.topology import Topology
 from tests.any_client.conftest import TABLES
 from tests.any_client.test_ends import FAILS_LAST, UPDATE, Crashes
+from tests.drivers.bank import Bank
+from twopc.drivers.points import Points
 
 ROW = "select balance, msrepl_tran_version from account where id = 1"
 #: Nothing flushes but who waits for it.
@@ -32,16 +35,39 @@ async def crashable(*, any_client: bool) -> AsyncIterator[Crashes]:
         yield Crashes(topology)
 
 
+async def name_standby(topology: Topology, node: str, standby: str) -> None:
+    """Commits wait for it from here on; nobody has that name."""
+    await topology.execute(node, f"alter system set synchronous_standby_names = '{standby}'")
+    await topology.execute(node, "select pg_reload_conf()")
+    end = asyncio.get_running_loop().time() + 30
+    while True:  # what a new session has, every process was told of, the checkpointer too, which tells the others
+        async with await AsyncConnection.connect(topology.node(node).dsn) as session:
+            cursor = await session.execute("show synchronous_standby_names")
+            if await cursor.fetchone() == (standby,):
+                break
+        assert asyncio.get_running_loop().time() < end, "the standby is not named"
+    await topology.execute(node, "checkpoint")
+
+
+async def waiting(topology: Topology, node: str) -> str:
+    """Who waits for the standby."""
+    query = "select application_name from pg_stat_activity where wait_event = 'SyncRep'"
+    end = asyncio.get_running_loop().time() + 30
+    while not (found := await topology.execute(node, query)):
+        assert asyncio.get_running_loop().time() < end, "nobody waits for the standby"
+    return str(found[0][0])
+
+
 async def weaken(topology: Topology, where: str, level: str = "off") -> None:
     """Commits at the Subscriber wait for nothing, unless somebody says otherwise."""
     database, role = topology.node("sub1").database, topology.node("sub1").app_role
     texts = {
-        "server": "alter system set synchronous_commit = off",
-        "database": f'alter database "{database}" set synchronous_commit = off',
+        "server": f"alter system set synchronous_commit = {level}",
+        "database": f'alter database "{database}" set synchronous_commit = {level}',
         "after the vote": FAILS_LAST.format(
             turns=3, last=f"perform set_config('synchronous_commit', '{level}', true); return null;"
         ),
-        "role": f'alter role "{role}" set synchronous_commit = off',
+        "role": f'alter role "{role}" set synchronous_commit = {level}',
     }
     if where in texts:
         await topology.execute("sub1", texts[where])
@@ -106,6 +132,60 @@ async def test_the_last_agent_crashes_after_its_decision(where: str) -> None:
         assert await topology.execute("sub1", ROW) == there
 
 
+@pytest.mark.parametrize("statements", ["several messages", "one message"])
+async def test_the_last_agents_decision_is_weakened_after_the_vote(statements: str) -> None:
+    """A trigger at COMMIT has the last word, and the Publisher commits on nothing that can be lost all the same."""
+    async with crashable(any_client=False) as crashes:
+        topology = crashes.topology
+        await weaken(topology, "after the vote")
+        if statements == "one message":
+            await topology.execute(
+                "sub1",
+                "create function late() returns trigger language plpgsql as"
+                " $$ begin insert into late values (3); return null; end $$;"
+                "create trigger late after update on account execute function late()",
+            )
+            await topology.activate("sub1")
+            await topology.run("sub1", UPDATE, commit="last_agent")
+        else:
+            async with topology.transaction("sub1", commit="last_agent") as transaction:
+                await transaction.execute(UPDATE)
+                await transaction.execute("insert into late values (3)")
+        await crashes.crash("sub1")
+        there = await topology.execute("pub", ROW)
+        assert int(there[0][0]) == 101
+        assert await topology.execute("sub1", ROW) == there
+
+
+@pytest.mark.parametrize(
+    ("way", "commit"),
+    [("session", "presumed_abort"), ("role", "presumed_abort"), ("session", "last_agent")],
+)
+async def test_the_standby_has_what_a_coordinator_told(way: str, commit: str) -> None:
+    """That the branch is committed, too: a decision that is told everywhere is forgotten."""
+    async with crashable(any_client=False) as crashes:
+        topology = crashes.topology
+        await weaken(topology, way, "local")
+        points = Points()
+        async with Bank(topology).coordinator(points=points) as coordinator:
+            transaction = await coordinator.transaction("sub1", commit=commit).begin()
+            if way == "session":
+                await transaction.execute("set synchronous_commit = local")
+            await transaction.execute(UPDATE)
+
+            async def name(_: str) -> None:
+                await name_standby(topology, "sub1", "nobody")
+
+            points.arm("coordinator.before_commit(sub1)", name)
+            committing = asyncio.create_task(transaction.commit())
+            try:
+                assert (await waiting(topology, "sub1")).startswith("twopc")
+                assert not committing.done()
+            finally:
+                await name_standby(topology, "sub1", "")
+                await committing
+
+
 @pytest.mark.parametrize(
     ("way", "node", "who"),
     [
@@ -127,19 +207,6 @@ async def test_the_synchronous_standby_has_it_before_it_counts(
                 "pub", f'alter database "{database}" set synchronous_commit = local'
             )
 
-        async def name(standby: str) -> None:
-            await topology.execute(
-                node, f"alter system set synchronous_standby_names = '{standby}'"
-            )
-            await topology.execute(node, "select pg_reload_conf()")
-
-        async def waiting() -> str:
-            query = "select application_name from pg_stat_activity where wait_event = 'SyncRep'"
-            end = asyncio.get_running_loop().time() + 30
-            while not (found := await topology.execute(node, query)):
-                assert asyncio.get_running_loop().time() < end, "nobody waits for the standby"
-            return str(found[0][0])
-
         async with await crashes.connect() as client:
             await client.execute("set application_name = 'client'")
 
@@ -147,12 +214,12 @@ async def test_the_synchronous_standby_has_it_before_it_counts(
                 for statement in WAYS.get(way, (UPDATE,)):
                     await client.execute(statement.replace("= off", "= local").encode())
 
-            await name("nobody")
+            await name_standby(topology, node, "nobody")
             try:
                 committing = asyncio.create_task(commit())
-                assert (await waiting()).startswith(who)
+                assert (await waiting(topology, node)).startswith(who)
                 assert int((await topology.execute("pub", ROW))[0][0]) == 100
             finally:
-                await name("")
+                await name_standby(topology, node, "")
                 await committing
             await crashes.gone()

@@ -49,7 +49,7 @@ class Place:
             connection.execute(f"prepare transaction '{gid}'".encode())
 
     def commit(self, gid: str, *sites: str) -> None:
-        """A branch with one row in ``t``, committed; its marker names the other sites."""
+        """A branch with one row in ``t``, committed; its marker names the sites, ``pub`` and ``sub1`` if none is given."""
         with closing(self.databases[gid.rpartition(":")[2]].connect()) as connection:
             connection.execute("begin")
             self._write(connection, gid, sites)
@@ -60,7 +60,7 @@ class Place:
         connection.execute(
             "insert into msrepl.branch_marker (gid, xid, participants)"
             " values (%s, pg_current_xact_id(), %s)",
-            (gid, [*sites]),
+            (gid, [*sites] or ["pub", "sub1"]),
         )
 
     def decide(

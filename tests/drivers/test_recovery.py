@@ -346,3 +346,14 @@ async def test_without_the_decision_log_nothing_is_decided(place: Place) -> None
     with pytest.raises(psycopg.errors.UndefinedTable):
         await place.recover()
     assert len(place.prepared("pub")) == 1
+
+
+@pytest.mark.parametrize("variant", ["presumed_abort", "last_agent"])
+async def test_what_was_committed_alone_decides_nothing_for_others(
+    place: Place, variant: str
+) -> None:
+    """A transaction of the Subscriber's own tables under the name: it says that the Publisher has no part in it."""
+    epoch = place.epoch(variant)
+    place.commit(f"twopc:c:{epoch}:1:sub1", "")
+    place.prepare(f"twopc:c:{epoch}:1:pub")
+    assert [one.outcome for one in await place.recover()] == [Outcome.ABORTED]

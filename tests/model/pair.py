@@ -10,6 +10,7 @@ from sim.model.kernel import Kernel
 from sim.model.network import Network
 from sim.model.node import ModelNode
 from sim.model.node.session import NodeSession
+from sim.model.replication.subscription import flush_log
 from sim.model.wiring import Wiring
 from sim.model.words import Cause, Delay, Label, Steps, Timing
 from twopc.drivers.points import Points
@@ -78,6 +79,7 @@ class Pair:
             node.define("insert into account values (1, 100), (2, 100)")
             node.add_function("remote", link.remote)
             node.add_function("msrepl.prepare_publisher", link.prepare)
+            node.add_function("msrepl.flush_log", flush_log)
         publisher = self.nodes[PUBLISHER]
         chosen = wiring or Wiring()
         self.ledger = chosen.ledger(

@@ -10,6 +10,7 @@ from psycopg.errors import InsufficientPrivilege
 
 from sim.topology import Topology
 from tests.by_hand import ByHand
+from tests.drivers.bank import Bank
 from tests.fix_topology import MakePair, Pair
 from twopc.errors import TwopcError
 
@@ -203,3 +204,50 @@ async def test_a_vote_holds_for_one_session(pair: Pair) -> None:
     await pair.execute(UPDATE)
     await pair.commit()
     await pair.same("item")
+
+
+#: Tells what it was asked by, and has this site say no.
+TELLS = """
+create table seen (n int); grant all on seen to public;
+create function tells() returns trigger language plpgsql as $$ begin raise exception '%', current_query(); end $$;
+create constraint trigger tells after insert on seen deferrable initially deferred for each row execute function tells()
+"""
+
+
+@pytest.mark.parametrize("commit", ["presumed_abort", "last_agent"])
+async def test_an_old_vote_decides_nothing(make_topology: MakeTopology, commit: str) -> None:
+    """Known and said again in its session, it prepares what is taken back here, and marks a transaction without it."""
+    topology = await made(make_topology, TELLS)
+    async with Bank(topology).coordinator() as coordinator:
+        transaction = await coordinator.transaction("sub1", commit=commit).begin()
+        gid, pid = transaction.gid, transaction.session.pid
+        row = await (await transaction.execute("select current_setting('msrepl.proof')")).fetchone()
+        assert row is not None
+        await transaction.execute(UPDATE)
+        await transaction.execute("insert into seen values (1)")
+        with pytest.raises(TwopcError) as caught:
+            await transaction.commit()
+        vote = (
+            f"call msrepl.prepare_publisher('{gid}', null, '{str(caught.value).split(chr(39))[3]}'"
+        )
+        again = await coordinator.transaction("sub1", commit=commit).begin()
+        assert again.session.pid == pid
+        session = again.session.connection
+        for statement in (
+            "rollback; reset all; begin",
+            f"set local msrepl.gid = '{gid}'; set local msrepl.proof = '{row[0]}'",
+            "savepoint a",
+            UPDATE,
+            f"{vote})",
+            "rollback to a",
+            "insert into own values (1)",
+        ):
+            await session.execute(statement.encode())
+        await session.execute("savepoint b")
+        with pytest.raises(InsufficientPrivilege):
+            await session.execute((vote + ", '{elsewhere,pub}')").encode())
+        for statement in ("rollback to b", f"{vote})", "commit"):
+            await session.execute(statement.encode())
+        await coordinator.recover()
+        await again.rollback()
+    await nothing_happened(topology)

@@ -268,7 +268,7 @@ async def test_it_opens_again_over_a_prepared_branch(existing: tuple[Server, Ser
         )
         connection.execute("update account set balance = 0 where id = 2")
         connection.execute(
-            coordinator.vote("twopc:again:1:99", connection.info.backend_pid).encode()
+            coordinator.vote("twopc:again:1:99", connection.info.backend_pid, "store").encode()
         )
         connection.execute("prepare transaction 'twopc:again:1:99:store'")
 

@@ -5,6 +5,7 @@ It must not know the machine.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from psycopg import pq
@@ -19,19 +20,33 @@ from twopc.protocol import events as e
 _IS_READ_ONLY: Final = b"select pg_current_xact_id_if_assigned() is null"
 
 
-def question(gid: str, ballot: votes.Ballot, proof: str, branches: str = "") -> tuple[bytes, bytes]:
+def array(names: Sequence[str]) -> str:
+    """An array literal; names have no characters that would need more than the quotes."""
+    return "{" + ",".join(f'"{name}"' for name in names) + "}"
+
+
+def question(
+    gid: str,
+    ballot: votes.Ballot,
+    prove: Callable[[str, str, int], str],
+    pid: int,
+    branches: Sequence[str] = (),
+) -> tuple[bytes, bytes]:
     """What asks the Publisher for its vote, and what asks the Subscriber.
 
     Args:
         gid: of the global transaction.
         ballot: who is asked.
-        proof: of the vote; see `twopc.proof`.
-        branches: all of them, as an array literal, the Publisher's own first; only where there are several.
+        prove: makes the proof of the vote, which names all branches; see `twopc.proof`.
+        pid: of the session that is asked.
+        branches: all of them, the Publisher's own first; only where there are several Subscribers.
     """
-    more = f", '{branches}'" if branches else ""
+    named = ",".join(branches or (ballot.publisher, ballot.subscriber))
+    proof = prove(f"vote {named}", gid, pid)
+    more = f", '{array(branches)}'" if branches else ""
     call = f"call msrepl.prepare_publisher('{gid}', null, '{proof}'{more});".encode()
     if ballot.agent:
-        return call, b"commit"
+        return call, b"commit; select msrepl.flush_log()"
     return call, f"prepare transaction '{branch_gid(gid, ballot.subscriber)}'".encode()
 
 
@@ -41,7 +56,8 @@ async def ask(
     """Ask both for their votes in one message; the results.
 
     The last agent's decision goes with it: the server runs COMMIT only if the procedure before it
-    succeeded, which is the order that the machine wants, and it is told in that order.
+    succeeded, which is the order that the machine wants, and it is told in that order. Its answer counts once what
+    it tells is durable.
 
     Where points are armed there are two messages, so that there is something between them.
     """

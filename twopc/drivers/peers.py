@@ -23,7 +23,7 @@ class Peers:
     """The answers."""
 
     ended: Mapping[str, Outcome]
-    """How branches ended, by name, as far as it is known."""
+    """How branches ended, by name, as far as it is known. ABORTED is also what was committed without the asker."""
     missing: frozenset[str]
     """Nodes that could not tell."""
 
@@ -56,10 +56,21 @@ async def ask(
             else:
                 for gid, is_fence in (await participant.markers([*gids])).items():
                     ended[gids[gid]] = Outcome.ABORTED if is_fence else Outcome.COMMITTED
+            for gid, name in gids.items():
+                if ended.get(name) is Outcome.COMMITTED and not await _together(
+                    participant, gid, branch
+                ):
+                    ended[name] = Outcome.ABORTED
         except psycopg.Error as error:
             missing.add(node)
             unreachable(node, error)
     return Peers(ended=ended, missing=frozenset(missing))
+
+
+async def _together(participant: ParticipantPort, gid: str, branch: BranchId) -> bool:
+    """Whether a branch that is committed had `branch` beside it: what it did alone decides nothing for others."""
+    sites = (await participant.committed(gid, "", 1)).get(gid)
+    return sites is None or branch.branch in sites
 
 
 def _others(

@@ -170,8 +170,7 @@ class Driver:
     async def _collect_votes(self) -> None:
         """Ask both for their votes."""
         lean, ballot = self._session.lean, self._ballot
-        proof = self.ids.prove("vote", self.gid, self._session.pid)
-        call, last = asking.question(self.gid, ballot, proof)
+        call, last = asking.question(self.gid, ballot, self.ids.prove, self._session.pid)
         results = await asking.ask(self._hub.points, lean, ballot, self._work + call, last)
         self.results = results
         read = self._read(results)

@@ -50,14 +50,12 @@ _PREPARED = sql.SQL(
     " where starts_with(gid, {}) and database = current_database() and owner = {}"
 )
 #: Those of them that are decided, once that is durable: a marker can be seen of a commit that did not wait until
-#: it is on disk, or at the standby. So whatever the log holds by now is waited for, unless it is there already.
+#: it is on disk, or at the standby.
 _DECIDED = sql.SQL("""
 with decided as materialized (
     select gid from msrepl.branch_marker where gid in ({}) and not fence
 ), durable as materialized (
-    select pg_logical_emit_message(named, 'msrepl', '', true)
-    from (select current_setting('synchronous_standby_names') <> '' from decided limit 1) as standby(named)
-    where named or pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn()
+    select msrepl.flush_log() from decided limit 1
 )
 select gid from decided left join durable on true
 """)

@@ -234,13 +234,11 @@ class SeveralTransaction(Transaction):
 
 def participants(own: str, branches: Sequence[str]) -> str:
     """The statement that tells a Subscriber's transaction its branches: `own` is that at the Publisher."""
-    return f"set local msrepl.participants = '{_array(own, branches)}'"
+    return f"set local msrepl.participants = '{asking.array(_from(own, branches))}'"
 
 
-def _array(own: str, branches: Sequence[str]) -> str:
-    """An array literal; names have no characters that would need more than the quotes."""
-    others = [name for name in branches if name != own]
-    return "{" + ",".join(f'"{name}"' for name in (own, *others)) + "}"
+def _from(own: str, branches: Sequence[str]) -> list[str]:
+    return [own, *(name for name in branches if name != own)]
 
 
 class SeveralDriver(Driver):
@@ -307,8 +305,9 @@ class SeveralDriver(Driver):
         return asking.question(
             self.gid,
             ballot,
-            self.ids.prove("vote", self.gid, self._session_of(ballot.publisher).pid),
-            _array(ballot.publisher, self._names),
+            self.ids.prove,
+            self._session_of(ballot.publisher).pid,
+            _from(ballot.publisher, self._names),
         )
 
     async def _has_left(self, ballot: votes.Ballot) -> bool:

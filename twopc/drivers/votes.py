@@ -73,7 +73,7 @@ def first_error(results: Sequence[pq.abc.PGresult], lost: str) -> tuple[int, Rep
 
 
 def read(ballot: Ballot, results: Sequence[pq.abc.PGresult], *, lost: str, unsynced: bool) -> Votes:
-    """The votes, from the results of ``<work>; CALL prepare_publisher; PREPARE TRANSACTION or COMMIT``.
+    """The votes, from the results of ``<work>; CALL prepare_publisher; PREPARE TRANSACTION``, or ``COMMIT; flush_log``.
 
     A server stops at the first error, so what follows one surely was not run; what follows a lost
     connection may have been.
@@ -100,6 +100,7 @@ def read(ballot: Ballot, results: Sequence[pq.abc.PGresult], *, lost: str, unsyn
     else:
         publisher = e.VoteUnknown(participant=ballot.publisher, reason=str(failure))
     if good > asked + 1:
+        unsynced |= ballot.agent and good == asked + 2
         subscriber, failure = tag_vote(ballot, results[asked + 1].command_status, unsynced)
     elif refused and not (lost and good == asked + 1):
         subscriber = e.VotedNo(participant=ballot.subscriber, reason=str(failure))
@@ -117,12 +118,13 @@ def tag_vote(ballot: Ballot, tag: bytes | None, unsynced: bool) -> tuple[e.Event
             sqlstate="25P02",
         )
         return e.VotedNo(participant=name, reason=str(failure)), failure
-    if ballot.agent:
-        return committed(name), None
     if unsynced:
-        failure = Report(message="it is prepared, but not on the synchronous standby")
+        done = "committed" if ballot.agent else "prepared"
+        failure = Report(
+            message=f"it is {done}, but perhaps not durable, or not on the synchronous standby"
+        )
         return e.VoteUnknown(participant=name, reason=str(failure)), failure
-    return yes(name), None
+    return committed(name) if ballot.agent else yes(name), None
 
 
 def _leaves_open(failure: Report | None) -> bool:

@@ -3,9 +3,9 @@
 -- tables:    msrepl.coordinator_key
 -- holes:     owner
 --
--- what: `begin`, which the application's session may know as long as its transaction lasts, or `vote`, which it
--- never learns in time; either holds for this session alone. The key stands at both ends, so that nobody can
--- make a proof of a longer text.
+-- what: `begin`, which the application's session may know as long as its transaction lasts, or `vote` and all
+-- branches, which it never learns in time; either holds for this session alone. The key stands at both ends, so that
+-- nobody can make a proof of a longer text.
 create or replace function msrepl.is_proven(what text, gid text, proof text) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -51,6 +51,8 @@ class Link:
         self._actor = f"link:{subscriber}:{session.pid}"
         self._wire: Wire | None = None
         self._interrupted = False
+        self.voted: Any = None
+        """The transaction whose branch at the Publisher is prepared."""
         self.held: dict[str, Any] = {}
         """Sets of rows that wait, by number: see `held`."""
         self.generated: dict[str, Any] = {}

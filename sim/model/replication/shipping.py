@@ -294,6 +294,10 @@ class Shipping:
         self, tx: OpenTx, gid: str | None, several: tuple[str, ...] = ()
     ) -> Steps[int]:
         """``msrepl.prepare_branch``: send what waits and prepare the branch at the Publisher."""
+        if tx.setting("synchronous_commit") == "off":
+            tx.set(
+                "synchronous_commit", "on", local=True
+            )  # what is prepared there must not be forgotten here
         row = self._own(tx)
         if row is None or gid is None:
             return 0
@@ -321,13 +325,18 @@ class Shipping:
         tag = yield from link.prepared(branch, message, whole=sent == 0)
         if tag != "PREPARE TRANSACTION":
             raise SqlError("40000", f"the Publisher did not prepare: its answer was {tag}")
+        link.voted = tx.top
         tx.set(_SETTING, _PREPARED, local=True)
         return max(sent, 1)
+
+    def has_voted(self, tx: OpenTx) -> bool:
+        """The Publisher's branch is prepared, whatever the settings say."""
+        return self._link(tx).voted is tx.top
 
     def _mark_own(self, tx: OpenTx, own: str, several: tuple[str, ...]) -> Steps[None]:
         """Nothing of it concerns the Publisher; the marker says how it ended all the same."""
         try:
-            yield from tx.insert(MARKER, (own, tx.assign(), list(several)))
+            yield from tx.insert(MARKER, (own, tx.assign(), list(several[1:])))
         except SqlError as error:
             if error.sqlstate != "23505":
                 raise
@@ -369,7 +378,7 @@ class Guard:
 
     def ask(self, tx: OpenTx, branch: str) -> Steps[None]:
         """At the transaction's very end."""
-        if tx.setting(_SETTING) == _PREPARED:
+        if self._shipping.has_voted(tx):
             return
         if tx.setting("msrepl.any_client") != "yes":
             if not self._behaviour.guard():
@@ -387,9 +396,10 @@ class Guard:
                 "a transaction that has changed replicated tables is prepared by its coordinator only",
                 hint="COMMIT it, which prepares the Publisher; or let topology.transaction(...) do it.",
             )
-        gid = tx.setting("msrepl.gid")
-        if gid and self._shipping.any_clients is not None:
+        gid = branch.rpartition(":")[0]
+        if self._shipping.any_clients is not None:
             self._shipping.any_clients.ends(gid)
+        tx.set(_SETTING, branch, local=True)  # somebody may have changed it
         yield from self._shipping.prepare_branch(tx, gid)
 
 

@@ -83,6 +83,7 @@ class Subscription:
         node, behaviour = self.node, self._behaviour
         node.add_function("msrepl.prepare_publisher", self._shipping.prepare_publisher)
         node.add_function("msrepl.reset_link", self._shipping.reset_link)
+        node.add_function("msrepl.flush_log", flush_log)
         node.add_trigger(MARKER, Guard(behaviour, self._shipping))
         for article in self._articles.values():
             table = node.table(article.name)
@@ -185,3 +186,11 @@ def _may_act(article: Article, operation: Operation, *, before_end: bool) -> boo
 def _name(article: Article, what: str) -> str:
     name = sync_trigger_function(what, "public", article.name)
     return last_trigger(name) if what in ("new", "ver") else first_trigger(name)
+
+
+def flush_log(tx: OpenTx) -> Steps[str]:
+    """``select msrepl.flush_log()``: every commit that could be seen is durable."""
+    wal = tx.node.wal
+    if wal.durable < wal.end:
+        yield from wal.force(wal.end)
+    return ""

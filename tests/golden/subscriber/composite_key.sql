@@ -577,6 +577,10 @@ declare
     context text;
     hint text;
 begin
+    -- what is prepared there must not be forgotten here; a coordinator's COMMIT PREPARED must not either
+    if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
+        perform set_config('synchronous_commit', 'on', $4);
+    end if;
     perform msrepl.send_held();
     marker := nullif(current_setting('msrepl.marker', true), '')::tid;
     -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
@@ -627,10 +631,6 @@ begin
     if tag is distinct from 'PREPARE TRANSACTION' then
         raise exception 'the Publisher did not prepare: its answer was %', coalesce(tag, 'nothing')
             using errcode = 'transaction_rollback';
-    end if;
-    -- what is prepared there must not be forgotten here
-    if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
-        perform set_config('synchronous_commit', 'on', true);
     end if;
     $2 := greatest(sent, 1);
 end

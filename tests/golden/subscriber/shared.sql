@@ -1105,7 +1105,7 @@ comment on function msrepl.flush() is 'Sends the calls that wait';
 -- tables:    none
 -- holes:     owner, link
 --
--- The one function besides prepare_publisher that an application role may execute. Called at the wrong
+-- An application role may execute it, as prepare_publisher and flush_log. Called at the wrong
 -- time it makes the next statement or the vote fail: both name a savepoint that is gone.
 create or replace function msrepl.reset_link() returns void
 language plpgsql security definer
@@ -1777,6 +1777,10 @@ declare
     context text;
     hint text;
 begin
+    -- what is prepared there must not be forgotten here; a coordinator's COMMIT PREPARED must not either
+    if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
+        perform set_config('synchronous_commit', 'on', $4);
+    end if;
     -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
     update msrepl.branch_marker as m set prepared = true
     where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned() and not m.prepared
@@ -1826,16 +1830,37 @@ begin
         raise exception 'the Publisher did not prepare: its answer was %', coalesce(tag, 'nothing')
             using errcode = 'transaction_rollback';
     end if;
-    -- what is prepared there must not be forgotten here
-    if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
-        perform set_config('synchronous_commit', 'on', true);
-    end if;
     $2 := greatest(sent, 1);
 end
 $msrepl$;
 alter procedure msrepl.prepare_branch(text, integer, text[], boolean) owner to "msrepl_owner_8d9001d32c6a";
 revoke all on procedure msrepl.prepare_branch(text, integer, text[], boolean) from public;
 comment on procedure msrepl.prepare_branch(text, integer, text[], boolean) is 'Sends what waits and prepares the branch at the Publisher';
+
+-- msrepl.flush_log: returns when every commit that could be seen here is durable, at a synchronous standby too.
+-- called by: the coordinator, behind a last agent's COMMIT; the resolver
+-- tables:    none
+-- holes:     owner
+--
+-- Whatever the COMMIT itself has waited for: an application's own trigger may weaken it behind our last word.
+create or replace function msrepl.flush_log() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if current_setting('synchronous_standby_names') <> '' then
+        if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
+            perform set_config('synchronous_commit', 'on', true);
+        end if;
+        perform pg_logical_emit_message(true, 'msrepl', '', true);
+    elsif pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn() then
+        perform pg_logical_emit_message(false, 'msrepl', '', true);
+    end if;
+end
+$msrepl$;
+alter function msrepl.flush_log() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.flush_log() from public;
+comment on function msrepl.flush_log() is 'Returns when every commit that could be seen is durable';
 
 -- msrepl.prepare_publisher: the Publisher's vote, for a coordinator.
 -- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
@@ -1848,7 +1873,8 @@ comment on procedure msrepl.prepare_branch(text, integer, text[], boolean) is 'S
 -- message that it is called by. A vote that the application could ask for might be rolled back here to a
 -- savepoint, and would stay prepared at the Publisher.
 -- participants: all branches, this Subscriber's at the Publisher first; given where there are several
--- Subscribers. A Subscriber's link is a session of its own at the Publisher, and so is its branch.
+-- Subscribers, and part of what is proven. A Subscriber's link is a session of its own at the Publisher, and so is
+-- its branch; the marker of a transaction that has none names the others only: it decides nothing for that one.
 drop procedure if exists msrepl.prepare_publisher(text, integer, text[]);
 create or replace procedure msrepl.prepare_publisher(
     gid text, inout calls integer, proof text, participants text[] default array['pub', 'sub1'])
@@ -1867,7 +1893,7 @@ begin
     if $1 is null then
         raise exception 'prepare_publisher: the id of the global transaction is missing'
             using errcode = 'null_value_not_allowed';
-    elsif not msrepl.is_proven('vote', $1, $3) then
+    elsif not msrepl.is_proven('vote ' || array_to_string($4, ','), $1, $3) then
         raise exception 'prepare_publisher: only the coordinator of transaction % can ask for its votes', $1
             using errcode = 'insufficient_privilege',
                   hint = 'Commit a global transaction by its coordinator, as topology.transaction(...) does.';
@@ -1886,7 +1912,7 @@ begin
         begin
             insert into msrepl.branch_marker (gid, xid, participants)
             values ($1 || ':sub1', pg_current_xact_id(),
-                    case when $4 = array['pub', 'sub1'] then array[]::text[] else $4 end);
+                    case when $4 = array['pub', 'sub1'] then array[]::text[] else $4[2:] end);
         exception when unique_violation then
             raise exception 'this transaction was prepared at the Publisher already, or its settings msrepl.* were changed'
                 using errcode = 'invalid_transaction_state',

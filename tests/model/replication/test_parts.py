@@ -189,8 +189,8 @@ def test_guard() -> None:
         session = system.nodes["sub1"].connect("app", "by hand")
 
         def work(session: Any = session) -> Steps[None]:
-            for text in ("begin", "set local msrepl.gid = 'twopc:by-hand:1:1'",
-                         "set local msrepl.proof = ''", "update account set balance = 1 where id = 1"):  # fmt: skip
+            for text in ("begin", "set local msrepl.gid = 'twopc:by-hand:1:1'", "set local msrepl.proof = 'any'",
+                         "update account set balance = 1 where id = 1"):  # fmt: skip
                 yield from session.execute(text)
             try:
                 yield from session.execute("commit")

@@ -1,0 +1,24 @@
+-- msrepl.flush_log: returns when every commit that could be seen here is durable, at a synchronous standby too.
+-- called by: the coordinator, behind a last agent's COMMIT; the resolver
+-- tables:    none
+-- holes:     owner
+--
+-- Whatever the COMMIT itself has waited for: an application's own trigger may weaken it behind our last word.
+create or replace function msrepl.flush_log() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if current_setting('synchronous_standby_names') <> '' then
+        if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
+            perform set_config('synchronous_commit', 'on', true);
+        end if;
+        perform pg_logical_emit_message(true, 'msrepl', '', true);
+    elsif pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn() then
+        perform pg_logical_emit_message(false, 'msrepl', '', true);
+    end if;
+end
+$msrepl$;
+alter function msrepl.flush_log() owner to {owner};
+revoke all on function msrepl.flush_log() from public;
+comment on function msrepl.flush_log() is 'Returns when every commit that could be seen is durable';
