@@ -19,7 +19,7 @@ from twopc.server.waiting import wait_for
 
 _SQL = Path(__file__).parents[2]
 _SETTING = re.compile(r"'(msrepl\.[a-z_]+)', true\)|set_config\('(msrepl\.[a-z_]+)'")
-_VALUES = ("", "(0,0)", "yes", "x'; select 1; --")
+_VALUES = ("", "(0,0)", "3;", "yes", "x'; select 1; --")
 _PREPARED = (
     "select gid from pg_prepared_xacts where database = current_database() and gid like 'twopc:%'"
 )
