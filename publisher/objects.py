@@ -9,7 +9,7 @@ from psycopg import sql
 
 from twopc import names
 from twopc.articles import Table
-from twopc.sql.fragments import qualified
+from twopc.sql.fragments import SALT, qualified
 from twopc.sql.printing import PINNED
 from twopc.sql.render import compose, render
 from twopc.sql.table_role import path_is_kept
@@ -56,6 +56,7 @@ def shared_objects(owner: sql.Identifier) -> list[str]:
             "version_trigger_function",
             owner=owner,
             owner_name=sql.Literal(owner.as_string(None)[1:-1]),
+            salt=SALT,
         ),
         render("publisher", "ddl_guard_function", owner=owner),
         render("twopc", "ddl_guard_triggers"),
@@ -98,6 +99,10 @@ def trigger_texts(table: Table, role: str) -> list[str]:
         role: in whose name Subscribers' changes are made.
     """
     truncate = sql.Identifier(names.truncate_trigger(table.schema, table.name))
+    other_versions = any(
+        trigger.before and trigger.row and (trigger.insert or trigger.update)
+        for trigger in (*table.triggers, *table.partition_triggers)
+    )
     return [
         render(
             "publisher",
@@ -105,6 +110,7 @@ def trigger_texts(table: Table, role: str) -> list[str]:
             trigger=sql.Identifier(names.version_trigger(table.schema, table.name)),
             table=qualified(table.schema, table.name),
             role=sql.Literal(role),
+            more=sql.SQL(", 'keep none'" if other_versions else ""),
         ),
         *(
             render(

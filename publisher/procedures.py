@@ -261,6 +261,7 @@ class ProcedureTexts:
             new_key_match=pieces.table_match("u", pieces.new_key),
             old_version=sql.Identifier(OLD_VERSION),
             new_version=sql.Identifier(pieces.new(names.VERSION_COLUMN)),
+            salt=f.SALT,
             held=pieces.held(),
             held_match=pieces.held_match(self.article.key, pieces.key_names),
             held_version=sql.Identifier(pieces.held_name(names.VERSION_COLUMN)),

@@ -13,16 +13,13 @@ from subscriber.firing import by_row
 from twopc import names
 from twopc.articles import Article, Column, Table
 from twopc.sql import fragments as f
+from twopc.sql.fragments import SALT
 from twopc.sql.render import compose, render
 
 #: The dblink connection's name within a session.
 LINK = "msrepl"
 
 NOTHING = sql.SQL("")
-
-#: From what a new row's version is derived beside its old one: the same throughout a transaction, and no setting.
-#: One might be changed between the rows of a statement, whose old and new rows would then be paired wrongly.
-SALT = sql.SQL("extract(epoch from now()) || ' ' || pg_backend_pid()")
 
 
 #: A new row's version whose second half tells that this transaction has made it.

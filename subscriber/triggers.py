@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from subscriber.capture import LINK, NOTHING, SALT, SEALED, CaptureTexts, Sites
+from subscriber.capture import LINK, NOTHING, SEALED, CaptureTexts, Sites
 from subscriber.firing import OPERATIONS, by_row
 from twopc import names
 from twopc.articles import Column
@@ -61,7 +61,7 @@ class TriggerTexts(CaptureTexts):
             "stamp_version",
             function=self.function("ver"),
             guard=guard,
-            salt=SALT,
+            salt=f.SALT,
             seal=sql.SQL("\n    new.msrepl_tran_version := {};").format(SEALED)
             if self.moves_rows
             else NOTHING,

@@ -4,7 +4,7 @@
 -- holes:     function, parameters, rows, runs_as, before, opened, closed, table, assignments, old_names,
 --            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
 --            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
---            owner, caller, comment
+--            salt, owner, caller, comment
 --
 -- The old and the new rows pair by position. Behind a branch that is committed at the Subscriber but still
 -- prepared here the first UPDATE does not wait: the version in its snapshot is filtered out before any
@@ -93,7 +93,8 @@ begin
         left join {held} on t.{inside} and {held_match}
         where not exists (
             select from {table} as u
-            where {new_key_match} and u.msrepl_tran_version = r.{new_version})
+            where {new_key_match} and u.msrepl_tran_version in (
+                r.{new_version}, md5(r.{new_version}::text || {salt})::uuid))
         limit 1;
         if bad.sent_version = bad.held_version then
             perform msrepl.raise_conflict(

@@ -1,12 +1,15 @@
 -- msrepl.sp_mssync_upd_trig: gives a row a version that no row has had, whatever its writer says.
 -- called by: BEFORE INSERT OR UPDATE row trigger of every published table
 -- tables:    the row in hand only
--- holes:     owner, owner_name
+-- holes:     owner, owner_name, salt
 --
 -- "An update trigger at the Publisher updates the MSrepl_tran_version column for the updated rows when
 -- needed" (seed 002). A sync procedure brings the Subscriber's version along, so it stands aside there: for
--- statements in the role of the table (the argument) or the owner's, which nobody can take, and not for those
--- of triggers that they fire. A BEFORE trigger that puts the whole old row back is not followed even then.
+-- statements in the role of the table (the first argument) or the owner's, which nobody can take, and not for those
+-- of triggers that they fire. Nor where the table has BEFORE triggers of the user's, which says a second argument:
+-- they might put any version in the place of the one that was sent. The row gets one that is derived from it and the
+-- transaction, by which the sync procedure still knows it, and goes back to the Subscriber. (In the replica role the
+-- owner's role puts rows back as they were: sim.topology.checkpoint.)
 -- The test is in the body: a WHEN clause would be parsed for every statement.
 create or replace function msrepl.sp_mssync_upd_trig() returns trigger
 language plpgsql
@@ -17,6 +20,8 @@ begin
         or new.msrepl_tran_version = old.msrepl_tran_version
     then
         new.msrepl_tran_version := gen_random_uuid();
+    elsif tg_nargs > 1 and current_setting('session_replication_role') <> 'replica' then
+        new.msrepl_tran_version := md5(new.msrepl_tran_version::text || {salt})::uuid;
     end if;
     return new;
 end

@@ -11,6 +11,10 @@ from twopc.articles import Article, Column
 COMMA = sql.SQL(", ")
 AND = sql.SQL(" and ")
 
+#: From what a new row's version is derived beside another: the same throughout a transaction, and no setting.
+#: One might be changed between the rows of a statement, whose old and new rows would then be paired wrongly.
+SALT = sql.SQL("extract(epoch from now()) || ' ' || pg_backend_pid()")
+
 
 def qualified(schema: str, name: str) -> sql.Identifier:
     """``"schema"."name"``."""

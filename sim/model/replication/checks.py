@@ -11,7 +11,7 @@ from typing import Any
 from sim.model.node import constraints
 from sim.model.node.modes import ROW_EXCLUSIVE
 from sim.model.node.tx import OpenTx
-from sim.model.replication import facts, statements
+from sim.model.replication import facts, statements, versions
 from sim.model.replication.articles import ACTS, Article
 from sim.model.replication.behaviour import Behaviour
 from sim.model.replication.calls import Call
@@ -89,7 +89,8 @@ class Checks:
         key = sent_version = held_version = image = None
         for old, new in zip(call.old, call.new, strict=True):
             now = self._held(tx, article, article.key_of_values(new))
-            if now is not None and now[version] == new[article.version_sent]:
+            brought: Any = new[article.version_sent]
+            if now is not None and now[version] in (brought, versions.derived(brought, tx.xid)):
                 continue
             key, sent_version = article.key_json(old[:-1]), old[-1]
             held_version, image = self._shown(tx, article, self._held(tx, article, old[:-1]))

@@ -24,6 +24,11 @@ def first(table: str, key: Values) -> UUID:
     return digest(f"{table} {key!r}")
 
 
+def derived(sent: UUID, xid: int) -> UUID:
+    """What a row gets in place of the version that a Subscriber has sent, where that is not kept."""
+    return digest(f"{sent} {xid}")
+
+
 class Births:
     """Versions of inserted rows, at one node: of the transaction, or of the session if it is a plain one."""
 
@@ -46,16 +51,26 @@ class Births:
 
 
 class RenewVersion:
-    """``~sp_mssync_upd_trig_<table>`` at the Publisher: a new version unless a Subscriber has sent one."""
+    """``~sp_mssync_upd_trig_<table>`` at the Publisher: a new version unless a Subscriber has sent one.
+
+    Where BEFORE triggers of the user's might put another in its place (`keeps_none`), one `derived` from it.
+    """
 
     when = "before row"
     operations = frozenset({"ins", "upd"})
     fires = "always"
 
     def __init__(
-        self, name: str, place: int, births: Births, renew: Callable[[UUID, str], UUID]
+        self,
+        name: str,
+        place: int,
+        births: Births,
+        renew: Callable[[UUID, str], UUID],
+        *,
+        keeps_none: bool,
     ) -> None:
         self.name = name
+        self._keeps_none = keeps_none
         self._place = place
         self._births = births
         self._renew = renew
@@ -68,8 +83,11 @@ class RenewVersion:
         old, new, place = change.old, change.new, self._place
         assert new is not None
         if tx.applying and not tx.cause and (old is None or new[place] != old[place]):
-            return None
-        if old is None:
+            if not self._keeps_none:
+                return None
+            sent: Any = new[place]
+            version = derived(sent, tx.assign())
+        elif old is None:
             version = self._births(tx)
         else:
             was: Any = old[place]
