@@ -14,11 +14,12 @@ from psycopg import AsyncConnection
 from publisher import publication, subscriptions
 from sim.topology import initial
 from sim.topology.replication import Replication
-from sim.validation.same_versions import Rows
+from sim.validation.same_versions import Apart, Rows
 from subscriber import subscription
 from subscriber.firing import Obstacle
 from twopc.articles import Article
 from twopc.errors import SubscriptionError
+from twopc.validation import Key
 
 Connection = AsyncConnection[Any]
 
@@ -130,32 +131,48 @@ class Regenerating(Replication):
             raise SubscriptionError(subscription.inactive_message(found))
 
     async def _compare(self, subscriber: str, article: Article, *, repair: bool) -> None:
-        """Refuse rows that differ under the same version, or repair them.
+        """Refuse rows that differ under the same version, or have drifted, or repair them.
 
-        What is under way is waited for: it may bring the version, and the columns that were changed, alone.
+        What is under way is waited for: it may bring the version, and the columns that were changed, alone. Where
+        all was delivered and the versions at both ends are what they were before, nothing is under way.
         """
         where = f"rows of {article.name} at {subscriber!r}"
         ends = self.node(self.publisher).dsn, self.node(subscriber).dsn
         async with Rows.of(*ends, article) as rows:
+            seen: frozenset[Apart] = frozenset()
             for _ in range(_LOOKS_MAX):
+                differing, apart = await rows.compare()
                 if repair:
-                    await rows.repair()
-                differing, under_way = await rows.compare()
-                if not under_way or not await self.distributes_already():
+                    await rows.repair(apart & seen)
+                    differing, apart = await rows.compare()
+                drifted, seen = apart & seen, apart
+                if apart == drifted or not await self.distributes_already():
                     break
                 await self.sync(subscriber)
             else:
                 raise SubscriptionError(
-                    f"{under_way} {where} are changed whenever they are compared with the Publisher's, after an "
+                    f"{len(apart)} {where} are changed whenever they are compared with the Publisher's, after an "
                     "ALTER TABLE: try again while fewer changes are made"
                 )
-        if differing:
-            keys = "; ".join(", ".join(key) for key in differing[:_NAMED_MAX])
-            raise SubscriptionError(
-                f"{len(differing)} {where} have the same version as the Publisher's and other values, because an "
-                f"ALTER TABLE has changed them ({', '.join(article.key)}: {keys}); give them the Publisher's "
-                f"values: twopc regenerate {article.name} --repair"
-            )
+        _refuse(
+            article,
+            differing,
+            f"{where} have the same version as the Publisher's and other values, because an ALTER TABLE has changed them",
+        )
+        _refuse(
+            article,
+            sorted(key for key, _, _ in drifted),
+            f"{where} have another version than the Publisher's, and nothing is under way to them",
+        )
+
+
+def _refuse(article: Article, keys: Sequence[Key], what: str) -> None:
+    if keys:
+        named = "; ".join(", ".join(key) for key in keys[:_NAMED_MAX])
+        raise SubscriptionError(
+            f"{len(keys)} {what} ({', '.join(article.key)}: {named}); give them the Publisher's values: "
+            f"twopc regenerate {article.name} --repair"
+        )
 
 
 async def _expect(here: Connection, article: Article, mark: str | None) -> None:

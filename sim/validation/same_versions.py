@@ -1,12 +1,13 @@
 """Rows that have the same version at both ends and are not the same.
 
 Every change of a row gives it another version, so such a row was changed behind our back: by an ALTER TABLE, or
-by drift. The ends need not be read at the same moment.
+by drift. One that has another version at either end is under way, or has drifted. The ends need not be read at the
+same moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
@@ -25,6 +26,10 @@ from twopc.validation import Difference, Key, parse_key
 
 Connection = AsyncConnection[Any]
 Values = list[str | None]
+#: Checksum and values of rows.
+Rowset = Mapping[Key, tuple[int, Values]]
+#: A row that has another version at either end: its key, and both.
+Apart = tuple[Key, str | None, str | None]
 
 _BLOCK = 1000
 
@@ -57,36 +62,35 @@ class Rows:
         ):
             yield cls(publisher, subscriber, article)
 
-    async def compare(self) -> tuple[list[Key], int]:
-        """Keys of rows that differ under the same version, and how many differ under another."""
+    async def compare(self) -> tuple[list[Key], frozenset[Apart]]:
+        """Keys of rows that differ under the same version, and what differs under another."""
         differing: list[Key] = []
-        under_way = 0
+        apart: list[Apart] = []
         async for there, here in self._differing():
             for key in there.keys() & here.keys():
                 if there[key][0] == here[key][0]:
                     continue
-                if self._same_version(there[key], here[key]):
+                versions = self._versions(key, there, here)
+                if versions[1] == versions[2]:
                     differing.append(key)
                 else:
-                    under_way += 1
-        return sorted(differing), under_way
+                    apart.append(versions)
+        return sorted(differing), frozenset(apart)
 
-    async def repair(self) -> None:
-        """Give the Publisher's values to rows that differ under the same version; not to those in use."""
+    async def repair(self, drifted: Collection[Apart]) -> None:
+        """Give the Publisher's values to these rows and to those that differ under the same version; not to any in use."""
         async for there, here in self._differing():
-            found = [
-                Difference(key=key, expected=there[key][0], actual=here[key][0])
-                for key in there.keys() & here.keys()
-                if there[key][0] != here[key][0] and self._same_version(there[key], here[key])
-            ]
+            found = []
+            for key in there.keys() & here.keys():
+                versions = self._versions(key, there, here)
+                if versions[1] == versions[2] or versions in drifted:
+                    found.append(Difference(key=key, expected=there[key][0], actual=here[key][0]))
             await subscriber_end.repair(self._subscriber, self._article, found, self._fetch)
 
-    def _same_version(self, there: tuple[int, Values], here: tuple[int, Values]) -> bool:
-        return there[1][self._version] == here[1][self._version]
+    def _versions(self, key: Key, there: Rowset, here: Rowset) -> Apart:
+        return key, there[key][1][self._version], here[key][1][self._version]
 
-    async def _differing(
-        self,
-    ) -> AsyncIterator[tuple[Mapping[Key, tuple[int, Values]], Mapping[Key, tuple[int, Values]]]]:
+    async def _differing(self) -> AsyncIterator[tuple[Rowset, Rowset]]:
         """Rows with the same key that differed a moment ago: checksums and values at either end, in blocks."""
         keys = await self._keys()
         for at in range(0, len(keys), _BLOCK):

@@ -107,3 +107,29 @@ async def test_a_rewrite_of_a_neighbour(make_pair: MakePair) -> None:
     pair = await make_pair(PLAIN + neighbour, ROWS, publish=["item", "part"])
     await pair.run(CHANGE)
     await pair.same("item")
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "set session_replication_role = replica;"
+        " update item set v = 9, msrepl_tran_version = gen_random_uuid() where id = 1;"
+        " reset session_replication_role",
+        "alter table item alter column msrepl_tran_version type uuid using gen_random_uuid()",
+    ],
+)
+async def test_rows_that_have_drifted(make_pair: MakePair, cause: str) -> None:
+    """They have other versions, and nothing is on its way to them: that is said at once, and can be repaired."""
+    pair = await make_pair(PLAIN, ROWS, publish=["item"])
+    await pair.topology.execute("sub1", cause)
+    for node in ("pub", "sub1"):
+        await pair.topology.execute(node, "alter table item add column more int default 1")
+    await pair.topology.execute("pub", "update item set v = 50 where id = 5")
+    with pytest.raises(
+        SubscriptionError, match=r"another version .*nothing is under way.* twopc regenerate item --repair"
+    ):  # fmt: skip
+        await pair.topology.regenerate("item")
+    await assert_stale(pair)
+    await pair.topology.regenerate("item", repair=True)
+    await pair.run(CHANGE)
+    await pair.same("item")
