@@ -36,38 +36,48 @@ alter type "msrepl"."mssync_del_row_account" owner to "msrepl_owner_0123456789ab
 revoke all on type "msrepl"."mssync_del_row_account" from public;
 comment on type "msrepl"."mssync_del_row_account" is 'Rows of account on their way from a Subscriber';
 
--- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
--- called by: the INSERT trigger of a Subscriber, over its link
--- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, before, opened, closed, table, columns, new_values,
---            new_names, clashes, article, only_key, denied, tables, after, signature, owner, comment
+-- mssync_change_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
+-- called by: sp_mssync_ins_<table>
+-- tables:    the published table
+-- holes:     function, parameters, rows, runs_as, before, opened, closed, table, columns, new_values,
+--            new_names, clashes, article, only_key, denied, tables, after, signature, owner, caller, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
 -- none). What it clashed with is looked up only after it failed.
-create or replace procedure "msrepl"."sp_mssync_ins_account"(shape "msrepl"."mssync_shape_account", branch text, sites text[], "new_rows" "msrepl"."mssync_ins_row_account"[])
+create or replace function "msrepl"."mssync_change_ins_account"("new_rows" text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($4);
+    "new_rows" "msrepl"."mssync_ins_row_account"[];
+    sent integer;
     done integer;
     waited boolean := false;
     violated text;
     detail text;
     bad record;
 begin
-    if $2 is not null then
-        insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($2, pg_current_xact_id(), $3, session_user);
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_9152ee2bae7f' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_9152ee2bae7f', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
     end if;
+    new_rows := $1;
+    sent := cardinality(new_rows);
     
     loop
         begin
             insert into "public"."account" as t ("id", "owner", "balance", "msrepl_tran_version") overriding system value
             select "r"."n1", "r"."n2", "r"."n3", "r"."n4"
-            from pg_catalog.unnest($4) as r("n1", "n2", "n3", "n4");
+            from pg_catalog.unnest(sync.new_rows) as r("n1", "n2", "n3", "n4");
             get diagnostics done = row_count;
             exit;
         exception
@@ -80,14 +90,14 @@ begin
                 from (
                     select 'account_pkey', jsonb_build_object('id', "r"."n1"), r."n4"::text,
                     case when t."inside" then t."c4"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "owner", "t"."c3" as "balance", "t"."c4" as "msrepl_tran_version") as shown) end
-                from unnest($4) as r("n1", "n2", "n3", "n4") join (select "account"."id", "account"."owner", "account"."balance", "account"."msrepl_tran_version", true from "public"."account" as "account") as t("c1", "c2", "c3", "c4", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
+                from unnest(sync.new_rows) as r("n1", "n2", "n3", "n4") join (select "account"."id", "account"."owner", "account"."balance", "account"."msrepl_tran_version", true from "public"."account" as "account") as t("c1", "c2", "c3", "c4", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
                 ) as c(name, key, sent, held, image)
                 group by c.key
                 order by count(distinct c.name) desc
                 limit 1;
                 perform msrepl.raise_conflict(
                     case when cardinality(bad.names) > 1 then 'multiple_unique' else 'insert_exists' end,
-                    '23505', 20515, 'account', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest($4) as r("n1", "n2", "n3", "n4")) end), bad.sent, bad.held, bad.image,
+                    '23505', 20515, 'account', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest(sync.new_rows) as r("n1", "n2", "n3", "n4")) end), bad.sent, bad.held, bad.image,
                     format('a row of %s with the same key is at the Publisher already (%s)',
                            'account', array_to_string(coalesce(bad.names, array[violated]), ', ')),
                     coalesce(bad.names, array[violated]));
@@ -95,7 +105,7 @@ begin
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
                 if waited then
                     perform msrepl.raise_conflict(
-                        'fk_violation', '23503', 20515, 'account', case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest($4) as r("n1", "n2", "n3", "n4")) end, null, null, null,
+                        'fk_violation', '23503', 20515, 'account', case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest(sync.new_rows) as r("n1", "n2", "n3", "n4")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
                 perform msrepl.await_branches(array['"public"."account"'::regclass]::oid[]);
@@ -104,37 +114,73 @@ begin
     end loop;
     if done <> sent then
         perform msrepl.raise_conflict(
-            'suppressed', '09000', 20515, 'account', case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest($4) as r("n1", "n2", "n3", "n4")) end, null, null, null,
+            'suppressed', '09000', 20515, 'account', case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest(sync.new_rows) as r("n1", "n2", "n3", "n4")) end, null, null, null,
             format('a trigger of the Publisher kept %s of %s rows from being inserted into %s',
                    sent - done, sent, 'account'));
     end if;
     
 end
 $msrepl$;
-alter procedure "msrepl"."sp_mssync_ins_account"("msrepl"."mssync_shape_account", text, text[], "msrepl"."mssync_ins_row_account"[]) owner to "msrepl_owner_0123456789ab";
-revoke all on procedure "msrepl"."sp_mssync_ins_account"("msrepl"."mssync_shape_account", text, text[], "msrepl"."mssync_ins_row_account"[]) from public;
-comment on procedure "msrepl"."sp_mssync_ins_account"("msrepl"."mssync_shape_account", text, text[], "msrepl"."mssync_ins_row_account"[]) is 'Applies the INSERT of a Subscriber to account';
+alter function "msrepl"."mssync_change_ins_account"(text) owner to "msrepl_table_c268110370c2_9152ee2bae7f";
+revoke all on function "msrepl"."mssync_change_ins_account"(text) from public;
+grant execute on function "msrepl"."mssync_change_ins_account"(text) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."mssync_change_ins_account"(text) is 'Applies the INSERT of a Subscriber to account';
 
--- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
--- called by: the UPDATE trigger of a Subscriber, over its link
--- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, before, opened, closed, table, assignments, old_names,
+-- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- called by: a trigger of a Subscriber, over its link
+-- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
+--
+-- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+create or replace procedure "msrepl"."sp_mssync_ins_account"(shape "msrepl"."mssync_shape_account", branch text, sites text[], "new_rows" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    perform "msrepl"."mssync_change_ins_account"($4);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 'account'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_ins_account"("msrepl"."mssync_shape_account", text, text[], text) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_ins_account"("msrepl"."mssync_shape_account", text, text[], text) from public;
+comment on procedure "msrepl"."sp_mssync_ins_account"("msrepl"."mssync_shape_account", text, text[], text) is 'Applies the INSERT of a Subscriber to account';
+
+-- mssync_change_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
+-- called by: sp_mssync_upd_<table>
+-- tables:    the published table
+-- holes:     function, parameters, rows, runs_as, before, opened, closed, table, assignments, old_names,
 --            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
 --            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
---            salt, owner, comment
+--            salt, owner, caller, comment
 --
 -- The old and the new rows pair by position. Behind a branch that is committed at the Subscriber but still
 -- prepared here the first UPDATE does not wait: the version in its snapshot is filtered out before any
 -- lock is met. So a mismatch locks the rows by key, which does wait, and tries once more. What such a branch
 -- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
-create or replace procedure "msrepl"."sp_mssync_upd_account"(shape "msrepl"."mssync_shape_account", branch text, sites text[], "old_rows" "msrepl"."mssync_old_row_account"[], "new_rows" "msrepl"."mssync_ins_row_account"[])
+create or replace function "msrepl"."mssync_change_upd_account"("old_rows" text, "new_rows" text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($4);
+    "old_rows" "msrepl"."mssync_old_row_account"[];
+    "new_rows" "msrepl"."mssync_ins_row_account"[];
+    sent integer;
     kept integer := 0;
     again integer;
     done integer;
@@ -143,27 +189,37 @@ declare
     detail text;
     bad record;
 begin
-    if $2 is not null then
-        insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($2, pg_current_xact_id(), $3, session_user);
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_9152ee2bae7f' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_9152ee2bae7f', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
     end if;
+    old_rows := $1;
+    new_rows := $2;
+    sent := cardinality(old_rows);
     
     loop
         begin
             update "public"."account" as t
             set "id" = "r"."n1", "owner" = "r"."n2", "balance" = "r"."n3", "msrepl_tran_version" = "r"."n4"
-            from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4")
+            from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4")
             where "t"."id" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
             get diagnostics again = row_count;
             done := kept + again;
             if done <> sent then
                 perform 1
-                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4")
+                from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4")
                 join "public"."account" as t on "t"."id" operator(pg_catalog.=) "r"."k1"
                 for update of t;
                 update "public"."account" as t
                 set "id" = "r"."n1", "owner" = "r"."n2", "balance" = "r"."n3", "msrepl_tran_version" = "r"."n4"
-                from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4")
+                from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4")
                 where "t"."id" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
                 get diagnostics again = row_count;
                 done := done + again;
@@ -182,15 +238,15 @@ begin
                 from (
                     select 'account_pkey', jsonb_build_object('id', "r"."k1"), r."v"::text,
                     case when t."inside" then t."c4"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "owner", "t"."c3" as "balance", "t"."c4" as "msrepl_tran_version") as shown) end
-                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4") join (select "account"."id", "account"."owner", "account"."balance", "account"."msrepl_tran_version", true from "public"."account" as "account") as t("c1", "c2", "c3", "c4", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
-                where not exists (select from unnest($4) as o("k1", "v") where "t"."c1" operator(pg_catalog.=) "o"."k1")
+                from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4") join (select "account"."id", "account"."owner", "account"."balance", "account"."msrepl_tran_version", true from "public"."account" as "account") as t("c1", "c2", "c3", "c4", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
+                where not exists (select from unnest(sync.old_rows) as o("k1", "v") where "t"."c1" operator(pg_catalog.=) "o"."k1")
                 ) as c(name, key, sent, held, image)
                 group by c.key
                 order by count(distinct c.name) desc
                 limit 1;
                 perform msrepl.raise_conflict(
                     case when cardinality(bad.names) > 1 then 'multiple_unique' else 'update_exists' end,
-                    '23505', 20515, 'account', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('id', "r"."k1") from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4")) end), bad.sent, bad.held, bad.image,
+                    '23505', 20515, 'account', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('id', "r"."k1") from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4")) end), bad.sent, bad.held, bad.image,
                     format('the UPDATE gives a row of %s a key that is taken at the Publisher (%s)',
                            'account', array_to_string(coalesce(bad.names, array[violated]), ', ')),
                     coalesce(bad.names, array[violated]));
@@ -198,7 +254,7 @@ begin
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
                 if waited then
                     perform msrepl.raise_conflict(
-                        'fk_violation', '23503', 20515, 'account', case when sent = 1 then (select jsonb_build_object('id', "r"."k1") from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4")) end, null, null, null,
+                        'fk_violation', '23503', 20515, 'account', case when sent = 1 then (select jsonb_build_object('id', "r"."k1") from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
                 perform msrepl.await_branches(array['"public"."account"'::regclass]::oid[]);
@@ -209,7 +265,7 @@ begin
         select jsonb_build_object('id', "r"."k1") as key, r."v"::text as sent_version,
                t."c4"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "owner", "t"."c3" as "balance", "t"."c4" as "msrepl_tran_version") as shown) end as image
         into bad
-        from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4")
+        from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4")
         left join (select "account"."id", "account"."owner", "account"."balance", "account"."msrepl_tran_version", true from "public"."account" as "account") as t("c1", "c2", "c3", "c4", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."k1"
         where not exists (
             select from "public"."account" as u
@@ -231,27 +287,62 @@ begin
     
 end
 $msrepl$;
-alter procedure "msrepl"."sp_mssync_upd_account"("msrepl"."mssync_shape_account", text, text[], "msrepl"."mssync_old_row_account"[], "msrepl"."mssync_ins_row_account"[]) owner to "msrepl_owner_0123456789ab";
-revoke all on procedure "msrepl"."sp_mssync_upd_account"("msrepl"."mssync_shape_account", text, text[], "msrepl"."mssync_old_row_account"[], "msrepl"."mssync_ins_row_account"[]) from public;
-comment on procedure "msrepl"."sp_mssync_upd_account"("msrepl"."mssync_shape_account", text, text[], "msrepl"."mssync_old_row_account"[], "msrepl"."mssync_ins_row_account"[]) is 'Applies the UPDATE of a Subscriber to account';
+alter function "msrepl"."mssync_change_upd_account"(text, text) owner to "msrepl_table_c268110370c2_9152ee2bae7f";
+revoke all on function "msrepl"."mssync_change_upd_account"(text, text) from public;
+grant execute on function "msrepl"."mssync_change_upd_account"(text, text) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."mssync_change_upd_account"(text, text) is 'Applies the UPDATE of a Subscriber to account';
 
--- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
--- called by: the DELETE trigger of a Subscriber, over its link
--- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, before, opened, closed, table, old_names, key_match,
+-- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- called by: a trigger of a Subscriber, over its link
+-- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
+--
+-- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+create or replace procedure "msrepl"."sp_mssync_upd_account"(shape "msrepl"."mssync_shape_account", branch text, sites text[], "old_rows" text, "new_rows" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    perform "msrepl"."mssync_change_upd_account"($4, $5);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 'account'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_upd_account"("msrepl"."mssync_shape_account", text, text[], text, text) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_upd_account"("msrepl"."mssync_shape_account", text, text[], text, text) from public;
+comment on procedure "msrepl"."sp_mssync_upd_account"("msrepl"."mssync_shape_account", text, text[], text, text) is 'Applies the UPDATE of a Subscriber to account';
+
+-- mssync_change_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
+-- called by: sp_mssync_del_<table>
+-- tables:    the published table
+-- holes:     function, parameters, rows, runs_as, before, opened, closed, table, old_names, key_match,
 --            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
---            inside, held_match, signature, owner, comment
+--            inside, held_match, signature, owner, caller, comment
 --
 -- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
 -- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
-create or replace procedure "msrepl"."sp_mssync_del_account"(shape "msrepl"."mssync_shape_account", branch text, sites text[], "old_rows" "msrepl"."mssync_del_row_account"[])
+create or replace function "msrepl"."mssync_change_del_account"("old_rows" text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($4);
+    "old_rows" "msrepl"."mssync_del_row_account"[];
+    sent integer;
     kept integer := 0;
     again integer;
     done integer;
@@ -260,15 +351,24 @@ declare
     detail text;
     bad record;
 begin
-    if $2 is not null then
-        insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($2, pg_current_xact_id(), $3, session_user);
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_9152ee2bae7f' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_9152ee2bae7f', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
     end if;
+    old_rows := $1;
+    sent := cardinality(old_rows);
     
     loop
         begin
             delete from "public"."account" as t
-            using pg_catalog.unnest($4) as r("o1", "o2", "o3", "o4")
+            using pg_catalog.unnest(sync.old_rows) as r("o1", "o2", "o3", "o4")
             where "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."owner" operator(pg_catalog.=) "r"."o2" or "t"."owner" is null and "r"."o2" is null)
             and ("t"."balance" operator(pg_catalog.=) "r"."o3" or "t"."balance" is null and "r"."o3" is null)
             and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o4" or "t"."msrepl_tran_version" is null and "r"."o4" is null);
@@ -276,11 +376,11 @@ begin
             done := kept + again;
             if done <> sent then
                 perform 1
-                from unnest($4) as r("o1", "o2", "o3", "o4")
+                from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4")
                 join "public"."account" as t on "t"."id" operator(pg_catalog.=) "r"."o1"
                 for update of t;
                 delete from "public"."account" as t
-                using pg_catalog.unnest($4) as r("o1", "o2", "o3", "o4")
+                using pg_catalog.unnest(sync.old_rows) as r("o1", "o2", "o3", "o4")
                 where "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."owner" operator(pg_catalog.=) "r"."o2" or "t"."owner" is null and "r"."o2" is null)
             and ("t"."balance" operator(pg_catalog.=) "r"."o3" or "t"."balance" is null and "r"."o3" is null)
             and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o4" or "t"."msrepl_tran_version" is null and "r"."o4" is null);
@@ -296,7 +396,7 @@ begin
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
                 if waited then
                     perform msrepl.raise_conflict(
-                        'fk_violation', '23503', 20515, 'account', case when sent = 1 then (select jsonb_build_object('id', "r"."o1") from unnest($4) as r("o1", "o2", "o3", "o4")) end, null, null, null,
+                        'fk_violation', '23503', 20515, 'account', case when sent = 1 then (select jsonb_build_object('id', "r"."o1") from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
                 perform msrepl.await_branches(array['"public"."account"'::regclass]::oid[]);
@@ -309,12 +409,12 @@ begin
         select jsonb_build_object('id', "r"."o1") as key, r."o4"::text as sent_version,
                t."c4"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "owner", "t"."c3" as "balance", "t"."c4" as "msrepl_tran_version") as shown) end as image
         into bad
-        from unnest($4) as r("o1", "o2", "o3", "o4")
+        from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4")
         left join (select "account"."id", "account"."owner", "account"."balance", "account"."msrepl_tran_version", true from "public"."account" as "account") as t("c1", "c2", "c3", "c4", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."o1"
         where t."c4" is not null or sync.sent = 1
         limit 1;
         if exists (
-            select from unnest($4) as r("o1", "o2", "o3", "o4") join "public"."account" as t on "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."owner" operator(pg_catalog.=) "r"."o2" or "t"."owner" is null and "r"."o2" is null)
+            select from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4") join "public"."account" as t on "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."owner" operator(pg_catalog.=) "r"."o2" or "t"."owner" is null and "r"."o2" is null)
             and ("t"."balance" operator(pg_catalog.=) "r"."o3" or "t"."balance" is null and "r"."o3" is null)
             and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o4" or "t"."msrepl_tran_version" is null and "r"."o4" is null)
         ) then
@@ -331,20 +431,54 @@ begin
     end if;
 end
 $msrepl$;
-alter procedure "msrepl"."sp_mssync_del_account"("msrepl"."mssync_shape_account", text, text[], "msrepl"."mssync_del_row_account"[]) owner to "msrepl_owner_0123456789ab";
-revoke all on procedure "msrepl"."sp_mssync_del_account"("msrepl"."mssync_shape_account", text, text[], "msrepl"."mssync_del_row_account"[]) from public;
-comment on procedure "msrepl"."sp_mssync_del_account"("msrepl"."mssync_shape_account", text, text[], "msrepl"."mssync_del_row_account"[]) is 'Applies the DELETE of a Subscriber to account';
+alter function "msrepl"."mssync_change_del_account"(text) owner to "msrepl_table_c268110370c2_9152ee2bae7f";
+revoke all on function "msrepl"."mssync_change_del_account"(text) from public;
+grant execute on function "msrepl"."mssync_change_del_account"(text) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."mssync_change_del_account"(text) is 'Applies the DELETE of a Subscriber to account';
+
+-- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- called by: a trigger of a Subscriber, over its link
+-- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
+--
+-- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+create or replace procedure "msrepl"."sp_mssync_del_account"(shape "msrepl"."mssync_shape_account", branch text, sites text[], "old_rows" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    perform "msrepl"."mssync_change_del_account"($4);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 'account'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_del_account"("msrepl"."mssync_shape_account", text, text[], text) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_del_account"("msrepl"."mssync_shape_account", text, text[], text) from public;
+comment on procedure "msrepl"."sp_mssync_del_account"("msrepl"."mssync_shape_account", text, text[], text) is 'Applies the DELETE of a Subscriber to account';
 
 -- ~sp_mssync_upd_trig_<table>: the trigger that gives the rows of one published table their versions.
 -- called by: every INSERT and UPDATE of the table
 -- tables:    the published table
--- holes:     trigger, table, arguments
+-- holes:     trigger, table, role, more
 --
 -- Always: a change made under session_replication_role = replica would else keep the version, and a
 -- Subscriber's stale copy would pass the check.
 create or replace trigger "~sp_mssync_upd_trig_account"
     before insert or update on "public"."account"
-    for each row execute function msrepl.sp_mssync_upd_trig();
+    for each row execute function msrepl.sp_mssync_upd_trig('msrepl_table_c268110370c2_9152ee2bae7f');
 alter table "public"."account" enable always trigger "~sp_mssync_upd_trig_account";
 
 -- trg_mssync_truncate_<table>: refuses TRUNCATE of one replicated table.
@@ -362,6 +496,14 @@ drop routine if exists "msrepl"."sp_mssync_upd_account";
 drop routine if exists "msrepl"."sp_mssync_del_account";
 
 drop routine if exists "msrepl"."sp_mssync_gen_account";
+
+drop routine if exists "msrepl"."mssync_change_ins_account";
+
+drop routine if exists "msrepl"."mssync_change_upd_account";
+
+drop routine if exists "msrepl"."mssync_change_del_account";
+
+drop routine if exists "msrepl"."mssync_make_account";
 
 drop type if exists "msrepl"."mssync_ins_row_account";
 

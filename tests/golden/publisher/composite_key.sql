@@ -36,38 +36,48 @@ alter type "msrepl"."mssync_del_row_sales__line" owner to "msrepl_owner_01234567
 revoke all on type "msrepl"."mssync_del_row_sales__line" from public;
 comment on type "msrepl"."mssync_del_row_sales__line" is 'Rows of sales.line on their way from a Subscriber';
 
--- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
--- called by: the INSERT trigger of a Subscriber, over its link
--- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, before, opened, closed, table, columns, new_values,
---            new_names, clashes, article, only_key, denied, tables, after, signature, owner, comment
+-- mssync_change_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
+-- called by: sp_mssync_ins_<table>
+-- tables:    the published table
+-- holes:     function, parameters, rows, runs_as, before, opened, closed, table, columns, new_values,
+--            new_names, clashes, article, only_key, denied, tables, after, signature, owner, caller, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
 -- none). What it clashed with is looked up only after it failed.
-create or replace procedure "msrepl"."sp_mssync_ins_sales__line"(shape "msrepl"."mssync_shape_sales__line", branch text, sites text[], "new_rows" "msrepl"."mssync_ins_row_sales__line"[])
+create or replace function "msrepl"."mssync_change_ins_sales__line"("new_rows" text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($4);
+    "new_rows" "msrepl"."mssync_ins_row_sales__line"[];
+    sent integer;
     done integer;
     waited boolean := false;
     violated text;
     detail text;
     bad record;
 begin
-    if $2 is not null then
-        insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($2, pg_current_xact_id(), $3, session_user);
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_2f6d64898938' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_2f6d64898938', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
     end if;
+    new_rows := $1;
+    sent := cardinality(new_rows);
     
     loop
         begin
             insert into "sales"."line" as t ("order", "place", "code", "data", "msrepl_tran_version") overriding system value
             select "r"."n1", "r"."n2", "r"."n3", "r"."n4", "r"."n5"
-            from pg_catalog.unnest($4) as r("n1", "n2", "n3", "n4", "n5");
+            from pg_catalog.unnest(sync.new_rows) as r("n1", "n2", "n3", "n4", "n5");
             get diagnostics done = row_count;
             exit;
         exception
@@ -80,18 +90,18 @@ begin
                 from (
                     select 'line_pkey', jsonb_build_object('order', "r"."n1", 'place', "r"."n2"), r."n5"::text,
                     case when t."inside" then t."c5"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end
-                from unnest($4) as r("n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1" and "t"."c2" operator(pg_catalog.=) "r"."n2"
+                from unnest(sync.new_rows) as r("n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1" and "t"."c2" operator(pg_catalog.=) "r"."n2"
                 union all
                 select 'line_code_key', jsonb_build_object('order', "r"."n1", 'place', "r"."n2"), r."n5"::text,
                     case when t."inside" then t."c5"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end
-                from unnest($4) as r("n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c3" operator(public.=) "r"."n3"
+                from unnest(sync.new_rows) as r("n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c3" operator(public.=) "r"."n3"
                 ) as c(name, key, sent, held, image)
                 group by c.key
                 order by count(distinct c.name) desc
                 limit 1;
                 perform msrepl.raise_conflict(
                     case when cardinality(bad.names) > 1 then 'multiple_unique' else 'insert_exists' end,
-                    '23505', 20515, 'sales.line', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('order', "r"."n1", 'place', "r"."n2") from unnest($4) as r("n1", "n2", "n3", "n4", "n5")) end), bad.sent, bad.held, bad.image,
+                    '23505', 20515, 'sales.line', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('order', "r"."n1", 'place', "r"."n2") from unnest(sync.new_rows) as r("n1", "n2", "n3", "n4", "n5")) end), bad.sent, bad.held, bad.image,
                     format('a row of %s with the same key is at the Publisher already (%s)',
                            'sales.line', array_to_string(coalesce(bad.names, array[violated]), ', ')),
                     coalesce(bad.names, array[violated]));
@@ -99,7 +109,7 @@ begin
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
                 if waited then
                     perform msrepl.raise_conflict(
-                        'fk_violation', '23503', 20515, 'sales.line', case when sent = 1 then (select jsonb_build_object('order', "r"."n1", 'place', "r"."n2") from unnest($4) as r("n1", "n2", "n3", "n4", "n5")) end, null, null, null,
+                        'fk_violation', '23503', 20515, 'sales.line', case when sent = 1 then (select jsonb_build_object('order', "r"."n1", 'place', "r"."n2") from unnest(sync.new_rows) as r("n1", "n2", "n3", "n4", "n5")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
                 perform msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]);
@@ -108,37 +118,73 @@ begin
     end loop;
     if done <> sent then
         perform msrepl.raise_conflict(
-            'suppressed', '09000', 20515, 'sales.line', case when sent = 1 then (select jsonb_build_object('order', "r"."n1", 'place', "r"."n2") from unnest($4) as r("n1", "n2", "n3", "n4", "n5")) end, null, null, null,
+            'suppressed', '09000', 20515, 'sales.line', case when sent = 1 then (select jsonb_build_object('order', "r"."n1", 'place', "r"."n2") from unnest(sync.new_rows) as r("n1", "n2", "n3", "n4", "n5")) end, null, null, null,
             format('a trigger of the Publisher kept %s of %s rows from being inserted into %s',
                    sent - done, sent, 'sales.line'));
     end if;
     
 end
 $msrepl$;
-alter procedure "msrepl"."sp_mssync_ins_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_ins_row_sales__line"[]) owner to "msrepl_owner_0123456789ab";
-revoke all on procedure "msrepl"."sp_mssync_ins_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_ins_row_sales__line"[]) from public;
-comment on procedure "msrepl"."sp_mssync_ins_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_ins_row_sales__line"[]) is 'Applies the INSERT of a Subscriber to sales.line';
+alter function "msrepl"."mssync_change_ins_sales__line"(text) owner to "msrepl_table_c268110370c2_2f6d64898938";
+revoke all on function "msrepl"."mssync_change_ins_sales__line"(text) from public;
+grant execute on function "msrepl"."mssync_change_ins_sales__line"(text) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."mssync_change_ins_sales__line"(text) is 'Applies the INSERT of a Subscriber to sales.line';
 
--- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
--- called by: the UPDATE trigger of a Subscriber, over its link
--- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, before, opened, closed, table, assignments, old_names,
+-- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- called by: a trigger of a Subscriber, over its link
+-- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
+--
+-- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+create or replace procedure "msrepl"."sp_mssync_ins_sales__line"(shape "msrepl"."mssync_shape_sales__line", branch text, sites text[], "new_rows" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    perform "msrepl"."mssync_change_ins_sales__line"($4);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 'sales.line'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_ins_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], text) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_ins_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], text) from public;
+comment on procedure "msrepl"."sp_mssync_ins_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], text) is 'Applies the INSERT of a Subscriber to sales.line';
+
+-- mssync_change_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
+-- called by: sp_mssync_upd_<table>
+-- tables:    the published table
+-- holes:     function, parameters, rows, runs_as, before, opened, closed, table, assignments, old_names,
 --            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
 --            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
---            salt, owner, comment
+--            salt, owner, caller, comment
 --
 -- The old and the new rows pair by position. Behind a branch that is committed at the Subscriber but still
 -- prepared here the first UPDATE does not wait: the version in its snapshot is filtered out before any
 -- lock is met. So a mismatch locks the rows by key, which does wait, and tries once more. What such a branch
 -- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
-create or replace procedure "msrepl"."sp_mssync_upd_sales__line"(shape "msrepl"."mssync_shape_sales__line", branch text, sites text[], "old_rows" "msrepl"."mssync_old_row_sales__line"[], "new_rows" "msrepl"."mssync_ins_row_sales__line"[])
+create or replace function "msrepl"."mssync_change_upd_sales__line"("old_rows" text, "new_rows" text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($4);
+    "old_rows" "msrepl"."mssync_old_row_sales__line"[];
+    "new_rows" "msrepl"."mssync_ins_row_sales__line"[];
+    sent integer;
     kept integer := 0;
     again integer;
     done integer;
@@ -147,10 +193,20 @@ declare
     detail text;
     bad record;
 begin
-    if $2 is not null then
-        insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($2, pg_current_xact_id(), $3, session_user);
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_2f6d64898938' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_2f6d64898938', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
     end if;
+    old_rows := $1;
+    new_rows := $2;
+    sent := cardinality(old_rows);
     -- fragment: refuses what a referential action would change here and the Subscriber did not send.
 -- called by: rendered into sp_mssync_upd_<table> and sp_mssync_del_<table>, once per key that acts
 -- tables:    the published table and one that refers to it
@@ -159,11 +215,11 @@ begin
 -- The Subscriber sends children first, so what still refers to the row is unknown to it. The rows are locked
 -- first: whoever is adding a child has finished then, and nobody adds another.
     perform 1
-    from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2"
+    from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2"
     where (("t"."order" operator(pg_catalog.=) "r"."n1") is not true or ("t"."place" operator(pg_catalog.=) "r"."n2") is not true)
     for update of t;
     if exists (
-        select from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2" join "sales"."part" as c on "c"."order" operator(pg_catalog.=) "t"."order" and "c"."place" operator(pg_catalog.=) "t"."place"
+        select from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2" join "sales"."part" as c on "c"."order" operator(pg_catalog.=) "t"."order" and "c"."place" operator(pg_catalog.=) "t"."place"
         where (("t"."order" operator(pg_catalog.=) "r"."n1") is not true or ("t"."place" operator(pg_catalog.=) "r"."n2") is not true)
     ) then
         perform msrepl.raise_conflict(
@@ -177,18 +233,18 @@ begin
         begin
             update "sales"."line" as t
             set "order" = "r"."n1", "place" = "r"."n2", "code" = "r"."n3", "data" = "r"."n4", "msrepl_tran_version" = "r"."n5"
-            from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
+            from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
             where "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
             get diagnostics again = row_count;
             done := kept + again;
             if done <> sent then
                 perform 1
-                from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
+                from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
                 join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2"
                 for update of t;
                 update "sales"."line" as t
                 set "order" = "r"."n1", "place" = "r"."n2", "code" = "r"."n3", "data" = "r"."n4", "msrepl_tran_version" = "r"."n5"
-                from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
+                from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
                 where "t"."order" operator(pg_catalog.=) "r"."k1" and "t"."place" operator(pg_catalog.=) "r"."k2" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
                 get diagnostics again = row_count;
                 done := done + again;
@@ -207,20 +263,20 @@ begin
                 from (
                     select 'line_pkey', jsonb_build_object('order', "r"."k1", 'place', "r"."k2"), r."v"::text,
                     case when t."inside" then t."c5"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end
-                from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1" and "t"."c2" operator(pg_catalog.=) "r"."n2"
-                where not exists (select from unnest($4) as o("k1", "k2", "v") where "t"."c1" operator(pg_catalog.=) "o"."k1" and "t"."c2" operator(pg_catalog.=) "o"."k2")
+                from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1" and "t"."c2" operator(pg_catalog.=) "r"."n2"
+                where not exists (select from unnest(sync.old_rows) as o("k1", "k2", "v") where "t"."c1" operator(pg_catalog.=) "o"."k1" and "t"."c2" operator(pg_catalog.=) "o"."k2")
                 union all
                 select 'line_code_key', jsonb_build_object('order', "r"."k1", 'place', "r"."k2"), r."v"::text,
                     case when t."inside" then t."c5"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end
-                from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c3" operator(public.=) "r"."n3"
-                where not exists (select from unnest($4) as o("k1", "k2", "v") where "t"."c1" operator(pg_catalog.=) "o"."k1" and "t"."c2" operator(pg_catalog.=) "o"."k2")
+                from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5") join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on "t"."c3" operator(public.=) "r"."n3"
+                where not exists (select from unnest(sync.old_rows) as o("k1", "k2", "v") where "t"."c1" operator(pg_catalog.=) "o"."k1" and "t"."c2" operator(pg_catalog.=) "o"."k2")
                 ) as c(name, key, sent, held, image)
                 group by c.key
                 order by count(distinct c.name) desc
                 limit 1;
                 perform msrepl.raise_conflict(
                     case when cardinality(bad.names) > 1 then 'multiple_unique' else 'update_exists' end,
-                    '23505', 20515, 'sales.line', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('order', "r"."k1", 'place', "r"."k2") from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")) end), bad.sent, bad.held, bad.image,
+                    '23505', 20515, 'sales.line', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('order', "r"."k1", 'place', "r"."k2") from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")) end), bad.sent, bad.held, bad.image,
                     format('the UPDATE gives a row of %s a key that is taken at the Publisher (%s)',
                            'sales.line', array_to_string(coalesce(bad.names, array[violated]), ', ')),
                     coalesce(bad.names, array[violated]));
@@ -228,7 +284,7 @@ begin
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
                 if waited then
                     perform msrepl.raise_conflict(
-                        'fk_violation', '23503', 20515, 'sales.line', case when sent = 1 then (select jsonb_build_object('order', "r"."k1", 'place', "r"."k2") from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")) end, null, null, null,
+                        'fk_violation', '23503', 20515, 'sales.line', case when sent = 1 then (select jsonb_build_object('order', "r"."k1", 'place', "r"."k2") from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
                 perform msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]);
@@ -239,7 +295,7 @@ begin
         select jsonb_build_object('order', "r"."k1", 'place', "r"."k2") as key, r."v"::text as sent_version,
                t."c5"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end as image
         into bad
-        from rows from (unnest($4), unnest($5)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
+        from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "k2", "v", "n1", "n2", "n3", "n4", "n5")
         left join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."k1" and "t"."c2" operator(pg_catalog.=) "r"."k2"
         where not exists (
             select from "sales"."line" as u
@@ -261,27 +317,62 @@ begin
     
 end
 $msrepl$;
-alter procedure "msrepl"."sp_mssync_upd_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_old_row_sales__line"[], "msrepl"."mssync_ins_row_sales__line"[]) owner to "msrepl_owner_0123456789ab";
-revoke all on procedure "msrepl"."sp_mssync_upd_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_old_row_sales__line"[], "msrepl"."mssync_ins_row_sales__line"[]) from public;
-comment on procedure "msrepl"."sp_mssync_upd_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_old_row_sales__line"[], "msrepl"."mssync_ins_row_sales__line"[]) is 'Applies the UPDATE of a Subscriber to sales.line';
+alter function "msrepl"."mssync_change_upd_sales__line"(text, text) owner to "msrepl_table_c268110370c2_2f6d64898938";
+revoke all on function "msrepl"."mssync_change_upd_sales__line"(text, text) from public;
+grant execute on function "msrepl"."mssync_change_upd_sales__line"(text, text) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."mssync_change_upd_sales__line"(text, text) is 'Applies the UPDATE of a Subscriber to sales.line';
 
--- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
--- called by: the DELETE trigger of a Subscriber, over its link
--- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, before, opened, closed, table, old_names, key_match,
+-- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- called by: a trigger of a Subscriber, over its link
+-- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
+--
+-- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+create or replace procedure "msrepl"."sp_mssync_upd_sales__line"(shape "msrepl"."mssync_shape_sales__line", branch text, sites text[], "old_rows" text, "new_rows" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    perform "msrepl"."mssync_change_upd_sales__line"($4, $5);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 'sales.line'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_upd_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], text, text) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_upd_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], text, text) from public;
+comment on procedure "msrepl"."sp_mssync_upd_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], text, text) is 'Applies the UPDATE of a Subscriber to sales.line';
+
+-- mssync_change_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
+-- called by: sp_mssync_del_<table>
+-- tables:    the published table
+-- holes:     function, parameters, rows, runs_as, before, opened, closed, table, old_names, key_match,
 --            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
---            inside, held_match, signature, owner, comment
+--            inside, held_match, signature, owner, caller, comment
 --
 -- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
 -- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
-create or replace procedure "msrepl"."sp_mssync_del_sales__line"(shape "msrepl"."mssync_shape_sales__line", branch text, sites text[], "old_rows" "msrepl"."mssync_del_row_sales__line"[])
+create or replace function "msrepl"."mssync_change_del_sales__line"("old_rows" text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($4);
+    "old_rows" "msrepl"."mssync_del_row_sales__line"[];
+    sent integer;
     kept integer := 0;
     again integer;
     done integer;
@@ -290,10 +381,19 @@ declare
     detail text;
     bad record;
 begin
-    if $2 is not null then
-        insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($2, pg_current_xact_id(), $3, session_user);
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_2f6d64898938' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_2f6d64898938', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
     end if;
+    old_rows := $1;
+    sent := cardinality(old_rows);
     -- fragment: refuses what a referential action would change here and the Subscriber did not send.
 -- called by: rendered into sp_mssync_upd_<table> and sp_mssync_del_<table>, once per key that acts
 -- tables:    the published table and one that refers to it
@@ -302,11 +402,11 @@ begin
 -- The Subscriber sends children first, so what still refers to the row is unknown to it. The rows are locked
 -- first: whoever is adding a child has finished then, and nobody adds another.
     perform 1
-    from unnest($4) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2"
+    from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2"
     where true
     for update of t;
     if exists (
-        select from unnest($4) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" join "sales"."part" as c on "c"."order" operator(pg_catalog.=) "t"."order" and "c"."place" operator(pg_catalog.=) "t"."place"
+        select from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" join "sales"."part" as c on "c"."order" operator(pg_catalog.=) "t"."order" and "c"."place" operator(pg_catalog.=) "t"."place"
         where true
     ) then
         perform msrepl.raise_conflict(
@@ -319,7 +419,7 @@ begin
     loop
         begin
             delete from "sales"."line" as t
-            using pg_catalog.unnest($4) as r("o1", "o2", "o3", "o4", "o5")
+            using pg_catalog.unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5")
             where "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" and ("t"."code"::text operator(pg_catalog.=) "r"."o3"::text or "t"."code"::text is null and "r"."o3"::text is null)
             and ("t"."data"::text operator(pg_catalog.=) "r"."o4"::text or "t"."data"::text is null and "r"."o4"::text is null)
             and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o5" or "t"."msrepl_tran_version" is null and "r"."o5" is null);
@@ -327,11 +427,11 @@ begin
             done := kept + again;
             if done <> sent then
                 perform 1
-                from unnest($4) as r("o1", "o2", "o3", "o4", "o5")
+                from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5")
                 join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2"
                 for update of t;
                 delete from "sales"."line" as t
-                using pg_catalog.unnest($4) as r("o1", "o2", "o3", "o4", "o5")
+                using pg_catalog.unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5")
                 where "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" and ("t"."code"::text operator(pg_catalog.=) "r"."o3"::text or "t"."code"::text is null and "r"."o3"::text is null)
             and ("t"."data"::text operator(pg_catalog.=) "r"."o4"::text or "t"."data"::text is null and "r"."o4"::text is null)
             and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o5" or "t"."msrepl_tran_version" is null and "r"."o5" is null);
@@ -347,7 +447,7 @@ begin
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
                 if waited then
                     perform msrepl.raise_conflict(
-                        'fk_violation', '23503', 20515, 'sales.line', case when sent = 1 then (select jsonb_build_object('order', "r"."o1", 'place', "r"."o2") from unnest($4) as r("o1", "o2", "o3", "o4", "o5")) end, null, null, null,
+                        'fk_violation', '23503', 20515, 'sales.line', case when sent = 1 then (select jsonb_build_object('order', "r"."o1", 'place', "r"."o2") from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
                 perform msrepl.await_branches(array['"sales"."line"'::regclass, '"sales"."order"'::regclass, '"sales"."part"'::regclass]::oid[]);
@@ -360,12 +460,12 @@ begin
         select jsonb_build_object('order', "r"."o1", 'place', "r"."o2") as key, r."o5"::text as sent_version,
                t."c5"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "order", "t"."c2" as "place", "t"."c3" as "code", "t"."c4" as "data", "t"."c5" as "msrepl_tran_version") as shown) end as image
         into bad
-        from unnest($4) as r("o1", "o2", "o3", "o4", "o5")
+        from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5")
         left join (select "line"."order", "line"."place", "line"."code", "line"."data", "line"."msrepl_tran_version", true from "sales"."line" as "line") as t("c1", "c2", "c3", "c4", "c5", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."o1" and "t"."c2" operator(pg_catalog.=) "r"."o2"
         where t."c5" is not null or sync.sent = 1
         limit 1;
         if exists (
-            select from unnest($4) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" and ("t"."code"::text operator(pg_catalog.=) "r"."o3"::text or "t"."code"::text is null and "r"."o3"::text is null)
+            select from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5") join "sales"."line" as t on "t"."order" operator(pg_catalog.=) "r"."o1" and "t"."place" operator(pg_catalog.=) "r"."o2" and ("t"."code"::text operator(pg_catalog.=) "r"."o3"::text or "t"."code"::text is null and "r"."o3"::text is null)
             and ("t"."data"::text operator(pg_catalog.=) "r"."o4"::text or "t"."data"::text is null and "r"."o4"::text is null)
             and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o5" or "t"."msrepl_tran_version" is null and "r"."o5" is null)
         ) then
@@ -382,20 +482,54 @@ begin
     end if;
 end
 $msrepl$;
-alter procedure "msrepl"."sp_mssync_del_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_del_row_sales__line"[]) owner to "msrepl_owner_0123456789ab";
-revoke all on procedure "msrepl"."sp_mssync_del_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_del_row_sales__line"[]) from public;
-comment on procedure "msrepl"."sp_mssync_del_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], "msrepl"."mssync_del_row_sales__line"[]) is 'Applies the DELETE of a Subscriber to sales.line';
+alter function "msrepl"."mssync_change_del_sales__line"(text) owner to "msrepl_table_c268110370c2_2f6d64898938";
+revoke all on function "msrepl"."mssync_change_del_sales__line"(text) from public;
+grant execute on function "msrepl"."mssync_change_del_sales__line"(text) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."mssync_change_del_sales__line"(text) is 'Applies the DELETE of a Subscriber to sales.line';
+
+-- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- called by: a trigger of a Subscriber, over its link
+-- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
+--
+-- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+create or replace procedure "msrepl"."sp_mssync_del_sales__line"(shape "msrepl"."mssync_shape_sales__line", branch text, sites text[], "old_rows" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    perform "msrepl"."mssync_change_del_sales__line"($4);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 'sales.line'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_del_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], text) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_del_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], text) from public;
+comment on procedure "msrepl"."sp_mssync_del_sales__line"("msrepl"."mssync_shape_sales__line", text, text[], text) is 'Applies the DELETE of a Subscriber to sales.line';
 
 -- ~sp_mssync_upd_trig_<table>: the trigger that gives the rows of one published table their versions.
 -- called by: every INSERT and UPDATE of the table
 -- tables:    the published table
--- holes:     trigger, table, arguments
+-- holes:     trigger, table, role, more
 --
 -- Always: a change made under session_replication_role = replica would else keep the version, and a
 -- Subscriber's stale copy would pass the check.
 create or replace trigger "~sp_mssync_upd_trig_sales__line"
     before insert or update on "sales"."line"
-    for each row execute function msrepl.sp_mssync_upd_trig();
+    for each row execute function msrepl.sp_mssync_upd_trig('msrepl_table_c268110370c2_2f6d64898938');
 alter table "sales"."line" enable always trigger "~sp_mssync_upd_trig_sales__line";
 
 -- trg_mssync_truncate_<table>: refuses TRUNCATE of one replicated table.
@@ -413,6 +547,14 @@ drop routine if exists "msrepl"."sp_mssync_upd_sales__line";
 drop routine if exists "msrepl"."sp_mssync_del_sales__line";
 
 drop routine if exists "msrepl"."sp_mssync_gen_sales__line";
+
+drop routine if exists "msrepl"."mssync_change_ins_sales__line";
+
+drop routine if exists "msrepl"."mssync_change_upd_sales__line";
+
+drop routine if exists "msrepl"."mssync_change_del_sales__line";
+
+drop routine if exists "msrepl"."mssync_make_sales__line";
 
 drop type if exists "msrepl"."mssync_ins_row_sales__line";
 

@@ -36,38 +36,48 @@ alter type "msrepl"."mssync_del_row_customer" owner to "msrepl_owner_0123456789a
 revoke all on type "msrepl"."mssync_del_row_customer" from public;
 comment on type "msrepl"."mssync_del_row_customer" is 'Rows of customer on their way from a Subscriber';
 
--- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
--- called by: the INSERT trigger of a Subscriber, over its link
--- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, before, opened, closed, table, columns, new_values,
---            new_names, clashes, article, only_key, denied, tables, after, signature, owner, comment
+-- mssync_change_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
+-- called by: sp_mssync_ins_<table>
+-- tables:    the published table
+-- holes:     function, parameters, rows, runs_as, before, opened, closed, table, columns, new_values,
+--            new_names, clashes, article, only_key, denied, tables, after, signature, owner, caller, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
 -- none). What it clashed with is looked up only after it failed.
-create or replace procedure "msrepl"."sp_mssync_ins_customer"(shape "msrepl"."mssync_shape_customer", branch text, sites text[], "new_rows" "msrepl"."mssync_ins_row_customer"[])
+create or replace function "msrepl"."mssync_change_ins_customer"("new_rows" text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($4);
+    "new_rows" "msrepl"."mssync_ins_row_customer"[];
+    sent integer;
     done integer;
     waited boolean := false;
     violated text;
     detail text;
     bad record;
 begin
-    if $2 is not null then
-        insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($2, pg_current_xact_id(), $3, session_user);
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_df6dafd53a9a' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_df6dafd53a9a', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
     end if;
+    new_rows := $1;
+    sent := cardinality(new_rows);
     
     loop
         begin
             insert into "public"."customer" as t ("id", "name", "msrepl_tran_version") overriding system value
             select "r"."n1", "r"."n2", "r"."n3"
-            from pg_catalog.unnest($4) as r("n1", "n2", "n3");
+            from pg_catalog.unnest(sync.new_rows) as r("n1", "n2", "n3");
             get diagnostics done = row_count;
             exit;
         exception
@@ -80,14 +90,14 @@ begin
                 from (
                     select 'customer_pkey', jsonb_build_object('id', "r"."n1"), r."n3"::text,
                     case when t."inside" then t."c3"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "name", "t"."c3" as "msrepl_tran_version") as shown) end
-                from unnest($4) as r("n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
+                from unnest(sync.new_rows) as r("n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
                 ) as c(name, key, sent, held, image)
                 group by c.key
                 order by count(distinct c.name) desc
                 limit 1;
                 perform msrepl.raise_conflict(
                     case when cardinality(bad.names) > 1 then 'multiple_unique' else 'insert_exists' end,
-                    '23505', 20515, 'customer', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest($4) as r("n1", "n2", "n3")) end), bad.sent, bad.held, bad.image,
+                    '23505', 20515, 'customer', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest(sync.new_rows) as r("n1", "n2", "n3")) end), bad.sent, bad.held, bad.image,
                     format('a row of %s with the same key is at the Publisher already (%s)',
                            'customer', array_to_string(coalesce(bad.names, array[violated]), ', ')),
                     coalesce(bad.names, array[violated]));
@@ -95,7 +105,7 @@ begin
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
                 if waited then
                     perform msrepl.raise_conflict(
-                        'fk_violation', '23503', 20515, 'customer', case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest($4) as r("n1", "n2", "n3")) end, null, null, null,
+                        'fk_violation', '23503', 20515, 'customer', case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest(sync.new_rows) as r("n1", "n2", "n3")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
                 perform msrepl.await_branches(array['"public"."customer"'::regclass]::oid[]);
@@ -104,12 +114,12 @@ begin
     end loop;
     if done <> sent then
         perform msrepl.raise_conflict(
-            'suppressed', '09000', 20515, 'customer', case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest($4) as r("n1", "n2", "n3")) end, null, null, null,
+            'suppressed', '09000', 20515, 'customer', case when sent = 1 then (select jsonb_build_object('id', "r"."n1") from unnest(sync.new_rows) as r("n1", "n2", "n3")) end, null, null, null,
             format('a trigger of the Publisher kept %s of %s rows from being inserted into %s',
                    sent - done, sent, 'customer'));
     end if;
     select jsonb_build_object('id', "r"."n1") as key into bad
-    from unnest($4) as r("n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
+    from unnest(sync.new_rows) as r("n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
     where not t."inside"
     limit 1;
     if found then
@@ -118,30 +128,66 @@ begin
     end if;
 end
 $msrepl$;
-alter procedure "msrepl"."sp_mssync_ins_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_ins_row_customer"[]) owner to "msrepl_owner_0123456789ab";
-revoke all on procedure "msrepl"."sp_mssync_ins_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_ins_row_customer"[]) from public;
-comment on procedure "msrepl"."sp_mssync_ins_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_ins_row_customer"[]) is 'Applies the INSERT of a Subscriber to customer';
+alter function "msrepl"."mssync_change_ins_customer"(text) owner to "msrepl_table_c268110370c2_df6dafd53a9a";
+revoke all on function "msrepl"."mssync_change_ins_customer"(text) from public;
+grant execute on function "msrepl"."mssync_change_ins_customer"(text) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."mssync_change_ins_customer"(text) is 'Applies the INSERT of a Subscriber to customer';
 
--- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
--- called by: the UPDATE trigger of a Subscriber, over its link
--- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, before, opened, closed, table, assignments, old_names,
+-- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- called by: a trigger of a Subscriber, over its link
+-- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
+--
+-- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+create or replace procedure "msrepl"."sp_mssync_ins_customer"(shape "msrepl"."mssync_shape_customer", branch text, sites text[], "new_rows" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    perform "msrepl"."mssync_change_ins_customer"($4);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 'customer'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_ins_customer"("msrepl"."mssync_shape_customer", text, text[], text) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_ins_customer"("msrepl"."mssync_shape_customer", text, text[], text) from public;
+comment on procedure "msrepl"."sp_mssync_ins_customer"("msrepl"."mssync_shape_customer", text, text[], text) is 'Applies the INSERT of a Subscriber to customer';
+
+-- mssync_change_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
+-- called by: sp_mssync_upd_<table>
+-- tables:    the published table
+-- holes:     function, parameters, rows, runs_as, before, opened, closed, table, assignments, old_names,
 --            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
 --            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
---            salt, owner, comment
+--            salt, owner, caller, comment
 --
 -- The old and the new rows pair by position. Behind a branch that is committed at the Subscriber but still
 -- prepared here the first UPDATE does not wait: the version in its snapshot is filtered out before any
 -- lock is met. So a mismatch locks the rows by key, which does wait, and tries once more. What such a branch
 -- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
-create or replace procedure "msrepl"."sp_mssync_upd_customer"(shape "msrepl"."mssync_shape_customer", branch text, sites text[], "old_rows" "msrepl"."mssync_old_row_customer"[], "new_rows" "msrepl"."mssync_ins_row_customer"[])
+create or replace function "msrepl"."mssync_change_upd_customer"("old_rows" text, "new_rows" text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($4);
+    "old_rows" "msrepl"."mssync_old_row_customer"[];
+    "new_rows" "msrepl"."mssync_ins_row_customer"[];
+    sent integer;
     kept integer := 0;
     again integer;
     done integer;
@@ -150,27 +196,37 @@ declare
     detail text;
     bad record;
 begin
-    if $2 is not null then
-        insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($2, pg_current_xact_id(), $3, session_user);
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_df6dafd53a9a' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_df6dafd53a9a', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
     end if;
+    old_rows := $1;
+    new_rows := $2;
+    sent := cardinality(old_rows);
     
     loop
         begin
             update "public"."customer" as t
             set "id" = "r"."n1", "name" = "r"."n2", "msrepl_tran_version" = "r"."n3"
-            from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "v", "n1", "n2", "n3")
+            from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3")
             where "t"."id" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
             get diagnostics again = row_count;
             done := kept + again;
             if done <> sent then
                 perform 1
-                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3")
+                from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3")
                 join "public"."customer" as t on "t"."id" operator(pg_catalog.=) "r"."k1"
                 for update of t;
                 update "public"."customer" as t
                 set "id" = "r"."n1", "name" = "r"."n2", "msrepl_tran_version" = "r"."n3"
-                from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "v", "n1", "n2", "n3")
+                from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3")
                 where "t"."id" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
                 get diagnostics again = row_count;
                 done := done + again;
@@ -189,15 +245,15 @@ begin
                 from (
                     select 'customer_pkey', jsonb_build_object('id', "r"."k1"), r."v"::text,
                     case when t."inside" then t."c3"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "name", "t"."c3" as "msrepl_tran_version") as shown) end
-                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
-                where not exists (select from unnest($4) as o("k1", "v") where "t"."c1" operator(pg_catalog.=) "o"."k1")
+                from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
+                where not exists (select from unnest(sync.old_rows) as o("k1", "v") where "t"."c1" operator(pg_catalog.=) "o"."k1")
                 ) as c(name, key, sent, held, image)
                 group by c.key
                 order by count(distinct c.name) desc
                 limit 1;
                 perform msrepl.raise_conflict(
                     case when cardinality(bad.names) > 1 then 'multiple_unique' else 'update_exists' end,
-                    '23505', 20515, 'customer', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('id', "r"."k1") from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3")) end), bad.sent, bad.held, bad.image,
+                    '23505', 20515, 'customer', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('id', "r"."k1") from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3")) end), bad.sent, bad.held, bad.image,
                     format('the UPDATE gives a row of %s a key that is taken at the Publisher (%s)',
                            'customer', array_to_string(coalesce(bad.names, array[violated]), ', ')),
                     coalesce(bad.names, array[violated]));
@@ -205,7 +261,7 @@ begin
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
                 if waited then
                     perform msrepl.raise_conflict(
-                        'fk_violation', '23503', 20515, 'customer', case when sent = 1 then (select jsonb_build_object('id', "r"."k1") from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3")) end, null, null, null,
+                        'fk_violation', '23503', 20515, 'customer', case when sent = 1 then (select jsonb_build_object('id', "r"."k1") from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
                 perform msrepl.await_branches(array['"public"."customer"'::regclass]::oid[]);
@@ -216,7 +272,7 @@ begin
         select jsonb_build_object('id', "r"."k1") as key, r."v"::text as sent_version,
                t."c3"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "name", "t"."c3" as "msrepl_tran_version") as shown) end as image
         into bad
-        from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3")
+        from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3")
         left join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."k1"
         where not exists (
             select from "public"."customer" as u
@@ -236,7 +292,7 @@ begin
                    'customer', sent - done, sent));
     end if;
     select jsonb_build_object('id', "r"."n1") as key into bad
-    from unnest($5) as r("n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
+    from unnest(sync.new_rows) as r("n1", "n2", "n3") join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
     where not t."inside"
     limit 1;
     if found then
@@ -245,27 +301,62 @@ begin
     end if;
 end
 $msrepl$;
-alter procedure "msrepl"."sp_mssync_upd_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_old_row_customer"[], "msrepl"."mssync_ins_row_customer"[]) owner to "msrepl_owner_0123456789ab";
-revoke all on procedure "msrepl"."sp_mssync_upd_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_old_row_customer"[], "msrepl"."mssync_ins_row_customer"[]) from public;
-comment on procedure "msrepl"."sp_mssync_upd_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_old_row_customer"[], "msrepl"."mssync_ins_row_customer"[]) is 'Applies the UPDATE of a Subscriber to customer';
+alter function "msrepl"."mssync_change_upd_customer"(text, text) owner to "msrepl_table_c268110370c2_df6dafd53a9a";
+revoke all on function "msrepl"."mssync_change_upd_customer"(text, text) from public;
+grant execute on function "msrepl"."mssync_change_upd_customer"(text, text) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."mssync_change_upd_customer"(text, text) is 'Applies the UPDATE of a Subscriber to customer';
 
--- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
--- called by: the DELETE trigger of a Subscriber, over its link
--- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, before, opened, closed, table, old_names, key_match,
+-- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- called by: a trigger of a Subscriber, over its link
+-- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
+--
+-- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+create or replace procedure "msrepl"."sp_mssync_upd_customer"(shape "msrepl"."mssync_shape_customer", branch text, sites text[], "old_rows" text, "new_rows" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    perform "msrepl"."mssync_change_upd_customer"($4, $5);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 'customer'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_upd_customer"("msrepl"."mssync_shape_customer", text, text[], text, text) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_upd_customer"("msrepl"."mssync_shape_customer", text, text[], text, text) from public;
+comment on procedure "msrepl"."sp_mssync_upd_customer"("msrepl"."mssync_shape_customer", text, text[], text, text) is 'Applies the UPDATE of a Subscriber to customer';
+
+-- mssync_change_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
+-- called by: sp_mssync_del_<table>
+-- tables:    the published table
+-- holes:     function, parameters, rows, runs_as, before, opened, closed, table, old_names, key_match,
 --            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
---            inside, held_match, signature, owner, comment
+--            inside, held_match, signature, owner, caller, comment
 --
 -- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
 -- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
-create or replace procedure "msrepl"."sp_mssync_del_customer"(shape "msrepl"."mssync_shape_customer", branch text, sites text[], "old_rows" "msrepl"."mssync_del_row_customer"[])
+create or replace function "msrepl"."mssync_change_del_customer"("old_rows" text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($4);
+    "old_rows" "msrepl"."mssync_del_row_customer"[];
+    sent integer;
     kept integer := 0;
     again integer;
     done integer;
@@ -274,26 +365,35 @@ declare
     detail text;
     bad record;
 begin
-    if $2 is not null then
-        insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($2, pg_current_xact_id(), $3, session_user);
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_df6dafd53a9a' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_df6dafd53a9a', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
     end if;
+    old_rows := $1;
+    sent := cardinality(old_rows);
     
     loop
         begin
             delete from "public"."customer" as t
-            using pg_catalog.unnest($4) as r("o1", "o2", "o3")
+            using pg_catalog.unnest(sync.old_rows) as r("o1", "o2", "o3")
             where "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."name" operator(pg_catalog.=) "r"."o2" or "t"."name" is null and "r"."o2" is null)
             and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o3" or "t"."msrepl_tran_version" is null and "r"."o3" is null);
             get diagnostics again = row_count;
             done := kept + again;
             if done <> sent then
                 perform 1
-                from unnest($4) as r("o1", "o2", "o3")
+                from unnest(sync.old_rows) as r("o1", "o2", "o3")
                 join "public"."customer" as t on "t"."id" operator(pg_catalog.=) "r"."o1"
                 for update of t;
                 delete from "public"."customer" as t
-                using pg_catalog.unnest($4) as r("o1", "o2", "o3")
+                using pg_catalog.unnest(sync.old_rows) as r("o1", "o2", "o3")
                 where "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."name" operator(pg_catalog.=) "r"."o2" or "t"."name" is null and "r"."o2" is null)
             and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o3" or "t"."msrepl_tran_version" is null and "r"."o3" is null);
                 get diagnostics again = row_count;
@@ -308,7 +408,7 @@ begin
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
                 if waited then
                     perform msrepl.raise_conflict(
-                        'fk_violation', '23503', 20515, 'customer', case when sent = 1 then (select jsonb_build_object('id', "r"."o1") from unnest($4) as r("o1", "o2", "o3")) end, null, null, null,
+                        'fk_violation', '23503', 20515, 'customer', case when sent = 1 then (select jsonb_build_object('id', "r"."o1") from unnest(sync.old_rows) as r("o1", "o2", "o3")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
                 perform msrepl.await_branches(array['"public"."customer"'::regclass]::oid[]);
@@ -321,12 +421,12 @@ begin
         select jsonb_build_object('id', "r"."o1") as key, r."o3"::text as sent_version,
                t."c3"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "id", "t"."c2" as "name", "t"."c3" as "msrepl_tran_version") as shown) end as image
         into bad
-        from unnest($4) as r("o1", "o2", "o3")
+        from unnest(sync.old_rows) as r("o1", "o2", "o3")
         left join (select "customer"."id", "customer"."name", "customer"."msrepl_tran_version", (((region = 'west'::text) AND sales.good(customer.id))) is true from "public"."customer" as "customer") as t("c1", "c2", "c3", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."o1"
         where t."c3" is not null or sync.sent = 1
         limit 1;
         if exists (
-            select from unnest($4) as r("o1", "o2", "o3") join "public"."customer" as t on "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."name" operator(pg_catalog.=) "r"."o2" or "t"."name" is null and "r"."o2" is null)
+            select from unnest(sync.old_rows) as r("o1", "o2", "o3") join "public"."customer" as t on "t"."id" operator(pg_catalog.=) "r"."o1" and ("t"."name" operator(pg_catalog.=) "r"."o2" or "t"."name" is null and "r"."o2" is null)
             and ("t"."msrepl_tran_version" operator(pg_catalog.=) "r"."o3" or "t"."msrepl_tran_version" is null and "r"."o3" is null)
         ) then
             perform msrepl.raise_conflict(
@@ -342,20 +442,54 @@ begin
     end if;
 end
 $msrepl$;
-alter procedure "msrepl"."sp_mssync_del_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_del_row_customer"[]) owner to "msrepl_owner_0123456789ab";
-revoke all on procedure "msrepl"."sp_mssync_del_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_del_row_customer"[]) from public;
-comment on procedure "msrepl"."sp_mssync_del_customer"("msrepl"."mssync_shape_customer", text, text[], "msrepl"."mssync_del_row_customer"[]) is 'Applies the DELETE of a Subscriber to customer';
+alter function "msrepl"."mssync_change_del_customer"(text) owner to "msrepl_table_c268110370c2_df6dafd53a9a";
+revoke all on function "msrepl"."mssync_change_del_customer"(text) from public;
+grant execute on function "msrepl"."mssync_change_del_customer"(text) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."mssync_change_del_customer"(text) is 'Applies the DELETE of a Subscriber to customer';
+
+-- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- called by: a trigger of a Subscriber, over its link
+-- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
+--
+-- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+create or replace procedure "msrepl"."sp_mssync_del_customer"(shape "msrepl"."mssync_shape_customer", branch text, sites text[], "old_rows" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    perform "msrepl"."mssync_change_del_customer"($4);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 'customer'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_del_customer"("msrepl"."mssync_shape_customer", text, text[], text) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_del_customer"("msrepl"."mssync_shape_customer", text, text[], text) from public;
+comment on procedure "msrepl"."sp_mssync_del_customer"("msrepl"."mssync_shape_customer", text, text[], text) is 'Applies the DELETE of a Subscriber to customer';
 
 -- ~sp_mssync_upd_trig_<table>: the trigger that gives the rows of one published table their versions.
 -- called by: every INSERT and UPDATE of the table
 -- tables:    the published table
--- holes:     trigger, table, arguments
+-- holes:     trigger, table, role, more
 --
 -- Always: a change made under session_replication_role = replica would else keep the version, and a
 -- Subscriber's stale copy would pass the check.
 create or replace trigger "~sp_mssync_upd_trig_customer"
     before insert or update on "public"."customer"
-    for each row execute function msrepl.sp_mssync_upd_trig();
+    for each row execute function msrepl.sp_mssync_upd_trig('msrepl_table_c268110370c2_df6dafd53a9a');
 alter table "public"."customer" enable always trigger "~sp_mssync_upd_trig_customer";
 
 -- trg_mssync_truncate_<table>: refuses TRUNCATE of one replicated table.
@@ -373,6 +507,14 @@ drop routine if exists "msrepl"."sp_mssync_upd_customer";
 drop routine if exists "msrepl"."sp_mssync_del_customer";
 
 drop routine if exists "msrepl"."sp_mssync_gen_customer";
+
+drop routine if exists "msrepl"."mssync_change_ins_customer";
+
+drop routine if exists "msrepl"."mssync_change_upd_customer";
+
+drop routine if exists "msrepl"."mssync_change_del_customer";
+
+drop routine if exists "msrepl"."mssync_make_customer";
 
 drop type if exists "msrepl"."mssync_ins_row_customer";
 

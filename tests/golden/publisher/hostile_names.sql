@@ -36,38 +36,48 @@ alter type "msrepl"."mssync_del_row_the ""odd"" one__t%s{}\'" owner to "msrepl_o
 revoke all on type "msrepl"."mssync_del_row_the ""odd"" one__t%s{}\'" from public;
 comment on type "msrepl"."mssync_del_row_the ""odd"" one__t%s{}\'" is  E'Rows of the "odd" one.t%s{}\\'' on their way from a Subscriber';
 
--- sp_mssync_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
--- called by: the INSERT trigger of a Subscriber, over its link
--- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, before, opened, closed, table, columns, new_values,
---            new_names, clashes, article, only_key, denied, tables, after, signature, owner, comment
+-- mssync_change_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
+-- called by: sp_mssync_ins_<table>
+-- tables:    the published table
+-- holes:     function, parameters, rows, runs_as, before, opened, closed, table, columns, new_values,
+--            new_names, clashes, article, only_key, denied, tables, after, signature, owner, caller, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
 -- none). What it clashed with is looked up only after it failed.
-create or replace procedure "msrepl"."sp_mssync_ins_the ""odd"" one__t%s{}\'"(shape "msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", branch text, sites text[], "new_rows" "msrepl"."mssync_ins_row_the ""odd"" one__t%s{}\'"[])
+create or replace function "msrepl"."mssync_change_ins_the ""odd"" one__t%s{}\'"("new_rows" text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($4);
+    "new_rows" "msrepl"."mssync_ins_row_the ""odd"" one__t%s{}\'"[];
+    sent integer;
     done integer;
     waited boolean := false;
     violated text;
     detail text;
     bad record;
 begin
-    if $2 is not null then
-        insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($2, pg_current_xact_id(), $3, session_user);
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_b4c33d6dfab3' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_b4c33d6dfab3', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
     end if;
+    new_rows := $1;
+    sent := cardinality(new_rows);
     
     loop
         begin
             insert into "the ""odd"" one"."t%s{}\'" as t ("t", "sent", "100% {x} %(y)s", "it's ""so""", "naïve\日本", "msrepl_tran_version") overriding system value
             select "r"."n1", "r"."n2", "r"."n3", "r"."n4", "r"."n5", "r"."n6"
-            from pg_catalog.unnest($4) as r("n1", "n2", "n3", "n4", "n5", "n6");
+            from pg_catalog.unnest(sync.new_rows) as r("n1", "n2", "n3", "n4", "n5", "n6");
             get diagnostics done = row_count;
             exit;
         exception
@@ -80,14 +90,14 @@ begin
                 from (
                     select 'the "key"', jsonb_build_object('t', "r"."n1"), r."n6"::text,
                     case when t."inside" then t."c6"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "t", "t"."c2" as "sent", "t"."c3" as "100% {x} %(y)s", "t"."c4" as "it's ""so""", "t"."c5" as "naïve\日本", "t"."c6" as "msrepl_tran_version") as shown) end
-                from unnest($4) as r("n1", "n2", "n3", "n4", "n5", "n6") join (select "t%s{}\'"."t", "t%s{}\'"."sent", "t%s{}\'"."100% {x} %(y)s", "t%s{}\'"."it's ""so""", "t%s{}\'"."naïve\日本", "t%s{}\'"."msrepl_tran_version", true from "the ""odd"" one"."t%s{}\'" as "t%s{}\'") as t("c1", "c2", "c3", "c4", "c5", "c6", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
+                from unnest(sync.new_rows) as r("n1", "n2", "n3", "n4", "n5", "n6") join (select "t%s{}\'"."t", "t%s{}\'"."sent", "t%s{}\'"."100% {x} %(y)s", "t%s{}\'"."it's ""so""", "t%s{}\'"."naïve\日本", "t%s{}\'"."msrepl_tran_version", true from "the ""odd"" one"."t%s{}\'" as "t%s{}\'") as t("c1", "c2", "c3", "c4", "c5", "c6", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
                 ) as c(name, key, sent, held, image)
                 group by c.key
                 order by count(distinct c.name) desc
                 limit 1;
                 perform msrepl.raise_conflict(
                     case when cardinality(bad.names) > 1 then 'multiple_unique' else 'insert_exists' end,
-                    '23505', 20515,  E'the "odd" one.t%s{}\\''', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('t', "r"."n1") from unnest($4) as r("n1", "n2", "n3", "n4", "n5", "n6")) end), bad.sent, bad.held, bad.image,
+                    '23505', 20515,  E'the "odd" one.t%s{}\\''', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('t', "r"."n1") from unnest(sync.new_rows) as r("n1", "n2", "n3", "n4", "n5", "n6")) end), bad.sent, bad.held, bad.image,
                     format('a row of %s with the same key is at the Publisher already (%s)',
                             E'the "odd" one.t%s{}\\''', array_to_string(coalesce(bad.names, array[violated]), ', ')),
                     coalesce(bad.names, array[violated]));
@@ -95,7 +105,7 @@ begin
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
                 if waited then
                     perform msrepl.raise_conflict(
-                        'fk_violation', '23503', 20515,  E'the "odd" one.t%s{}\\''', case when sent = 1 then (select jsonb_build_object('t', "r"."n1") from unnest($4) as r("n1", "n2", "n3", "n4", "n5", "n6")) end, null, null, null,
+                        'fk_violation', '23503', 20515,  E'the "odd" one.t%s{}\\''', case when sent = 1 then (select jsonb_build_object('t', "r"."n1") from unnest(sync.new_rows) as r("n1", "n2", "n3", "n4", "n5", "n6")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
                 perform msrepl.await_branches(array[ E'"the ""odd"" one"."t%s{}\\''"'::regclass]::oid[]);
@@ -104,37 +114,73 @@ begin
     end loop;
     if done <> sent then
         perform msrepl.raise_conflict(
-            'suppressed', '09000', 20515,  E'the "odd" one.t%s{}\\''', case when sent = 1 then (select jsonb_build_object('t', "r"."n1") from unnest($4) as r("n1", "n2", "n3", "n4", "n5", "n6")) end, null, null, null,
+            'suppressed', '09000', 20515,  E'the "odd" one.t%s{}\\''', case when sent = 1 then (select jsonb_build_object('t', "r"."n1") from unnest(sync.new_rows) as r("n1", "n2", "n3", "n4", "n5", "n6")) end, null, null, null,
             format('a trigger of the Publisher kept %s of %s rows from being inserted into %s',
                    sent - done, sent,  E'the "odd" one.t%s{}\\'''));
     end if;
     
 end
 $msrepl$;
-alter procedure "msrepl"."sp_mssync_ins_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], "msrepl"."mssync_ins_row_the ""odd"" one__t%s{}\'"[]) owner to "msrepl_owner_0123456789ab";
-revoke all on procedure "msrepl"."sp_mssync_ins_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], "msrepl"."mssync_ins_row_the ""odd"" one__t%s{}\'"[]) from public;
-comment on procedure "msrepl"."sp_mssync_ins_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], "msrepl"."mssync_ins_row_the ""odd"" one__t%s{}\'"[]) is  E'Applies the INSERT of a Subscriber to the "odd" one.t%s{}\\''';
+alter function "msrepl"."mssync_change_ins_the ""odd"" one__t%s{}\'"(text) owner to "msrepl_table_c268110370c2_b4c33d6dfab3";
+revoke all on function "msrepl"."mssync_change_ins_the ""odd"" one__t%s{}\'"(text) from public;
+grant execute on function "msrepl"."mssync_change_ins_the ""odd"" one__t%s{}\'"(text) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."mssync_change_ins_the ""odd"" one__t%s{}\'"(text) is  E'Applies the INSERT of a Subscriber to the "odd" one.t%s{}\\''';
 
--- sp_mssync_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
--- called by: the UPDATE trigger of a Subscriber, over its link
--- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, before, opened, closed, table, assignments, old_names,
+-- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- called by: a trigger of a Subscriber, over its link
+-- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
+--
+-- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+create or replace procedure "msrepl"."sp_mssync_ins_the ""odd"" one__t%s{}\'"(shape "msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", branch text, sites text[], "new_rows" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    perform "msrepl"."mssync_change_ins_the ""odd"" one__t%s{}\'"($4);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_ins_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], text) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_ins_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], text) from public;
+comment on procedure "msrepl"."sp_mssync_ins_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], text) is  E'Applies the INSERT of a Subscriber to the "odd" one.t%s{}\\''';
+
+-- mssync_change_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
+-- called by: sp_mssync_upd_<table>
+-- tables:    the published table
+-- holes:     function, parameters, rows, runs_as, before, opened, closed, table, assignments, old_names,
 --            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
 --            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
---            salt, owner, comment
+--            salt, owner, caller, comment
 --
 -- The old and the new rows pair by position. Behind a branch that is committed at the Subscriber but still
 -- prepared here the first UPDATE does not wait: the version in its snapshot is filtered out before any
 -- lock is met. So a mismatch locks the rows by key, which does wait, and tries once more. What such a branch
 -- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
-create or replace procedure "msrepl"."sp_mssync_upd_the ""odd"" one__t%s{}\'"(shape "msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", branch text, sites text[], "old_rows" "msrepl"."mssync_old_row_the ""odd"" one__t%s{}\'"[], "new_rows" "msrepl"."mssync_ins_row_the ""odd"" one__t%s{}\'"[])
+create or replace function "msrepl"."mssync_change_upd_the ""odd"" one__t%s{}\'"("old_rows" text, "new_rows" text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($4);
+    "old_rows" "msrepl"."mssync_old_row_the ""odd"" one__t%s{}\'"[];
+    "new_rows" "msrepl"."mssync_ins_row_the ""odd"" one__t%s{}\'"[];
+    sent integer;
     kept integer := 0;
     again integer;
     done integer;
@@ -143,27 +189,37 @@ declare
     detail text;
     bad record;
 begin
-    if $2 is not null then
-        insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($2, pg_current_xact_id(), $3, session_user);
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_b4c33d6dfab3' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_b4c33d6dfab3', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
     end if;
+    old_rows := $1;
+    new_rows := $2;
+    sent := cardinality(old_rows);
     
     loop
         begin
             update "the ""odd"" one"."t%s{}\'" as t
             set "t" = "r"."n1", "sent" = "r"."n2", "100% {x} %(y)s" = "r"."n3", "it's ""so""" = "r"."n4", "naïve\日本" = "r"."n5", "msrepl_tran_version" = "r"."n6"
-            from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")
+            from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")
             where "t"."t" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
             get diagnostics again = row_count;
             done := kept + again;
             if done <> sent then
                 perform 1
-                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")
+                from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")
                 join "the ""odd"" one"."t%s{}\'" as t on "t"."t" operator(pg_catalog.=) "r"."k1"
                 for update of t;
                 update "the ""odd"" one"."t%s{}\'" as t
                 set "t" = "r"."n1", "sent" = "r"."n2", "100% {x} %(y)s" = "r"."n3", "it's ""so""" = "r"."n4", "naïve\日本" = "r"."n5", "msrepl_tran_version" = "r"."n6"
-                from rows from (pg_catalog.unnest($4), pg_catalog.unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")
+                from rows from (pg_catalog.unnest(sync.old_rows), pg_catalog.unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")
                 where "t"."t" operator(pg_catalog.=) "r"."k1" and t.msrepl_tran_version operator(pg_catalog.=) r."v";
                 get diagnostics again = row_count;
                 done := done + again;
@@ -182,15 +238,15 @@ begin
                 from (
                     select 'the "key"', jsonb_build_object('t', "r"."k1"), r."v"::text,
                     case when t."inside" then t."c6"::text end, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "t", "t"."c2" as "sent", "t"."c3" as "100% {x} %(y)s", "t"."c4" as "it's ""so""", "t"."c5" as "naïve\日本", "t"."c6" as "msrepl_tran_version") as shown) end
-                from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6") join (select "t%s{}\'"."t", "t%s{}\'"."sent", "t%s{}\'"."100% {x} %(y)s", "t%s{}\'"."it's ""so""", "t%s{}\'"."naïve\日本", "t%s{}\'"."msrepl_tran_version", true from "the ""odd"" one"."t%s{}\'" as "t%s{}\'") as t("c1", "c2", "c3", "c4", "c5", "c6", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
-                where not exists (select from unnest($4) as o("k1", "v") where "t"."c1" operator(pg_catalog.=) "o"."k1")
+                from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6") join (select "t%s{}\'"."t", "t%s{}\'"."sent", "t%s{}\'"."100% {x} %(y)s", "t%s{}\'"."it's ""so""", "t%s{}\'"."naïve\日本", "t%s{}\'"."msrepl_tran_version", true from "the ""odd"" one"."t%s{}\'" as "t%s{}\'") as t("c1", "c2", "c3", "c4", "c5", "c6", "inside") on "t"."c1" operator(pg_catalog.=) "r"."n1"
+                where not exists (select from unnest(sync.old_rows) as o("k1", "v") where "t"."c1" operator(pg_catalog.=) "o"."k1")
                 ) as c(name, key, sent, held, image)
                 group by c.key
                 order by count(distinct c.name) desc
                 limit 1;
                 perform msrepl.raise_conflict(
                     case when cardinality(bad.names) > 1 then 'multiple_unique' else 'update_exists' end,
-                    '23505', 20515,  E'the "odd" one.t%s{}\\''', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('t', "r"."k1") from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")) end), bad.sent, bad.held, bad.image,
+                    '23505', 20515,  E'the "odd" one.t%s{}\\''', coalesce(bad.key, case when sent = 1 then (select jsonb_build_object('t', "r"."k1") from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")) end), bad.sent, bad.held, bad.image,
                     format('the UPDATE gives a row of %s a key that is taken at the Publisher (%s)',
                             E'the "odd" one.t%s{}\\''', array_to_string(coalesce(bad.names, array[violated]), ', ')),
                     coalesce(bad.names, array[violated]));
@@ -198,7 +254,7 @@ begin
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
                 if waited then
                     perform msrepl.raise_conflict(
-                        'fk_violation', '23503', 20515,  E'the "odd" one.t%s{}\\''', case when sent = 1 then (select jsonb_build_object('t', "r"."k1") from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")) end, null, null, null,
+                        'fk_violation', '23503', 20515,  E'the "odd" one.t%s{}\\''', case when sent = 1 then (select jsonb_build_object('t', "r"."k1") from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
                 perform msrepl.await_branches(array[ E'"the ""odd"" one"."t%s{}\\''"'::regclass]::oid[]);
@@ -209,7 +265,7 @@ begin
         select jsonb_build_object('t', "r"."k1") as key, r."v"::text as sent_version,
                t."c6"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "t", "t"."c2" as "sent", "t"."c3" as "100% {x} %(y)s", "t"."c4" as "it's ""so""", "t"."c5" as "naïve\日本", "t"."c6" as "msrepl_tran_version") as shown) end as image
         into bad
-        from rows from (unnest($4), unnest($5)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")
+        from rows from (unnest(sync.old_rows), unnest(sync.new_rows)) as r("k1", "v", "n1", "n2", "n3", "n4", "n5", "n6")
         left join (select "t%s{}\'"."t", "t%s{}\'"."sent", "t%s{}\'"."100% {x} %(y)s", "t%s{}\'"."it's ""so""", "t%s{}\'"."naïve\日本", "t%s{}\'"."msrepl_tran_version", true from "the ""odd"" one"."t%s{}\'" as "t%s{}\'") as t("c1", "c2", "c3", "c4", "c5", "c6", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."k1"
         where not exists (
             select from "the ""odd"" one"."t%s{}\'" as u
@@ -231,27 +287,62 @@ begin
     
 end
 $msrepl$;
-alter procedure "msrepl"."sp_mssync_upd_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], "msrepl"."mssync_old_row_the ""odd"" one__t%s{}\'"[], "msrepl"."mssync_ins_row_the ""odd"" one__t%s{}\'"[]) owner to "msrepl_owner_0123456789ab";
-revoke all on procedure "msrepl"."sp_mssync_upd_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], "msrepl"."mssync_old_row_the ""odd"" one__t%s{}\'"[], "msrepl"."mssync_ins_row_the ""odd"" one__t%s{}\'"[]) from public;
-comment on procedure "msrepl"."sp_mssync_upd_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], "msrepl"."mssync_old_row_the ""odd"" one__t%s{}\'"[], "msrepl"."mssync_ins_row_the ""odd"" one__t%s{}\'"[]) is  E'Applies the UPDATE of a Subscriber to the "odd" one.t%s{}\\''';
+alter function "msrepl"."mssync_change_upd_the ""odd"" one__t%s{}\'"(text, text) owner to "msrepl_table_c268110370c2_b4c33d6dfab3";
+revoke all on function "msrepl"."mssync_change_upd_the ""odd"" one__t%s{}\'"(text, text) from public;
+grant execute on function "msrepl"."mssync_change_upd_the ""odd"" one__t%s{}\'"(text, text) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."mssync_change_upd_the ""odd"" one__t%s{}\'"(text, text) is  E'Applies the UPDATE of a Subscriber to the "odd" one.t%s{}\\''';
 
--- sp_mssync_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
--- called by: the DELETE trigger of a Subscriber, over its link
--- tables:    the published table; msrepl.branch_marker
--- holes:     procedure, parameters, before, opened, closed, table, old_names, key_match,
+-- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- called by: a trigger of a Subscriber, over its link
+-- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
+--
+-- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+create or replace procedure "msrepl"."sp_mssync_upd_the ""odd"" one__t%s{}\'"(shape "msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", branch text, sites text[], "old_rows" text, "new_rows" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    perform "msrepl"."mssync_change_upd_the ""odd"" one__t%s{}\'"($4, $5);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_upd_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], text, text) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_upd_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], text, text) from public;
+comment on procedure "msrepl"."sp_mssync_upd_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], text, text) is  E'Applies the UPDATE of a Subscriber to the "odd" one.t%s{}\\''';
+
+-- mssync_change_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
+-- called by: sp_mssync_del_<table>
+-- tables:    the published table
+-- holes:     function, parameters, rows, runs_as, before, opened, closed, table, old_names, key_match,
 --            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
---            inside, held_match, signature, owner, comment
+--            inside, held_match, signature, owner, caller, comment
 --
 -- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
 -- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
-create or replace procedure "msrepl"."sp_mssync_del_the ""odd"" one__t%s{}\'"(shape "msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", branch text, sites text[], "old_rows" "msrepl"."mssync_del_row_the ""odd"" one__t%s{}\'"[])
+create or replace function "msrepl"."mssync_change_del_the ""odd"" one__t%s{}\'"("old_rows" text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 #variable_conflict use_column
 <<sync>>
 declare
-    sent constant integer := cardinality($4);
+    "old_rows" "msrepl"."mssync_del_row_the ""odd"" one__t%s{}\'"[];
+    sent integer;
     kept integer := 0;
     again integer;
     done integer;
@@ -260,15 +351,24 @@ declare
     detail text;
     bad record;
 begin
-    if $2 is not null then
-        insert into msrepl.branch_marker (gid, xid, participants, originator)
-        values ($2, pg_current_xact_id(), $3, session_user);
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_b4c33d6dfab3' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_b4c33d6dfab3', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
     end if;
+    old_rows := $1;
+    sent := cardinality(old_rows);
     
     loop
         begin
             delete from "the ""odd"" one"."t%s{}\'" as t
-            using pg_catalog.unnest($4) as r("o1", "o2", "o3", "o4", "o5", "o6")
+            using pg_catalog.unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5", "o6")
             where "t"."t" operator(pg_catalog.=) "r"."o1" and ("t"."sent" operator(pg_catalog.=) "r"."o2" or "t"."sent" is null and "r"."o2" is null)
             and ("t"."100% {x} %(y)s" operator(pg_catalog.=) "r"."o3" or "t"."100% {x} %(y)s" is null and "r"."o3" is null)
             and ("t"."it's ""so""" operator(pg_catalog.=) "r"."o4" or "t"."it's ""so""" is null and "r"."o4" is null)
@@ -278,11 +378,11 @@ begin
             done := kept + again;
             if done <> sent then
                 perform 1
-                from unnest($4) as r("o1", "o2", "o3", "o4", "o5", "o6")
+                from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5", "o6")
                 join "the ""odd"" one"."t%s{}\'" as t on "t"."t" operator(pg_catalog.=) "r"."o1"
                 for update of t;
                 delete from "the ""odd"" one"."t%s{}\'" as t
-                using pg_catalog.unnest($4) as r("o1", "o2", "o3", "o4", "o5", "o6")
+                using pg_catalog.unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5", "o6")
                 where "t"."t" operator(pg_catalog.=) "r"."o1" and ("t"."sent" operator(pg_catalog.=) "r"."o2" or "t"."sent" is null and "r"."o2" is null)
             and ("t"."100% {x} %(y)s" operator(pg_catalog.=) "r"."o3" or "t"."100% {x} %(y)s" is null and "r"."o3" is null)
             and ("t"."it's ""so""" operator(pg_catalog.=) "r"."o4" or "t"."it's ""so""" is null and "r"."o4" is null)
@@ -300,7 +400,7 @@ begin
                 get stacked diagnostics violated = constraint_name, detail = pg_exception_detail;
                 if waited then
                     perform msrepl.raise_conflict(
-                        'fk_violation', '23503', 20515,  E'the "odd" one.t%s{}\\''', case when sent = 1 then (select jsonb_build_object('t', "r"."o1") from unnest($4) as r("o1", "o2", "o3", "o4", "o5", "o6")) end, null, null, null,
+                        'fk_violation', '23503', 20515,  E'the "odd" one.t%s{}\\''', case when sent = 1 then (select jsonb_build_object('t', "r"."o1") from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5", "o6")) end, null, null, null,
                         sqlerrm || coalesce(' (' || detail || ')', ''), array[violated]);
                 end if;
                 perform msrepl.await_branches(array[ E'"the ""odd"" one"."t%s{}\\''"'::regclass]::oid[]);
@@ -313,12 +413,12 @@ begin
         select jsonb_build_object('t', "r"."o1") as key, r."o6"::text as sent_version,
                t."c6"::text as held_version, case when t."inside" then (select to_jsonb(shown.*) from (select "t"."c1" as "t", "t"."c2" as "sent", "t"."c3" as "100% {x} %(y)s", "t"."c4" as "it's ""so""", "t"."c5" as "naïve\日本", "t"."c6" as "msrepl_tran_version") as shown) end as image
         into bad
-        from unnest($4) as r("o1", "o2", "o3", "o4", "o5", "o6")
+        from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5", "o6")
         left join (select "t%s{}\'"."t", "t%s{}\'"."sent", "t%s{}\'"."100% {x} %(y)s", "t%s{}\'"."it's ""so""", "t%s{}\'"."naïve\日本", "t%s{}\'"."msrepl_tran_version", true from "the ""odd"" one"."t%s{}\'" as "t%s{}\'") as t("c1", "c2", "c3", "c4", "c5", "c6", "inside") on t."inside" and "t"."c1" operator(pg_catalog.=) "r"."o1"
         where t."c6" is not null or sync.sent = 1
         limit 1;
         if exists (
-            select from unnest($4) as r("o1", "o2", "o3", "o4", "o5", "o6") join "the ""odd"" one"."t%s{}\'" as t on "t"."t" operator(pg_catalog.=) "r"."o1" and ("t"."sent" operator(pg_catalog.=) "r"."o2" or "t"."sent" is null and "r"."o2" is null)
+            select from unnest(sync.old_rows) as r("o1", "o2", "o3", "o4", "o5", "o6") join "the ""odd"" one"."t%s{}\'" as t on "t"."t" operator(pg_catalog.=) "r"."o1" and ("t"."sent" operator(pg_catalog.=) "r"."o2" or "t"."sent" is null and "r"."o2" is null)
             and ("t"."100% {x} %(y)s" operator(pg_catalog.=) "r"."o3" or "t"."100% {x} %(y)s" is null and "r"."o3" is null)
             and ("t"."it's ""so""" operator(pg_catalog.=) "r"."o4" or "t"."it's ""so""" is null and "r"."o4" is null)
             and ("t"."naïve\日本" operator(pg_catalog.=) "r"."o5" or "t"."naïve\日本" is null and "r"."o5" is null)
@@ -337,22 +437,100 @@ begin
     end if;
 end
 $msrepl$;
-alter procedure "msrepl"."sp_mssync_del_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], "msrepl"."mssync_del_row_the ""odd"" one__t%s{}\'"[]) owner to "msrepl_owner_0123456789ab";
-revoke all on procedure "msrepl"."sp_mssync_del_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], "msrepl"."mssync_del_row_the ""odd"" one__t%s{}\'"[]) from public;
-comment on procedure "msrepl"."sp_mssync_del_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], "msrepl"."mssync_del_row_the ""odd"" one__t%s{}\'"[]) is  E'Applies the DELETE of a Subscriber to the "odd" one.t%s{}\\''';
+alter function "msrepl"."mssync_change_del_the ""odd"" one__t%s{}\'"(text) owner to "msrepl_table_c268110370c2_b4c33d6dfab3";
+revoke all on function "msrepl"."mssync_change_del_the ""odd"" one__t%s{}\'"(text) from public;
+grant execute on function "msrepl"."mssync_change_del_the ""odd"" one__t%s{}\'"(text) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."mssync_change_del_the ""odd"" one__t%s{}\'"(text) is  E'Applies the DELETE of a Subscriber to the "odd" one.t%s{}\\''';
+
+-- sp_mssync_<operation>_<table>: notes whose transaction it is, and has a Subscriber's rows applied.
+-- called by: a trigger of a Subscriber, over its link
+-- tables:    msrepl.branch_marker; the published table is mssync_change_<operation>_<table>'s
+-- holes:     procedure, parameters, change, arguments, path_is_kept, signature, owner, comment
+--
+-- The rows are text up to there: types may be a user's, too, and what they check is not to run as the link.
+create or replace procedure "msrepl"."sp_mssync_del_the ""odd"" one__t%s{}\'"(shape "msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", branch text, sites text[], "old_rows" text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if $2 is not null then
+        insert into msrepl.branch_marker (gid, xid, participants, originator)
+        values ($2, pg_current_xact_id(), $3, session_user);
+    end if;
+    perform "msrepl"."mssync_change_del_the ""odd"" one__t%s{}\'"($4);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+end
+$msrepl$;
+alter procedure "msrepl"."sp_mssync_del_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], text) owner to "msrepl_owner_0123456789ab";
+revoke all on procedure "msrepl"."sp_mssync_del_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], text) from public;
+comment on procedure "msrepl"."sp_mssync_del_the ""odd"" one__t%s{}\'"("msrepl"."mssync_shape_the ""odd"" one__t%s{}\'", text, text[], text) is  E'Applies the DELETE of a Subscriber to the "odd" one.t%s{}\\''';
+
+-- mssync_make_<table>: makes values that only the Publisher can make (identity, sequences).
+-- called by: sp_mssync_gen_<table>
+-- tables:    sequences of the published table
+-- holes:     function, runs_as, values, owner, caller, comment
+create or replace function "msrepl"."mssync_make_the ""odd"" one__t%s{}\'"(rows integer) returns jsonb
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_b4c33d6dfab3' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_b4c33d6dfab3', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
+    return (select jsonb_agg(jsonb_build_array((nextval('public.t_seq'::regclass))::text)) from generate_series(1, $1));
+end
+$msrepl$;
+alter function "msrepl"."mssync_make_the ""odd"" one__t%s{}\'"(integer) owner to "msrepl_table_c268110370c2_b4c33d6dfab3";
+revoke all on function "msrepl"."mssync_make_the ""odd"" one__t%s{}\'"(integer) from public;
+grant execute on function "msrepl"."mssync_make_the ""odd"" one__t%s{}\'"(integer) to "msrepl_owner_0123456789ab";
+comment on function "msrepl"."mssync_make_the ""odd"" one__t%s{}\'"(integer) is  E'Values that the Publisher generates for the "odd" one.t%s{}\\''';
 
 -- sp_mssync_gen_<table>: a block of values that only the Publisher can make (identity, sequences).
 -- called by: the BEFORE INSERT trigger of a Subscriber, over its link
--- tables:    sequences of the published table
--- holes:     function, values, owner, comment
+-- tables:    none here; see mssync_make_<table>
+-- holes:     function, make, path_is_kept, owner, comment
 --
 -- One round trip fetches values for many rows; INSERT … RETURNING at the Subscriber then shows them, and
 -- the rows still travel in the statement's one call. A block that is not used up leaves a gap.
 create or replace function "msrepl"."sp_mssync_gen_the ""odd"" one__t%s{}\'"(rows integer) returns jsonb
-language sql volatile security definer
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
-    select jsonb_agg(jsonb_build_array((nextval('public.t_seq'::regclass))::text)) from generate_series(1, $1)
+declare
+    made jsonb;
+begin
+    made := "msrepl"."mssync_make_the ""odd"" one__t%s{}\'"($1);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path',  E'the "odd" one.t%s{}\\'''
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
+    return made;
+end
 $msrepl$;
 alter function "msrepl"."sp_mssync_gen_the ""odd"" one__t%s{}\'"(integer) owner to "msrepl_owner_0123456789ab";
 revoke all on function "msrepl"."sp_mssync_gen_the ""odd"" one__t%s{}\'"(integer) from public;
@@ -361,13 +539,13 @@ comment on function "msrepl"."sp_mssync_gen_the ""odd"" one__t%s{}\'"(integer) i
 -- ~sp_mssync_upd_trig_<table>: the trigger that gives the rows of one published table their versions.
 -- called by: every INSERT and UPDATE of the table
 -- tables:    the published table
--- holes:     trigger, table, arguments
+-- holes:     trigger, table, role, more
 --
 -- Always: a change made under session_replication_role = replica would else keep the version, and a
 -- Subscriber's stale copy would pass the check.
 create or replace trigger "~sp_mssync_upd_trig_the ""odd"" one__t%s{}\'"
     before insert or update on "the ""odd"" one"."t%s{}\'"
-    for each row execute function msrepl.sp_mssync_upd_trig();
+    for each row execute function msrepl.sp_mssync_upd_trig('msrepl_table_c268110370c2_b4c33d6dfab3');
 alter table "the ""odd"" one"."t%s{}\'" enable always trigger "~sp_mssync_upd_trig_the ""odd"" one__t%s{}\'";
 
 -- trg_mssync_truncate_<table>: refuses TRUNCATE of one replicated table.
@@ -385,6 +563,14 @@ drop routine if exists "msrepl"."sp_mssync_upd_the ""odd"" one__t%s{}\'";
 drop routine if exists "msrepl"."sp_mssync_del_the ""odd"" one__t%s{}\'";
 
 drop routine if exists "msrepl"."sp_mssync_gen_the ""odd"" one__t%s{}\'";
+
+drop routine if exists "msrepl"."mssync_change_ins_the ""odd"" one__t%s{}\'";
+
+drop routine if exists "msrepl"."mssync_change_upd_the ""odd"" one__t%s{}\'";
+
+drop routine if exists "msrepl"."mssync_change_del_the ""odd"" one__t%s{}\'";
+
+drop routine if exists "msrepl"."mssync_make_the ""odd"" one__t%s{}\'";
 
 drop type if exists "msrepl"."mssync_ins_row_the ""odd"" one__t%s{}\'";
 

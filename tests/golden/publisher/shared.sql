@@ -150,17 +150,35 @@ reset role;
 -- msrepl.filter_rows: which images of rows belong to a filtered article.
 -- called by: publisher.filters, for the log reader
 -- tables:    none
--- holes:     owner
+-- holes:     path_is_kept, owner
 --
--- The one door of the log reader's role to the filters, which run with the rights of their owner.
+-- The one door of the log reader's role to the filters, which run with the rights of their table's role. What
+-- they call may be a user's, and may alter the functions of that role.
 create or replace function msrepl.filter_rows(article integer, images text[]) returns boolean[]
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
+    filter constant regprocedure := format('msrepl.row_filter_%s(text[])', article);
     belong boolean[];
 begin
-    execute format('select msrepl.%I($1)', 'row_filter_' || article) into belong using images;
+    if not (select p.prosecdef from pg_proc as p where p.oid = filter) then
+        raise exception 'function % is not SECURITY DEFINER any more', filter
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at what the row filter calls.';
+    end if;
+    execute format('select %s($1)', filter::regproc) into belong using images;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered behind calls of functions of a table's role
+-- tables:    none
+-- holes:     table_name
+--
+-- SET outlasts the call, whatever the function sets itself, and its callers have other rights.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) all (array['pg_catalog, pg_temp', '"pg_catalog", "pg_temp"']) then
+        raise exception 'an expression or a trigger of table % has set search_path', 'of a row filter'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
     return belong;
 end
 $msrepl$;
@@ -521,7 +539,7 @@ comment on function msrepl.refuse_truncate() is 'Refuses TRUNCATE of a replicate
 -- inserted its marker, so inserting the same one waits for it; that insert never stays. Callers try once more
 -- even if there was nothing to wait for: it may have ended since their last look.
 create or replace function msrepl.await_branches(tables oid[]) returns void
-language plpgsql
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
@@ -648,7 +666,7 @@ comment on function msrepl.raise_triggered(text, jsonb, text) is 'Refuses what a
 -- tables:    msrepl.touched_row
 -- holes:     owner
 create or replace function msrepl.check_touched(article text, sent jsonb[]) returns void
-language plpgsql
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
@@ -739,22 +757,22 @@ comment on function msrepl.witness() is 'Sees what triggers change in published 
 --
 -- "An update trigger at the Publisher updates the MSrepl_tran_version column for the updated rows when
 -- needed" (seed 002). A sync procedure brings the Subscriber's version along, so it stands aside there: for
--- statements in the owner's role, which nobody can take, and not for those of triggers that they fire. Nor where
--- the table has BEFORE triggers of the user's, which says an argument: they might put any version in the place of
--- the one that was sent. The row gets one that is derived from it and the transaction, by which the sync procedure
--- still knows it, and goes back to the Subscriber. (In the replica role the owner's role puts rows back as they
--- were: sim.topology.checkpoint.)
+-- statements in the role of the table (the first argument) or the owner's, which nobody can take, and not for those
+-- of triggers that they fire. Nor where the table has BEFORE triggers of the user's, which says a second argument:
+-- they might put any version in the place of the one that was sent. The row gets one that is derived from it and the
+-- transaction, by which the sync procedure still knows it, and goes back to the Subscriber. (In the replica role the
+-- owner's role puts rows back as they were: sim.topology.checkpoint.)
 -- The test is in the body: a WHEN clause would be parsed for every statement.
 create or replace function msrepl.sp_mssync_upd_trig() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 begin
-    if current_user <> 'msrepl_owner_0123456789ab' or pg_trigger_depth() > 1
+    if current_user not in (tg_argv[0], 'msrepl_owner_0123456789ab') or pg_trigger_depth() > 1
         or new.msrepl_tran_version = old.msrepl_tran_version
     then
         new.msrepl_tran_version := gen_random_uuid();
-    elsif tg_nargs > 0 and current_setting('session_replication_role') <> 'replica' then
+    elsif tg_nargs > 1 and current_setting('session_replication_role') <> 'replica' then
         new.msrepl_tran_version := md5(new.msrepl_tran_version::text || extract(epoch from now()) || ' ' || pg_backend_pid())::uuid;
     end if;
     return new;
