@@ -13,7 +13,7 @@ from psycopg import conninfo
 from publisher.publication import owner_role
 from sim.topology import Topology
 from twopc.drivers import ParticipantAddress, PostgresCoordinator
-from twopc.names import PREFIX
+from twopc.names import PREFIX, table_role
 
 PUB, SUB = "pub", "sub1"
 _salts = itertools.count()
@@ -66,12 +66,12 @@ class Bank:
         self.seen.clear()
         salt = next(_salts)
         for node in (PUB, *self.topology.subscribers):
-            owner = owner_role(self.topology.node(node).database)
+            role = table_role(owner_role(self.topology.node(node).database), "public", "account")
             await self.fetch(
                 node,
                 "set session_replication_role = replica; truncate msrepl.branch_marker;"
                 # rows keep the versions that this role gives them at the Publisher
-                + (f" set role {owner};" if node == PUB else "")
+                + (f" set role {role};" if node == PUB else "")
                 + f" update account set balance = 0, msrepl_tran_version = md5('{salt} ' || id)::uuid;"
                 " reset role",
             )
