@@ -36,6 +36,7 @@ from twopc.sql import fragments as f
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
 from twopc.sql.passwords import unlogged
+from twopc.sql.table_role import drop_role_text
 
 __all__ = [
     "LinkAddress",
@@ -395,6 +396,7 @@ async def _drop_objects(connection: Connection) -> None:
         sql.SQL("drop event trigger if exists msrepl_rewrite_guard"),
         sql.SQL("drop server if exists {} cascade").format(sql.Identifier(SERVER)),
         sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(names.SCHEMA)),
+        sql.SQL(drop_role_text(names.calls_role(owner_role(connection.info.dbname)))),
         sql.SQL("drop owned by {}").format(owner),
         sql.SQL("drop role {}").format(owner),
     ]

@@ -15,11 +15,11 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from subscriber.agents_path import SEARCH_PATH
+from subscriber.changing import Change, changing
 from twopc.articles import Article, Table
 from twopc.names import PREFIX
 from twopc.sql import fragments as f
-from twopc.sql.checksum import PARAMETER, PINNED, ChecksumTexts, executable
+from twopc.sql.checksum import PINNED, ChecksumTexts
 from twopc.sql.describe import describe
 from twopc.validation import Difference, Key, parse_key
 
@@ -117,6 +117,7 @@ class _Repair:
         self._article = article
         self._table = f.table_of(article)
         self._texts = ChecksumTexts(article, versions=versions)
+        self._execute: Change
         held = {column.name: column for column in local.columns}
         self._columns = [c for c in article.value_columns if not held[c.name].generated]
         #: Identity columns outside the key take a value with the row only.
@@ -134,8 +135,16 @@ class _Repair:
             kind: [each.key for each in same if each.kind == kind]
             for kind in ("extra", "changed", "missing")
         }
-        # a user's triggers that fire for agents look for objects as they do for an agent
-        await self._connection.execute(f"select set_config('search_path', {SEARCH_PATH}, true)")
+        async with changing(self._connection, self._article) as self._execute:
+            return await self._repair(same, by_kind, there, fetch)
+
+    async def _repair(
+        self,
+        same: Sequence[Difference],
+        by_kind: Mapping[str, Sequence[Key]],
+        there: Mapping[Key, tuple[int, Values]],
+        fetch: Fetch,
+    ) -> list[Key]:
         await self._delete(by_kind["extra"])
         await self._change(by_kind["changed"], there)
         await self._insert([there[key][1] for key in by_kind["missing"]])
@@ -152,37 +161,43 @@ class _Repair:
         )
         return {parse_key(key): checksum for key, checksum in await cursor.fetchall()}
 
-    def _same_key(self) -> sql.Composed:
+    def _same_key(self, key: Key) -> sql.Composed:
         return f.AND.join(
             [
-                f.equal(sql.Identifier(column.name), PARAMETER, column.equality)
-                for column in self._article.key_columns
+                f.equal(sql.Identifier(column.name), sql.Literal(value), column.equality)
+                for column, value in zip(self._article.key_columns, key, strict=True)
             ]
         )
 
     async def _delete(self, keys: Sequence[Key]) -> None:
-        command = sql.SQL("delete from {} where {}").format(self._table, self._same_key())
-        async with self._connection.cursor() as cursor:
-            await cursor.executemany(executable(command), keys)
+        for key in keys:
+            await self._execute(
+                sql.SQL("delete from {} where {}").format(self._table, self._same_key(key))
+            )
 
     async def _change(self, keys: Sequence[Key], there: Mapping[Key, tuple[int, Values]]) -> None:
         if self._as_a_whole:
             await self._replace(keys, there)
             return
         columns = [c for c in self._columns if c.name not in self._article.key]
-        command = sql.SQL("update {} set {} where {}").format(
-            self._table,
-            f.COMMA.join(
-                [sql.SQL("{} = {}").format(sql.Identifier(c.name), PARAMETER) for c in columns]
-            ),
-            self._same_key(),
-        )
         try:
-            async with self._connection.transaction(), self._connection.cursor() as cursor:
-                await cursor.executemany(
-                    executable(command),
-                    [(*self._values(there[key][1], columns), *key) for key in keys],
-                )
+            async with self._connection.transaction():
+                for key in keys:
+                    values = self._values(there[key][1], columns)
+                    await self._execute(
+                        sql.SQL("update {} set {} where {}").format(
+                            self._table,
+                            f.COMMA.join(
+                                [
+                                    sql.SQL("{} = {}").format(
+                                        sql.Identifier(column.name), sql.Literal(value)
+                                    )
+                                    for column, value in zip(columns, values, strict=True)
+                                ]
+                            ),
+                            self._same_key(key),
+                        )
+                    )
         except psycopg.errors.UniqueViolation:
             # unique values that have changed places
             await self._replace(keys, there)
@@ -192,14 +207,13 @@ class _Repair:
         await self._insert([there[key][1] for key in keys])
 
     async def _insert(self, rows: Sequence[Values]) -> None:
-        command = sql.SQL("insert into {} ({}) overriding system value values ({})").format(
-            self._table,
-            f.identifiers(column.name for column in self._columns),
-            f.COMMA.join([PARAMETER] * len(self._columns)),
-        )
-        async with self._connection.cursor() as cursor:
-            await cursor.executemany(
-                executable(command), [self._values(row, self._columns) for row in rows]
+        for row in rows:
+            await self._execute(
+                sql.SQL("insert into {} ({}) overriding system value values ({})").format(
+                    self._table,
+                    f.identifiers(column.name for column in self._columns),
+                    f.COMMA.join(list(map(sql.Literal, self._values(row, self._columns)))),
+                )
             )
 
     def _values(self, row: Values, columns: Sequence[Any]) -> list[str | None]:

@@ -344,7 +344,7 @@ def role(kind: str, *parts: str) -> str:
 
 
 def table_roles(owner: str) -> str:
-    """What the names of all begin with that write a table of the database whose objects are `owner`'s."""
+    """What the names of all begin with that write tables of the database whose objects are `owner`'s."""
     return f"{role('table', owner)}_"
 
 
@@ -352,6 +352,11 @@ def table_role(owner: str, schema: str, table: str) -> str:
     """The role in whose name one published or subscribed table is written."""
     digest = hashlib.sha256(f"{schema}\0{table}".encode()).hexdigest()[:12]
     return table_roles(owner) + digest
+
+
+def calls_role(owner: str) -> str:
+    """The role in whose name a Subscriber makes calls of published routines."""
+    return f"{table_roles(owner)}calls"
 
 
 #: What the name of every replication slot of ours begins with.

@@ -19,6 +19,7 @@ from subscriber import tables
 from subscriber.distribution_agent import Profile
 from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
 from twopc.names import PREFIX
+from twopc.sql import fragments as f
 
 #: What is to be taken away was never made: setting up had not got so far.
 _NOT_SO_FAR = (ConfigurationError, psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
@@ -182,12 +183,8 @@ async def _bring(topology: Topology, scenario: Scenario, name: str) -> None:
         await tables.create_table(await topology.admin(name), article)
         columns = [column.name for column in article.value_columns]
         async with await publisher.connect() as there:
-            await tables.fill(
-                await topology.admin(name),
-                article,
-                columns,
-                rows_of(there, article, columns),
-            )
+            into = sql.SQL("{} ({})").format(f.table_of(article), f.identifiers(columns))
+            await tables.copy_in(await topology.admin(name), into, rows_of(there, article, columns))
 
 
 def _drop_routine(key: str) -> sql.Composed:

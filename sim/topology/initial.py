@@ -17,6 +17,7 @@ from psycopg import AsyncConnection, sql
 
 from sim.topology.nodes import grant_tables
 from subscriber import tables
+from subscriber.changing import changing
 from twopc.articles import Article
 from twopc.errors import LockTimeoutError, SubscriptionError
 from twopc.names import VERSION_COLUMN
@@ -153,7 +154,8 @@ async def bring_again(publisher: Connection, here: Connection, articles: Sequenc
     for article in articles:
         held = await describe(here, article.schema, article.table)
         columns = tables.copied_columns(article, held)
-        await here.execute(sql.SQL("delete from {}").format(f.table_of(article)))
+        async with changing(here, article) as change:
+            await change(sql.SQL("delete from {}").format(f.table_of(article)))
         await tables.fill(here, article, columns, rows_of(publisher, article, columns))
     await here.execute("set local session_replication_role to default")
 

@@ -55,7 +55,7 @@ class Node:
     """The log reader's role: reads the Publisher's log, writes the distribution database."""
     logreader_password: str = field(repr=False)
     agent_role: str
-    """The distribution agents' role: reads the distribution database, writes at Subscribers."""
+    """The distribution agents' role: reads the distribution database, has what it read applied at Subscribers."""
     agent_password: str = field(repr=False)
     embedded: bool = True
     attached: bool = False

@@ -27,7 +27,7 @@ from subscriber.distribution_agent.profile import Profile
 from subscriber.distribution_agent.source import Source
 from subscriber.distribution_agent.streams import BlockedError, Streams
 from subscriber.distribution_agent.target import (
-    BEGIN,
+    BEGINNING,
     COMMIT,
     ROLLBACK,
     Applier,
@@ -174,7 +174,7 @@ class Delivery:
     def _steps(self, load: Load, sent: int) -> list[Step]:
         steps: list[Step] = []
         if load.first:
-            steps += [(BEGIN, ()), self.target.move(sent, load.batch.upto)]
+            steps += [*BEGINNING, self.target.move(sent, load.batch.upto)]
         steps += [self.applier.step(part, exact=self.exact) for part in load.parts]
         if load.last:
             steps.append((COMMIT, ()))
@@ -186,7 +186,7 @@ class Delivery:
         answer = await future
         if answer.failure is not None:
             return Failure(batch=load.batch, report=answer.failure, constraint=answer.constraint)
-        applied = 2 if load.first else 0
+        applied = len(BEGINNING) + 1 if load.first else 0
         for at, part in enumerate(load.parts, applied):
             self.applier.learn(part, steps[at], answer, at)
         self._count(load)
@@ -262,5 +262,5 @@ class Delivery:
 
     async def _move(self, upto: int) -> None:
         target = self.target
-        await ask(target.first, (BEGIN, ()), target.move(target.position, upto), (COMMIT, ()))
+        await ask(target.first, *BEGINNING, target.move(target.position, upto), (COMMIT, ()))
         target.position = self.seen = upto

@@ -31,7 +31,7 @@ from subscriber.distribution_agent.pipe import Statement, Step
 from subscriber.distribution_agent.planner import Batch
 from subscriber.distribution_agent.profile import Profile
 from subscriber.distribution_agent.reporting import Reporting
-from subscriber.distribution_agent.target import BEGIN, CHECK_NOW, COMMIT, ROLLBACK
+from subscriber.distribution_agent.target import BEGINNING, CHECK_NOW, COMMIT, ROLLBACK
 from twopc.drivers.lean import Report
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
@@ -140,7 +140,7 @@ class Mending:
         net = net_of(rows, await self._source.articles(), planner)
         if isinstance(net, Report):
             return net
-        steps: list[Step] = [(BEGIN, ()), target.move(position, upto)]
+        steps: list[Step] = [*BEGINNING, target.move(position, upto)]
         if defining:
             steps.append(delivery.applier.one_by_one(*block([_coded(each) for each in defining])))
         if net:
@@ -168,7 +168,7 @@ class Mending:
         """Try the transaction's commands one by one, and take all of them back again."""
         first = self._target.first
         planner = self._delivery.planner
-        await first.run((BEGIN, ()))
+        await first.run(*BEGINNING)
         try:
             chunk: list[Command] = []
             async for each in self._source.commands(batch.upto - 1, batch.upto):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from subscriber.distribution_agent.loads import Load
 from subscriber.distribution_agent.pipe import Answer, LostError, Pipe, Statement, Step
 from subscriber.distribution_agent.target import (
-    BEGIN,
+    BEGINNING,
     ROLLBACK,
     Applier,
     RefusedError,
@@ -86,11 +86,11 @@ class Streams:
         steps: dict[int, list[Step]] = {}
         if load.first:
             self._begun = {0}
-            steps[0] = [(BEGIN, ()), target.move(target.position, batch.upto)]
+            steps[0] = [*BEGINNING, target.move(target.position, batch.upto)]
         for part in load.parts:
             if part.stream not in self._begun:
                 self._begun.add(part.stream)
-                steps[part.stream] = [(BEGIN, ())]
+                steps[part.stream] = [*BEGINNING]
             steps.setdefault(part.stream, []).append(applier.step(part))
         if load.last:
             for stream in self._begun:

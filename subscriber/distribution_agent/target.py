@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from psycopg import AsyncConnection
+
 from subscriber.agents_path import SEARCH_PATH
 from subscriber.distribution_agent.dispatch import Takers, dispatch_text, run_text
 from subscriber.distribution_agent.loads import Part
@@ -16,12 +18,15 @@ from twopc.errors import DeliveryError, ServerError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text, lsn_value
 from twopc.names import StreamId
+from twopc.sql import path
 from twopc.sql.exclusive import free_key, others
 from twopc.together import together
 
 _log = get_logger(__name__)
 
-BEGIN = Statement("begin")
+_BEGIN = Statement("begin")
+#: What code of a table's owner has set comes back with a commit.
+_AS_CONNECTED = Statement("reset all")
 COMMIT = Statement("commit")
 ROLLBACK = Statement("rollback")
 #: Fewer commands are not worth trying as a set.
@@ -30,17 +35,15 @@ _SET_MIN = 32
 _TAKE_OVER_MS = 30_000
 
 #: What a value's text means must not depend on the database; NOT FOR REPLICATION is the replica role.
-_SETTINGS = Statement(
-    f"""
-    select set_config('search_path', {SEARCH_PATH}, false),
-        set_config('session_replication_role', 'replica', false),
-        set_config('datestyle', 'ISO', false), set_config('intervalstyle', 'postgres', false),
-        set_config('lc_monetary', 'C', false), set_config('xmloption', 'content', false),
-        set_config('array_nulls', 'on', false), set_config('standard_conforming_strings', 'on', false),
-        set_config('synchronous_commit', $1, false)
-    """,
-    kept=False,
-)
+_SETTINGS: dict[str, str] = {
+    "session_replication_role": "replica",
+    "datestyle": "ISO",
+    "intervalstyle": "postgres",
+    "lc_monetary": "C",
+    "xmloption": "content",
+    "array_nulls": "on",
+    "standard_conforming_strings": "on",
+}
 _MAY_DELIVER = "has_table_privilege(a.usesysid, 'msrepl.msreplication_subscriptions', 'update')"
 _AGENT = "'msrepl agent of ' || $1"
 _STREAMS = "'msrepl streams of ' || $1"
@@ -80,6 +83,10 @@ _MOVE = Statement("select msrepl.move_position($1, $2::pg_lsn, $3::pg_lsn)")
 _DURABLE = Statement("set local synchronous_commit = on")
 #: Constraints that are checked at COMMIT are checked now.
 CHECK_NOW = Statement("set constraints all immediate", kept=False)
+
+
+#: How each transaction begins.
+BEGINNING: tuple[Step, ...] = ((_BEGIN, ()), (_AS_CONNECTED, ()))
 
 
 class RefusedError(Exception):
@@ -159,13 +166,14 @@ class Target:
         lines: list[Pipe] = []
         name = publisher.encode()
         try:
-            first = await _connect(dsn, publisher, profile, lines)
+            where = await _path(dsn)
+            first = await _connect(dsn, publisher, profile, where, lines)
             await _be_alone(first, name, subscriber)
             position = await _find_position(first, name, publisher_db)
             database = await _settle(first, publisher, position)
             await _check_streams(first, subscriber, profile.subscription_streams)
             for _ in range(1, profile.subscription_streams):
-                line = await _connect(dsn, publisher, profile, lines)
+                line = await _connect(dsn, publisher, profile, where, lines)
                 await ask(line, (_LOCK_SHARED, (await _free_key(line, _FREE_STREAM_KEY, name),)))
             return cls(publisher, lines, position, database)
         except BaseException:
@@ -185,7 +193,7 @@ class Target:
         """Wait until the position and everything that came before it is durable."""
         await ask(
             self.first,
-            (BEGIN, ()),
+            *BEGINNING,
             (_DURABLE, ()),
             self.move(self.position, self.position),
             (COMMIT, ()),
@@ -213,15 +221,28 @@ async def ask(pipe: Pipe, *steps: Step) -> Answer:
     return answer
 
 
-async def _connect(dsn: str, publisher: str, profile: Profile, lines: list[Pipe]) -> Pipe:
-    pipe = await Pipe.connect(
-        dsn,
-        application_name=f"msrepl\\ agent\\ for\\ {publisher}",
-        statement_timeout=str(profile.query_timeout_ms),
-        jit="off",
-    )
+async def _path(dsn: str) -> str:
+    async with await AsyncConnection.connect(
+        dsn, autocommit=True, options=path.options(dsn)
+    ) as connection:
+        cursor = await connection.execute(f"select {SEARCH_PATH}".encode())
+        row = await cursor.fetchone()
+        assert row is not None
+        return str(row[0]).replace(" ", "")
+
+
+async def _connect(
+    dsn: str, publisher: str, profile: Profile, where: str, lines: list[Pipe]
+) -> Pipe:
+    settings = _SETTINGS | {
+        "application_name": f"msrepl\\ agent\\ for\\ {publisher}",
+        "statement_timeout": str(profile.query_timeout_ms),
+        "jit": "off",
+        "search_path": where,
+        "synchronous_commit": "on" if profile.synchronous_commit else "off",
+    }
+    pipe = await Pipe.connect(dsn, **settings)  # type: ignore[arg-type] # they are options, all of them
     lines.append(pipe)
-    await ask(pipe, (_SETTINGS, (b"on" if profile.synchronous_commit else b"off",)))
     return pipe
 
 

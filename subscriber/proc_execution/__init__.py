@@ -66,9 +66,10 @@ async def create(connection: Connection, article: ProcArticle, agent: str, *, ca
     """
     role = owner_role(connection.info.dbname)
     owner, to = sql.Identifier(role), sql.Identifier(agent)
+    calls = names.calls_role(role)
     where = f"{article.identity} cannot be defined at {connection.info.dbname!r}"
     async with connection.transaction():
-        texts = [*shared_texts(owner), *_rights(article, owner, to)]
+        texts = [*shared_texts(owner), *_rights(article, owner, sql.Identifier(calls))]
         await connection.execute(";\n".join(texts).encode())
         there = await _there(connection, article)
         known = await (await connection.execute(_KNOWN, (article.article_id,))).fetchone()
@@ -98,12 +99,12 @@ async def create(connection: Connection, article: ProcArticle, agent: str, *, ca
                 article.identity,
                 call,
                 *before,
-                agent,
+                calls,
             ),
         )
         texts = [definition_text(article, owner, to)]
         if call:
-            texts.append(call_text(article, owner, to))
+            texts.append(call_text(article, calls, to))
         await connection.execute(";\n".join(texts).encode())
         try:
             await connection.execute(
@@ -123,15 +124,15 @@ async def _there(connection: Connection, article: ProcArticle) -> tuple[str, str
         return row
 
 
-def _rights(article: ProcArticle, owner: sql.Identifier, agent: sql.Identifier) -> list[str]:
+def _rights(article: ProcArticle, owner: sql.Identifier, calls: sql.Identifier) -> list[str]:
     """What it takes to define and to call in a schema."""
     schema = sql.Identifier(article.schema)
     return [
-        text.format(schema=schema, owner=owner, agent=agent).as_string(None)
+        text.format(schema=schema, owner=owner, calls=calls).as_string(None)
         for text in (
             sql.SQL("create schema if not exists {schema}"),
             sql.SQL("grant usage, create on schema {schema} to {owner}"),
-            sql.SQL("grant usage on schema {schema} to {agent}"),
+            sql.SQL("grant usage on schema {schema} to {calls}"),
         )
     ]
 

@@ -10,7 +10,8 @@ from psycopg import sql
 from twopc.names import SCHEMA
 from twopc.proc_execution import Argument, ProcArticle
 from twopc.sql import fragments as f
-from twopc.sql.render import render
+from twopc.sql.render import compose, render
+from twopc.sql.table_role import runs_as
 
 #: Types whose name, without a length, means a length of one.
 _ENDLESS = {"character": "bpchar", "bit": '"bit"'}
@@ -47,8 +48,12 @@ def definition_text(article: ProcArticle, owner: sql.Identifier, agent: sql.Iden
     )
 
 
-def call_text(article: ProcArticle, owner: sql.Identifier, agent: sql.Identifier) -> str:
-    """The function that takes an article's calls."""
+def call_text(article: ProcArticle, calls: str, agent: sql.Identifier) -> str:
+    """The function that takes an article's calls.
+
+    Args:
+        calls: the role in whose name they are made.
+    """
     given = [sql.SQL("given[{}]").format(place + 1) for place in range(len(article.given))]
     return render(
         "subscriber",
@@ -57,7 +62,9 @@ def call_text(article: ProcArticle, owner: sql.Identifier, agent: sql.Identifier
         invocation=invocation(article),
         given=sql.SQL(" using {}").format(f.COMMA.join(given)) if given else sql.SQL(""),
         identity=sql.Literal(article.identity),
-        owner=owner,
+        runs_as=runs_as(calls),
+        path_stays=compose("subscriber", "path_stays"),
+        owner=sql.Identifier(calls),
         agent=agent,
         comment=sql.Literal(f"One call of {article.identity}"),
     )

@@ -68,6 +68,8 @@ class Calls:
         self.procedures = procedures or {}
         self.owner = sql.Identifier(place.owner)
         self.agent = sql.Identifier(place.agent)
+        self.role = names.table_role(place.owner, article.schema, article.table)
+        """In whose name the table is changed."""
         self._bodies: dict[str, Bodies] = {}
 
     # -- names and parameters ---------------------------------------------------------------------

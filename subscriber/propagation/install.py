@@ -12,6 +12,7 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.rows import tuple_row
 
+from subscriber.changing import grant_sequences
 from subscriber.objects import owner_role
 from subscriber.propagation.calls import Place
 from subscriber.propagation.custom import Routine, find_routine
@@ -25,6 +26,7 @@ from twopc.propagation import OPERATIONS, Propagation, parameters
 from twopc.sql import fragments as f
 from twopc.sql.describe import describe
 from twopc.sql.render import render
+from twopc.sql.table_role import drop_text
 
 Connection = AsyncConnection[Any]
 
@@ -47,30 +49,14 @@ from behind b
 join pg_type t on t.oid = b.oid and t.typtype <> 'd'
 """
 
-_SEQUENCES = """
-select distinct d.refobjid::regclass::text
-from pg_attrdef k
-join pg_depend d on d.classid = 'pg_attrdef'::regclass and d.objid = k.oid and d.refclassid = 'pg_class'::regclass
-join pg_class s on s.oid = d.refobjid and s.relkind = 'S'
-where k.adrelid = %(table)s::regclass
-order by 1
-"""
 
-
-# What is to be dropped of an article: its default procedures, and rights on a table that no other article has.
+# What is to be dropped of an article: its default procedures, and the role of a table that no other article has.
 _REGISTERED = """
 select case when p.is_default and to_regprocedure(p.signature) is not null then p.signature end,
-       case when not exists (
-           select from msrepl.msreplication_procedures o
-           where (o.dest_schema, o.article) = (p.dest_schema, p.article) and o.article_id <> p.article_id
-       ) then to_regclass(format('%%I.%%I', p.dest_schema, p.article))::text end,
-       case when not exists (
-           select from msrepl.msreplication_procedures o
-           where o.dest_schema = p.dest_schema and o.article_id <> p.article_id
-       ) and to_regnamespace(quote_ident(p.dest_schema)) is not null then quote_ident(p.dest_schema) end,
-       r.rolname::text
+       p.dest_schema, p.article,
+       exists (select from msrepl.msreplication_procedures o
+               where (o.dest_schema, o.article) = (p.dest_schema, p.article) and o.article_id <> p.article_id)
 from msrepl.msreplication_procedures p
-left join pg_roles r on r.rolname = p.agent
 where p.article_id = %s
 """
 
@@ -99,6 +85,12 @@ def install_texts(role: str, agent: str) -> list[str]:
             owner_text=sql.Literal(role),
             schema=sql.Identifier(names.SCHEMA),
         ),
+        render(
+            "subscriber",
+            "create_calls_role",
+            role=sql.Identifier(names.calls_role(role)),
+            role_text=sql.Literal(names.calls_role(role)),
+        ),
         render("subscriber", "propagation_catalog", owner=owner, agent=to),
         render("subscriber", "replraiserror", owner=owner),
         render("subscriber", "raise_unfit_call", owner=owner, agent=to),
@@ -123,7 +115,7 @@ async def create(
     """Create the procedures of one article, after its table; what there was of it goes.
 
     Args:
-        agent: the role of distribution agents, which may then call and write.
+        agent: the role of distribution agents, which may then call.
         procedures: names of the default procedures by operation, as the Publisher chose them.
         scripts: the user's own procedures, executed once the types are there that they may need.
 
@@ -164,7 +156,7 @@ async def create(
         )
         texts = PropagationTexts(article, article_id, propagation, place, procedures)
         await connection.execute(";\n".join(texts.all()).encode())
-        await _grant_sequences(connection, article, agent)
+        await grant_sequences(connection, article, texts.role)
     if replaced:
         _log.warning(
             "default procedures that were replaced are the default again",
@@ -192,16 +184,20 @@ async def regenerate(
 
 
 async def drop(connection: Connection, article_id: int) -> None:
-    """Take the procedures of one article, and the agents' rights on its table.
+    """Take the procedures of one article, and the role of its table.
 
     Custom procedures stay, except those that take images of its rows: their parameters' types go.
     """
     async with connection.transaction():
-        await _drop(connection, article_id)
+        tables = await _drop(connection, article_id)
         await drop_images(connection, article_id)
+        for schema, table in tables:
+            text = drop_text(owner_role(connection.info.dbname), schema, table)
+            await connection.execute(text.encode())
 
 
-async def _drop(connection: Connection, article_id: int) -> None:
+async def _drop(connection: Connection, article_id: int) -> set[tuple[str, str]]:
+    """Returns the tables that no other article has."""
     cursor = connection.cursor(row_factory=tuple_row)
     async with connection.transaction():
         await cursor.execute(_REGISTERED, (article_id,))
@@ -209,18 +205,7 @@ async def _drop(connection: Connection, article_id: int) -> None:
         signatures = [row[0] for row in registered if row[0] is not None]
         for text in drop_texts(article_id, signatures):
             await connection.execute(text.encode())
-        for table, schema, agent in {row[1:] for row in registered if row[3] is not None}:
-            objects = [("schema", schema)] if schema is not None else []
-            if table is not None:
-                await cursor.execute(_SEQUENCES, {"table": table})
-                objects += [("sequence", row[0]) for row in await cursor.fetchall()]
-                objects.append(("table", table))
-            for kind, name in objects:
-                await connection.execute(
-                    sql.SQL("revoke all on {} {} from {}").format(
-                        sql.SQL(kind), f.raw(name), sql.Identifier(agent)
-                    )
-                )
+    return {(schema, table) for _, schema, table, shared in registered if not shared}
 
 
 async def drop_all(connection: Connection) -> None:
@@ -292,16 +277,4 @@ async def _check_free(connection: Connection, article: Article, signature: str) 
         raise SubscriptionError(
             f"function {row[0]} of {connection.info.dbname!r} has the name and the parameters of a default "
             f"procedure of {article.name}: drop or rename it, or name it as the custom procedure"
-        )
-
-
-async def _grant_sequences(connection: Connection, article: Article, agent: str) -> None:
-    """Columns of the Subscriber's own may fill themselves from sequences."""
-    cursor = connection.cursor(row_factory=tuple_row)
-    await cursor.execute(_SEQUENCES, {"table": f.table_of(article).as_string(None)})
-    for (sequence,) in await cursor.fetchall():
-        await connection.execute(
-            sql.SQL("grant usage on sequence {} to {}").format(
-                f.raw(sequence), sql.Identifier(agent)
-            )
         )

@@ -4,7 +4,8 @@ Pure: from an `Article` to SQL. `subscriber.propagation.install` executes it.
 
 The default procedures are those of seed 000, in PostgreSQL's language, and lie in the schema of the table that
 they change, where users look for them. They are functions without a result, because ``SELECT`` must be able to
-call one for every row of a block. They belong to the table's owner, who may replace them.
+call one for every row of a block. They belong to the table's owner, who may replace them, and run in the name of
+the table's role.
 
 An update finds its row by the original key, whatever the format; for XCALL that is the key in the old image.
 (What the original's procedures for XCALL compare is not documented. It cannot be every column, since large
@@ -19,10 +20,12 @@ from psycopg import sql
 
 from subscriber.propagation.bodies import Bodies, Source
 from subscriber.propagation.calls import COMMAND, Calls, Place, ours
+from twopc import names
 from twopc.articles import Article
 from twopc.propagation import OPERATIONS, Format, Propagation
 from twopc.sql import fragments as f
-from twopc.sql.render import render
+from twopc.sql.render import compose, render
+from twopc.sql.table_role import create_text, runs_as
 
 #: SQLSTATE of 20598, the row that a command changes is not at the Subscriber.
 ROW_NOT_FOUND = "P0002"
@@ -55,7 +58,7 @@ class PropagationTexts(Calls):
             "signature": f.COMMA.join([f.raw(kind) for _, kind in self.arguments(operation)]),
             "computed": bodies.compute(source),
             "owner": sql.Identifier(self.place.table_owner),
-            "agent": self.agent,
+            "caller": sql.Identifier(self.role),
             "comment": sql.Literal(
                 f"Brings {COMMAND[operation]} of {self.article.name} from the Publisher "
                 f"({self.propagation.method(operation).format})"
@@ -104,7 +107,9 @@ class PropagationTexts(Calls):
                 function=function,
                 operation=sql.Literal(COMMAND[operation]),
                 article=article,
-                owner=self.owner,
+                runs_as=runs_as(self.role),
+                path_stays=compose("subscriber", "path_stays"),
+                owner=sql.Identifier(self.role),
                 agent=self.agent,
                 comment=comment,
             )
@@ -116,7 +121,9 @@ class PropagationTexts(Calls):
             article=article,
             procedure_text=sql.Literal(self.called_name(operation)),
             invocation=self.invocation(operation),
-            owner=self.owner,
+            runs_as=runs_as(self.role),
+            path_stays=compose("subscriber", "path_stays"),
+            owner=sql.Identifier(self.role),
             agent=self.agent,
             comment=comment,
         )
@@ -135,6 +142,9 @@ class PropagationTexts(Calls):
             return render("subscriber", "set_never", comment=sql.Literal(comment), **holes)
         comment = f"Applies a run of commands for {COMMAND[operation]} in {self.article.name}"
         holes |= {
+            "runs_as": runs_as(self.role),
+            "path_stays": compose("subscriber", "path_stays"),
+            "owner": sql.Identifier(self.role),
             "article_id": sql.Literal(self.article_id),
             "call_type": self.call_type(operation),
             "statement": statement,
@@ -216,7 +226,9 @@ class PropagationTexts(Calls):
                 ]
             ),
             computed=bodies.compute_set(_OF_SET),
-            owner=self.owner,
+            runs_as=runs_as(self.role),
+            path_stays=compose("subscriber", "path_stays"),
+            owner=sql.Identifier(self.role),
             agent=self.agent,
             comment=comment,
         )
@@ -241,25 +253,34 @@ class PropagationTexts(Calls):
         )
 
     def grants(self) -> list[str]:
-        """What an agent needs besides: the table, and the schemas of what it calls."""
-        schemas = dict.fromkeys(
-            [self.article.schema, *(routine.schema for routine in self.place.routines.values())]
-        )
+        """What the role of the table needs: the table, and what it calls."""
+        role = sql.Identifier(self.role)
+        routines = self.place.routines.values()
         return [
+            create_text(
+                self.place.owner,
+                self.article.schema,
+                self.article.table,
+                "select, insert, update, delete",
+            ),
+            render(
+                "subscriber",
+                "apply_rights",
+                role=role,
+                calls=sql.Identifier(names.calls_role(self.place.owner)),
+                agent_text=sql.Literal(self.place.agent),
+            ),
             *(
                 sql.SQL("grant usage on schema {} to {}")
-                .format(sql.Identifier(schema), self.agent)
+                .format(sql.Identifier(schema), role)
                 .as_string(None)
-                for schema in schemas
+                for schema in dict.fromkeys(routine.schema for routine in routines)
             ),
-            sql.SQL("grant select, insert, update, delete on {} to {}")
-            .format(f.table_of(self.article), self.agent)
-            .as_string(None),
             *(
                 sql.SQL("grant execute on routine {} to {}")
-                .format(f.raw(routine.signature), self.agent)
+                .format(f.raw(routine.signature), role)
                 .as_string(None)
-                for routine in self.place.routines.values()
+                for routine in routines
             ),
         ]
 

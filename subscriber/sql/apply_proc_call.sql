@@ -1,14 +1,15 @@
 -- msrepl.apply_<article>_call: one call of a routine, as it is stored, made here.
 -- called by: the distribution agent
 -- tables:    those that the routine touches
--- holes:     function, invocation, given, identity, owner, agent, comment
+-- holes:     function, invocation, given, identity, runs_as, path_stays, owner, agent, comment
 --
 -- The caller's settings hold for the call alone: other commands of the same commit must not see them. The
--- rights are the agent's. No search_path is set: the caller's is.
+-- rights are those of the role of calls. No search_path is set: the caller's is.
 create or replace function {function}(command text) returns void
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     stored pg_catalog.jsonb := command::pg_catalog.jsonb;
     failure pg_catalog.text := stored ->> 'f';
     settings pg_catalog.jsonb := coalesce(stored -> 's', '{{}}');
@@ -16,7 +17,7 @@ declare
     given pg_catalog.text[];
     before pg_catalog.jsonb;
 begin
-    select pg_catalog.array_agg(v.value order by v.place) into given
+{runs_as}    select pg_catalog.array_agg(v.value order by v.place) into given
     from pg_catalog.jsonb_array_elements_text(stored -> 'v') with ordinality as v(value, place);
     select pg_catalog.jsonb_object_agg(s.key, pg_catalog.current_setting(s.key)) into before
     from pg_catalog.jsonb_each_text(settings) as s;
@@ -27,7 +28,7 @@ begin
         raise exception 'a call of % failed at the Publisher (%) and does not fail here', {identity}, failure
             using errcode = failure;
     end if;
-end
+{path_stays}end
 $msrepl$;
 alter function {function}(text) owner to {owner};
 revoke all on function {function}(text) from public;

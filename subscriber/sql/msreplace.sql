@@ -1,7 +1,7 @@
 -- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must be there.
 -- called by: msrepl.apply_<article>_upd, msrepl.apply_<article>_del
 -- tables:    the subscribed table
--- holes:     procedure, parameters, guard, statement, command, article, key_json, computed, signature, owner, agent,
+-- holes:     procedure, parameters, guard, statement, command, article, key_json, computed, signature, owner, caller,
 --            comment
 --
 -- An UPDATE sets every column, the key too: PostgreSQL finds by itself what did not change.
@@ -19,5 +19,5 @@ end
 $msrepl$;
 alter function {procedure}({signature}) owner to {owner};
 revoke all on function {procedure}({signature}) from public;
-grant execute on function {procedure}({signature}) to {agent};
+grant execute on function {procedure}({signature}) to {caller};
 comment on function {procedure}({signature}) is {comment};

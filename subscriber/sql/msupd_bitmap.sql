@@ -2,7 +2,7 @@
 -- called by: msrepl.apply_<article>_upd
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, bytes, guard, key_changed, with_key, without_key, command, article, key_json,
---            computed, signature, owner, agent, comment
+--            computed, signature, owner, caller, comment
 --
 -- Key columns stand in the statement only if one of their bits is set, as in the original's newer procedures.
 -- No search_path is set: see sp_msins_<table>.
@@ -25,5 +25,5 @@ end
 $msrepl$;
 alter function {procedure}({signature}) owner to {owner};
 revoke all on function {procedure}({signature}) from public;
-grant execute on function {procedure}({signature}) to {agent};
+grant execute on function {procedure}({signature}) to {caller};
 comment on function {procedure}({signature}) is {comment};

@@ -1,21 +1,22 @@
 -- msrepl.net_<article>: updates that are in each other's way, made at once: unique values are freed first.
 -- called by: msrepl.apply_net
 -- tables:    the subscribed table; msrepl.msreplication_procedures
--- holes:     function, article_id, table, table_text, call_type, match, columns, values, computed, owner, agent,
+-- holes:     function, article_id, table, table_text, call_type, match, columns, values, computed, runs_as, path_stays, owner, agent,
 --            comment
 --
 -- The rows are deleted and inserted again in one statement, with what only this Subscriber knows of them, so that
 -- at its end nothing refers to a row that is gone. -1: it must not be done, because a referential action would
 -- follow the delete, or because somebody has replaced the default procedure.
 create function {function}(commands text[]) returns bigint
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 #variable_conflict use_variable
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     rows {call_type}[];
     done bigint;
 begin
-    if not msrepl.is_default_procedure({article_id}, 'upd') or exists (
+{runs_as}    if not msrepl.is_default_procedure({article_id}, 'upd') or exists (
         select from pg_catalog.pg_trigger as k
         join pg_catalog.pg_constraint as r on r.oid = k.tgconstraint
         where k.tgrelid = {table_text}::regclass and k.tgenabled in ('A', 'R') and r.contype = 'f'
@@ -38,7 +39,7 @@ begin
     if done <> cardinality(rows) then
         return -1;
     end if;{computed}
-    return done;
+{path_stays}    return done;
 end
 $msrepl$;
 alter function {function}(text[]) owner to {owner};

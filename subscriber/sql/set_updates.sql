@@ -1,8 +1,8 @@
 -- msrepl.set_<article>_upd: a run of calls for one article's UPDATE, as one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures; catalogs
--- holes:     function, article_id, table_text, call_type, key, same, key_stays, statement, computed, owner,
---            agent, comment
+-- holes:     function, article_id, table_text, call_type, key, same, key_stays, statement, computed, runs_as,
+--            path_stays, owner, agent, comment
 --
 -- As msrepl.set_<article>_<operation> for INSERT and DELETE. Of several calls that set the same columns of one
 -- row only the last is made: nobody sees what comes in between, except a trigger or a rule that fires for
@@ -10,10 +10,11 @@
 -- others for the same key may be meant for another row. Those left of one row, which set different columns,
 -- have their turns one after the other. In the order of the key: the table's pages are met once.
 create function {function}(commands text[]) returns bigint
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 #variable_conflict use_variable
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     rows {call_type}[];
     turn bigint := 0;
     turns bigint;
@@ -21,7 +22,7 @@ declare
     changed bigint;
     done bigint := 0;
 begin
-    if not msrepl.is_default_procedure({article_id}, 'upd') then
+{runs_as}    if not msrepl.is_default_procedure({article_id}, 'upd') then
         return -1;
     end if;
     begin
@@ -53,7 +54,7 @@ begin
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
-    return cardinality(rows);
+{path_stays}    return cardinality(rows);
 end
 $msrepl$;
 alter function {function}(text[]) owner to {owner};

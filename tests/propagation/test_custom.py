@@ -10,10 +10,10 @@ from tests.propagation.here import AGENT, Here, mask, propagation
 from twopc.errors import SubscriptionError
 
 TABLE = "create table t (id int primary key, name text, n int)"
-AUDIT = f"""
+AUDIT = """
 create table audit (at serial, id int, was text, now text);
-grant insert on audit to {AGENT};
-grant usage on sequence audit_at_seq to {AGENT};
+grant insert on audit to public;
+grant usage on sequence audit_at_seq to public;
 create procedure audited(old_id int, was text, old_n int, new_id int, now text, new_n int) language plpgsql as $$
 begin
     update t set name = now, n = new_n where id = old_id;
@@ -172,7 +172,7 @@ async def test_more_values_than_arguments(here: Here, upd: str) -> None:
         seen = "(old_row).c1, (new_row).c120 - (old_row).c120, -1"
     await here.subscribe(
         f"create table t (col1 int primary key, {columns}); create table seen (k int, d int, b int);"
-        f"grant insert on seen to {AGENT}",
+        "grant insert on seen to public",
         methods={"upd": f"{upd} wide"},
         scripts=[
             f"create procedure wide({images}) language sql as $$ insert into seen select {seen} $$"
@@ -206,7 +206,7 @@ async def test_row_types_follow_the_table(here: Here, caplog: pytest.LogCaptureF
         begin insert into seen values ((new_row).c101::text); end $$"""
     await here.subscribe(
         f"create table t (col1 int primary key, {columns}); create table seen (what text);"
-        f"grant insert on seen to {AGENT}",
+        "grant insert on seen to public",
         methods={"ins": "CALL wide"},
         scripts=[wide],
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.propagation.here import Here, mask
+from twopc import names
 from twopc.articles import Article
 
 #: Type, a value, another one; each as the log has it.
@@ -173,10 +174,11 @@ async def test_generated_and_own_columns(here: Here) -> None:
     await here.apply("ins", 2, 100, 3, "a")
     await here.apply("upd", 5, None, None, None, 100, mask(4, 1))
     assert await here.apply_set("ins", [1, 7, 1, "b"], [1, 8, 1, None]) == 2
+    role = names.table_role(here.owner, "public", "t")
     assert await here.rows() == [
-        (1, 7, 1, 1, 4, "B", "propagation_agent", 2),
-        (1, 8, 1, 1, 4, None, "propagation_agent", 3),
-        (5, 100, 3, 15, 16, "A", "propagation_agent", 1),
+        (1, 7, 1, 1, 4, "B", role, 2),
+        (1, 8, 1, 1, 4, None, role, 3),
+        (5, 100, 3, 15, 16, "A", role, 1),
     ]
     # the identity gives its own numbers still, and cannot be changed
     assert await here.rows("pg_sequences", "last_value, sequencename") == [

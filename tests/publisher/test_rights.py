@@ -110,8 +110,8 @@ UNPINNED = """
 select p.oid::regprocedure::text from pg_proc p
 where p.pronamespace = 'msrepl'::regnamespace
   and not coalesce('search_path=pg_catalog, pg_temp' = any (p.proconfig), false)
-  -- called for every row, with the caller's rights; whatever they name they name with its schema
-  and not (p.proname ~ '^(apply|set|net)_' and not p.prosecdef)
+  -- called for every row by agents, whose session has our path; whatever they name they name with its schema
+  and not (p.proname ~ '^(apply|set|net)_' and (not p.prosecdef or pg_get_userbyid(p.proowner) ~ '^msrepl_table_'))
 """
 
 

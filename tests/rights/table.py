@@ -114,6 +114,7 @@ async def role_names(topology: Topology) -> dict[str, str]:
     for name in NODES:
         owner = names.role("owner", topology.node(name).database)
         found[owner] = f"owner at {name}"
+        found[names.calls_role(owner)] = f"calls at {name}"
         for table in ("account", "entry"):
             found[names.table_role(owner, "public", table)] = f"table {table} at {name}"
     links = await topology.execute(

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from sim.validation import validate
+from subscriber.distribution_agent import Profile
 from tests.fix_topology import MakeTopology, Pair
 from tests.rights.traps import AT_SUBSCRIBER, DOMAIN, HARMLESS, OWN, TABLE, sabotage, trap
+from tests.validation.ends import ends
+from twopc.errors import DeliveryError
 
 TIDY = """
 create function tidy() returns trigger language plpgsql as
@@ -16,7 +22,9 @@ OTHER = "create table other (id int primary key, n int); insert into other value
 ALL = {"check", "domain", "index", "generated", "trigger"}
 
 
-async def trapped(make_topology: MakeTopology, *rows: str, **options: object) -> Pair:
+async def trapped(
+    make_topology: MakeTopology, *, profile: Profile | None = None, **options: Any
+) -> Pair:
     """A Subscriber whose table `item` is the application's, which has no right to `other`."""
     topology = await make_topology(subscribers=("sub1",))
     pub, app = topology.publisher, topology.node("sub1").app_role
@@ -26,7 +34,6 @@ async def trapped(make_topology: MakeTopology, *rows: str, **options: object) ->
         TABLE.format(own="", generated="generated always as (id + 1) stored"),
         TIDY,
         OTHER,
-        *rows,
     ):
         await topology.execute(pub, statement)
     await topology.publish("other")
@@ -41,7 +48,7 @@ async def trapped(make_topology: MakeTopology, *rows: str, **options: object) ->
     ]
     for statement in at_subscriber:
         await topology.execute("sub1", statement.replace("{app}", f'"{app}"'))
-    await topology.subscribe("sub1")
+    await topology.subscribe("sub1", profile=profile)
     for statement in (
         "create trigger a_trap before insert or update or delete on item"
         " for each row execute function evil.spring()",
@@ -113,3 +120,97 @@ async def test_what_is_done_to_those_who_go_on(make_topology: MakeTopology, how:
     assert error.sqlstate == "42501"
     assert said in str(error)
     assert not any("owner" in who for who in await nothing_reached(pair))
+
+
+#: What agents bring, and what of it evaluates the expressions.
+BROUGHT = {
+    "one by one": "insert into item (id, name, amount) select g, 'x', g from generate_series(1, 3) g",
+    "as a set": "insert into item (id, name, amount) select g, 'x', g from generate_series(100, 199) g",
+    "updates": "update item set amount = amount + 1, id = case id when 2 then 99 else id end",
+    "deletes": "delete from item where id < 99",
+}
+
+
+@pytest.mark.parametrize("form", ["CALL", "SQL"])
+async def test_what_agents_bring(make_topology: MakeTopology, form: str) -> None:
+    """In whatever form: the agent's role evaluates nothing of the owner's."""
+    pair = await trapped(make_topology, propagate={"ins": form, "upd": form, "del": form})
+    async with pair.app:
+        for statement in BROUGHT.values():
+            await pair.topology.execute("pub", statement)
+            await pair.topology.sync()
+            (who,) = await nothing_reached(pair)
+            assert who.startswith("msrepl_table_")
+
+
+@pytest.mark.parametrize("how", SABOTAGE)
+async def test_what_is_done_to_an_agent(make_topology: MakeTopology, how: str) -> None:
+    """Neither what is altered nor what is set leads the agent, or the role of another table, further."""
+    pair = await trapped(make_topology)
+    doing, said = SABOTAGE[how]
+    await pair.topology.execute("sub1", sabotage(doing))
+    both = "begin; insert into item (id, name, amount) values ({0}, 'x', 1); insert into other values (1{0}, 1); commit"
+    async with pair.app:
+        if how == "alters":  # what is called knows of it from the next statement on
+            await pair.topology.execute("pub", both.format(1))
+            await pair.topology.sync()
+        await pair.topology.execute("pub", both.format(2))
+        with pytest.raises(DeliveryError, match=said):
+            await pair.topology.sync()
+    assert all(who.startswith("msrepl_table_") for who in await nothing_reached(pair))
+
+
+async def test_what_administrators_bring(make_topology: MakeTopology) -> None:
+    """Repairs, a copy made again, and one into a table that is there: a superuser evaluates nothing."""
+    pair = await trapped(make_topology)
+    topology = pair.topology
+    await pair.app.close()
+    await topology.execute("sub1", sabotage("null;"))
+    await topology.execute(
+        "pub", "insert into item (id, name, amount) select g, 'x', g from generate_series(1, 9) g"
+    )
+    await topology.sync()
+    await topology.execute(
+        "sub1",
+        "begin; set local session_replication_role = replica; update item set amount = 77 where id = 4;"
+        " delete from item where id = 5; update item set id = 50 where id = 6; commit",
+    )
+    await topology.execute("sub1", "truncate evil.reached, evil.evaluated")
+    found = await validate(ends(topology, "sub1"), advance=topology.sync, repair=True)
+    assert sum(len(each.repaired) for each in found) == 4
+    by = [await nothing_reached(pair)]
+    await topology.reinitialise("sub1")
+    by.append(await nothing_reached(pair))
+    await topology.unsubscribe("sub1")
+    await topology.execute("sub1", "truncate item, other, evil.reached, evil.evaluated")
+    await topology.subscribe("sub1")
+    by.append(await nothing_reached(pair))
+    for found_by in by:
+        (who,) = found_by
+        assert who.startswith("msrepl_table_")
+        assert found_by[who] >= ALL
+    await pair.same("other")
+
+
+async def test_a_path_that_comes_with_the_commit(make_topology: MakeTopology) -> None:
+    """Hidden until then behind SET LOCAL: the agent's next transaction does not look there."""
+    pair = await trapped(make_topology, profile=Profile(commit_batch_size=1))
+    await pair.topology.execute(
+        "sub1",
+        "create function evil.same(integer, integer) returns boolean language plpgsql"
+        " as $$ begin perform evil.try('path'); return $1 operator(pg_catalog.=) $2; end $$;"
+        " create operator evil.= (leftarg = integer, rightarg = integer, function = evil.same)",
+    )
+    hide = """
+        perform set_config('traps.path', current_setting('search_path'), false);
+        set search_path = evil, pg_catalog;
+        perform set_config('search_path', current_setting('traps.path'), true);
+    """
+    await pair.topology.execute("sub1", sabotage(hide))
+    async with pair.app:
+        for number in (1, 2):
+            await pair.topology.execute(
+                "pub", f"insert into item (id, name, amount) values ({number}, 'x', 1)"
+            )
+        await pair.topology.sync()
+    assert all(who.startswith("msrepl_table_") for who in await nothing_reached(pair))

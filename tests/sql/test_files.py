@@ -16,7 +16,7 @@ CREATES = re.compile(r"^\s*create (?:or replace )?(function|procedure) (\S+?)\("
 #: Functions without a search path of their own. Each runs with the rights of its caller, names every object
 #: with its schema, and is called for every row, or calls what a user wrote, who expects the caller's path.
 UNPINNED = {
-    "apply_call", "apply_net", "apply_proc_call", "apply_statement", "call_settings", "msins", "msreplace", "msupd_bitmap", "net_updates", "set_calls",
+    "apply_call", "apply_net", "apply_proc_call", "apply_statement", "call_settings", "change_table", "msins", "msreplace", "msupd_bitmap", "net_updates", "set_calls",
     "set_updates",
 }  # fmt: skip
 HOLE = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
@@ -68,8 +68,10 @@ def _untidy(stem: str, body: str) -> Iterator[str]:
         # the names in a body of standard SQL are looked up once, when it is created
         bound = "language sql" in rest and "begin atomic" in rest
         if stem in UNPINNED:
-            if pinned or "security definer" in rest:
+            if pinned:
                 yield f"{name} is no exception"
+            if ("{runs_as}" in rest and "{path_stays}" in rest) != ("security definer" in rest):
+                yield f"{name} leaves a path behind"
         elif not (pinned or bound):
             yield f"{name} sets no search_path"
         owned = rf"\nalter {kind} {name}\([^;]*\) owner to \{{owner\}};"

@@ -37,7 +37,11 @@ def create_text(owner: str, schema: str, table: str, privileges: str) -> str:
 
 def drop_text(owner: str, schema: str, table: str) -> str:
     """Drops it, unless a function of ours is still its own; harmless where it is not."""
-    role = names.table_role(owner, schema, table)
+    return drop_role_text(names.table_role(owner, schema, table))
+
+
+def drop_role_text(role: str) -> str:
+    """As `drop_text`, by the role's name."""
     return render(
         "twopc", "drop_table_role", role=sql.Identifier(role), role_text=sql.Literal(role)
     )

@@ -1,14 +1,15 @@
 -- msrepl.apply_<article>_call: one call of a routine, as it is stored, made here.
 -- called by: the distribution agent
 -- tables:    those that the routine touches
--- holes:     function, invocation, given, identity, owner, agent, comment
+-- holes:     function, invocation, given, identity, runs_as, path_stays, owner, agent, comment
 --
 -- The caller's settings hold for the call alone: other commands of the same commit must not see them. The
--- rights are the agent's. No search_path is set: the caller's is.
+-- rights are those of the role of calls. No search_path is set: the caller's is.
 create or replace function "msrepl"."apply_7_call"(command text) returns void
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     stored pg_catalog.jsonb := command::pg_catalog.jsonb;
     failure pg_catalog.text := stored ->> 'f';
     settings pg_catalog.jsonb := coalesce(stored -> 's', '{}');
@@ -16,6 +17,17 @@ declare
     given pg_catalog.text[];
     before pg_catalog.jsonb;
 begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'calls' then
+        raise exception 'this function must run as its owner %, and runs as %', 'calls', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
     select pg_catalog.array_agg(v.value order by v.place) into given
     from pg_catalog.jsonb_array_elements_text(stored -> 'v') with ordinality as v(value, place);
     select pg_catalog.jsonb_object_agg(s.key, pg_catalog.current_setting(s.key)) into before
@@ -27,9 +39,20 @@ begin
         raise exception 'a call of % failed at the Publisher (%) and does not fail here', 'public.give_raise(numeric)', failure
             using errcode = failure;
     end if;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered into what agents call for a table, last
+-- tables:    none
+-- holes:     none
+--
+-- A SET clause would cost a tenth of a call, and would not help: SET outlasts it.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) path then
+        raise exception 'an expression, a trigger or a procedure of a table has set search_path'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
 end
 $msrepl$;
-alter function "msrepl"."apply_7_call"(text) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."apply_7_call"(text) owner to "calls";
 revoke all on function "msrepl"."apply_7_call"(text) from public;
 grant execute on function "msrepl"."apply_7_call"(text) to "msrepl_agent";
 comment on function "msrepl"."apply_7_call"(text) is 'One call of public.give_raise(numeric)';
@@ -37,14 +60,15 @@ comment on function "msrepl"."apply_7_call"(text) is 'One call of public.give_ra
 -- msrepl.apply_<article>_call: one call of a routine, as it is stored, made here.
 -- called by: the distribution agent
 -- tables:    those that the routine touches
--- holes:     function, invocation, given, identity, owner, agent, comment
+-- holes:     function, invocation, given, identity, runs_as, path_stays, owner, agent, comment
 --
 -- The caller's settings hold for the call alone: other commands of the same commit must not see them. The
--- rights are the agent's. No search_path is set: the caller's is.
+-- rights are those of the role of calls. No search_path is set: the caller's is.
 create or replace function "msrepl"."apply_8_call"(command text) returns void
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     stored pg_catalog.jsonb := command::pg_catalog.jsonb;
     failure pg_catalog.text := stored ->> 'f';
     settings pg_catalog.jsonb := coalesce(stored -> 's', '{}');
@@ -52,6 +76,17 @@ declare
     given pg_catalog.text[];
     before pg_catalog.jsonb;
 begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'calls' then
+        raise exception 'this function must run as its owner %, and runs as %', 'calls', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
     select pg_catalog.array_agg(v.value order by v.place) into given
     from pg_catalog.jsonb_array_elements_text(stored -> 'v') with ordinality as v(value, place);
     select pg_catalog.jsonb_object_agg(s.key, pg_catalog.current_setting(s.key)) into before
@@ -63,9 +98,20 @@ begin
         raise exception 'a call of % failed at the Publisher (%) and does not fail here', '"odd schema"."50% ""off"""(anyelement, character[], text[])', failure
             using errcode = failure;
     end if;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered into what agents call for a table, last
+-- tables:    none
+-- holes:     none
+--
+-- A SET clause would cost a tenth of a call, and would not help: SET outlasts it.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) path then
+        raise exception 'an expression, a trigger or a procedure of a table has set search_path'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
 end
 $msrepl$;
-alter function "msrepl"."apply_8_call"(text) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."apply_8_call"(text) owner to "calls";
 revoke all on function "msrepl"."apply_8_call"(text) from public;
 grant execute on function "msrepl"."apply_8_call"(text) to "msrepl_agent";
 comment on function "msrepl"."apply_8_call"(text) is 'One call of "odd schema"."50% ""off"""(anyelement, character[], text[])';

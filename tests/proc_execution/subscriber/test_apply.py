@@ -11,6 +11,7 @@ import pytest
 from sim import Topology
 from subscriber import proc_execution
 from subscriber.propagation import install
+from twopc import names
 from twopc.errors import SubscriptionError
 from twopc.proc_execution import Argument, Call, ProcArticle
 
@@ -292,14 +293,14 @@ async def test_definitions(site: Site) -> None:
 
 
 async def test_rights(site: Site) -> None:
-    """Agents call it with their own rights; nobody else may, where agents call it."""
+    """It is called in the name of a role that has no other rights; nobody else may, where agents call it."""
     await site.create(
         "CREATE OR REPLACE PROCEDURE public.routine() LANGUAGE sql SECURITY DEFINER"
         " AS $$ insert into seen (what) select current_user $$"
     )
     await site.call()
     node = site.topology.node("sub1")
-    assert await site.seen() == [node.agent_role]
+    assert await site.seen() == [names.calls_role(names.role("owner", node.database))]
     async with await psycopg.AsyncConnection.connect(node.app_dsn, autocommit=True) as app:
         for statement in (
             "call routine()",

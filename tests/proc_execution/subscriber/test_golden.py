@@ -44,5 +44,5 @@ def test_definition(golden: Golden) -> None:
 
 def test_call(golden: Golden) -> None:
     """What makes a call: of a procedure, and of a function with odd names and arguments of any type."""
-    texts = [call_text(each, OWNER, AGENT) for each in (RAISE, ODD)]
+    texts = [call_text(each, "calls", AGENT) for each in (RAISE, ODD)]
     golden("subscriber/proc_call.sql", "\n".join(texts))

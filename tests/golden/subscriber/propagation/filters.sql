@@ -28,21 +28,53 @@ revoke all on type "msrepl"."call_7_del" from public;
 grant usage on type "msrepl"."call_7_del" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."call_7_del" is 'Values of a command for DELETE in customer';
 
-grant usage on schema "public" to "msrepl_agent_0123456789ab";
+-- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
+-- called by: publisher.making, subscriber.subscription, subscriber.propagation
+-- tables:    none
+-- holes:     role, role_text, schema, table_schema, table, privileges, comment
+--
+-- It owns the functions that write this table for us, and may do nothing else: who owns a table of ours may put
+-- code of his own into its constraints, indexes, domains, defaults and triggers.
+do $msrepl$
+begin
+    if not exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_df6dafd53a9a') then
+        create role "msrepl_table_c268110370c2_df6dafd53a9a" nologin;
+        comment on role "msrepl_table_c268110370c2_df6dafd53a9a" is 'Writes customer for replication';
+    end if;
+end
+$msrepl$;
+grant usage on schema "msrepl", "public" to "msrepl_table_c268110370c2_df6dafd53a9a";
+grant select, insert, update, delete on "public"."customer" to "msrepl_table_c268110370c2_df6dafd53a9a";
 
-grant usage on schema "audit" to "msrepl_agent_0123456789ab";
+-- What the role of a subscribed table needs besides the table, so that agents' commands are applied in its name.
+-- called by: subscriber.propagation
+-- tables:    msrepl.msreplication_procedures
+-- holes:     role, calls, agent_text
+--
+-- Whoever lets agents past row security lets this role, which has no other table.
+grant execute on function msrepl.is_default_procedure(integer, text), msrepl.fires_for_agents(regclass) to "msrepl_table_c268110370c2_df6dafd53a9a";
+grant execute on function msrepl.raise_unfit_call(text, text, text, text, text) to "msrepl_table_c268110370c2_df6dafd53a9a";
+grant select on msrepl.msreplication_procedures to "msrepl_table_c268110370c2_df6dafd53a9a";
+grant "msrepl_table_c268110370c2_df6dafd53a9a" to "msrepl_table_c268110370c2_calls";
+do $msrepl$
+begin
+    if (select r.rolbypassrls from pg_catalog.pg_roles as r where r.rolname = 'msrepl_agent_0123456789ab') then
+        alter role "msrepl_table_c268110370c2_df6dafd53a9a" bypassrls;
+    end if;
+end
+$msrepl$;
 
-grant select, insert, update, delete on "public"."customer" to "msrepl_agent_0123456789ab";
+grant usage on schema "audit" to "msrepl_table_c268110370c2_df6dafd53a9a";
 
-grant execute on routine audit.kept(bigint) to "msrepl_agent_0123456789ab";
+grant execute on routine audit.kept(bigint) to "msrepl_table_c268110370c2_df6dafd53a9a";
 
 -- sp_msins_<table>: brings a row that was inserted at the Publisher.
 -- called by: msrepl.apply_<article>_ins
 -- tables:    the subscribed table
--- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, agent, comment
+-- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, caller, comment
 --
 -- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Every parameter is
--- one whatever the columns are called, and the rights are those of the caller.
+-- one whatever the columns are called, and the rights are those of the caller, the table's role.
 create function "public"."sp_msins_customer"(c1 integer, c2 text, c3 uuid) returns void
 language plpgsql
 as $msrepl$
@@ -54,14 +86,14 @@ end
 $msrepl$;
 alter function "public"."sp_msins_customer"(integer, text, uuid) owner to "purchasing";
 revoke all on function "public"."sp_msins_customer"(integer, text, uuid) from public;
-grant execute on function "public"."sp_msins_customer"(integer, text, uuid) to "msrepl_agent_0123456789ab";
+grant execute on function "public"."sp_msins_customer"(integer, text, uuid) to "msrepl_table_c268110370c2_df6dafd53a9a";
 comment on function "public"."sp_msins_customer"(integer, text, uuid) is 'Brings INSERT of customer from the Publisher (CALL)';
 
 -- sp_msupd_<table>, SCALL and MCALL: sets the columns whose bit is set.
 -- called by: msrepl.apply_<article>_upd
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, bytes, guard, key_changed, with_key, without_key, command, article, key_json,
---            computed, signature, owner, agent, comment
+--            computed, signature, owner, caller, comment
 --
 -- Key columns stand in the statement only if one of their bits is set, as in the original's newer procedures.
 -- No search_path is set: see sp_msins_<table>.
@@ -96,24 +128,36 @@ end
 $msrepl$;
 alter function "public"."sp_msupd_customer"(integer, text, uuid, integer, bytea) owner to "purchasing";
 revoke all on function "public"."sp_msupd_customer"(integer, text, uuid, integer, bytea) from public;
-grant execute on function "public"."sp_msupd_customer"(integer, text, uuid, integer, bytea) to "msrepl_agent_0123456789ab";
+grant execute on function "public"."sp_msupd_customer"(integer, text, uuid, integer, bytea) to "msrepl_table_c268110370c2_df6dafd53a9a";
 comment on function "public"."sp_msupd_customer"(integer, text, uuid, integer, bytea) is 'Brings UPDATE of customer from the Publisher (MCALL)';
 
 -- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
--- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+-- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
 -- sp_msins_<table>.
 create function "msrepl"."apply_7_ins"(command text) returns void
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     c "msrepl"."call_7_ins";
     done boolean;
     more text;
 begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_df6dafd53a9a' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_df6dafd53a9a', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
     begin
         c := command::"msrepl"."call_7_ins";
     exception
@@ -122,9 +166,20 @@ begin
             perform msrepl.raise_unfit_call('customer', '"public"."sp_msins_customer"', sqlstate, sqlerrm, more);
     end;
     done := "public"."sp_msins_customer"(c.c1, c.c2, c.c3) is null;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered into what agents call for a table, last
+-- tables:    none
+-- holes:     none
+--
+-- A SET clause would cost a tenth of a call, and would not help: SET outlasts it.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) path then
+        raise exception 'an expression, a trigger or a procedure of a table has set search_path'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
 end
 $msrepl$;
-alter function "msrepl"."apply_7_ins"(text) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."apply_7_ins"(text) owner to "msrepl_table_c268110370c2_df6dafd53a9a";
 revoke all on function "msrepl"."apply_7_ins"(text) from public;
 grant execute on function "msrepl"."apply_7_ins"(text) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."apply_7_ins"(text) is 'Applies one command for INSERT in customer';
@@ -132,18 +187,30 @@ comment on function "msrepl"."apply_7_ins"(text) is 'Applies one command for INS
 -- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
--- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+-- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
 -- sp_msins_<table>.
 create function "msrepl"."apply_7_upd"(command text) returns void
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     c "msrepl"."call_7_upd";
     done boolean;
     more text;
 begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_df6dafd53a9a' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_df6dafd53a9a', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
     begin
         c := command::"msrepl"."call_7_upd";
     exception
@@ -152,9 +219,20 @@ begin
             perform msrepl.raise_unfit_call('customer', '"public"."sp_msupd_customer"', sqlstate, sqlerrm, more);
     end;
     done := "public"."sp_msupd_customer"(c.c1, c.c2, c.c3, c.pkc1, c.bitmap) is null;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered into what agents call for a table, last
+-- tables:    none
+-- holes:     none
+--
+-- A SET clause would cost a tenth of a call, and would not help: SET outlasts it.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) path then
+        raise exception 'an expression, a trigger or a procedure of a table has set search_path'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
 end
 $msrepl$;
-alter function "msrepl"."apply_7_upd"(text) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."apply_7_upd"(text) owner to "msrepl_table_c268110370c2_df6dafd53a9a";
 revoke all on function "msrepl"."apply_7_upd"(text) from public;
 grant execute on function "msrepl"."apply_7_upd"(text) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."apply_7_upd"(text) is 'Applies one command for UPDATE in customer';
@@ -162,18 +240,30 @@ comment on function "msrepl"."apply_7_upd"(text) is 'Applies one command for UPD
 -- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
--- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+-- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
 -- sp_msins_<table>.
 create function "msrepl"."apply_7_del"(command text) returns void
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     c "msrepl"."call_7_del";
     done boolean;
     more text;
 begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_df6dafd53a9a' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_df6dafd53a9a', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
     begin
         c := command::"msrepl"."call_7_del";
     exception
@@ -182,9 +272,20 @@ begin
             perform msrepl.raise_unfit_call('customer', 'audit.kept', sqlstate, sqlerrm, more);
     end;
     call audit.kept(c.pkc1);
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered into what agents call for a table, last
+-- tables:    none
+-- holes:     none
+--
+-- A SET clause would cost a tenth of a call, and would not help: SET outlasts it.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) path then
+        raise exception 'an expression, a trigger or a procedure of a table has set search_path'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
 end
 $msrepl$;
-alter function "msrepl"."apply_7_del"(text) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."apply_7_del"(text) owner to "msrepl_table_c268110370c2_df6dafd53a9a";
 revoke all on function "msrepl"."apply_7_del"(text) from public;
 grant execute on function "msrepl"."apply_7_del"(text) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."apply_7_del"(text) is 'Applies one command for DELETE in customer';
@@ -192,20 +293,32 @@ comment on function "msrepl"."apply_7_del"(text) is 'Applies one command for DEL
 -- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures
--- holes:     function, article_id, operation, call_type, statement, computed, owner, agent, comment
+-- holes:     function, article_id, operation, call_type, statement, computed, runs_as, path_stays, owner, agent, comment
 --
 -- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
 -- here, a key is there twice, a value clashes (if only on its way to another row), a call does not
 -- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
 -- wrong with one of them is said there.
 create function "msrepl"."set_7_ins"(commands text[]) returns bigint
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 #variable_conflict use_variable
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     rows "msrepl"."call_7_ins"[];
     done bigint;
 begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_df6dafd53a9a' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_df6dafd53a9a', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
     if not msrepl.is_default_procedure(7, 'ins') then
         return -1;
     end if;
@@ -222,10 +335,21 @@ begin
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered into what agents call for a table, last
+-- tables:    none
+-- holes:     none
+--
+-- A SET clause would cost a tenth of a call, and would not help: SET outlasts it.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) path then
+        raise exception 'an expression, a trigger or a procedure of a table has set search_path'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
     return done;
 end
 $msrepl$;
-alter function "msrepl"."set_7_ins"(text[]) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."set_7_ins"(text[]) owner to "msrepl_table_c268110370c2_df6dafd53a9a";
 revoke all on function "msrepl"."set_7_ins"(text[]) from public;
 grant execute on function "msrepl"."set_7_ins"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."set_7_ins"(text[]) is 'Applies a run of commands for INSERT in customer';
@@ -233,8 +357,8 @@ comment on function "msrepl"."set_7_ins"(text[]) is 'Applies a run of commands f
 -- msrepl.set_<article>_upd: a run of calls for one article's UPDATE, as one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures; catalogs
--- holes:     function, article_id, table_text, call_type, key, same, key_stays, statement, computed, owner,
---            agent, comment
+-- holes:     function, article_id, table_text, call_type, key, same, key_stays, statement, computed, runs_as,
+--            path_stays, owner, agent, comment
 --
 -- As msrepl.set_<article>_<operation> for INSERT and DELETE. Of several calls that set the same columns of one
 -- row only the last is made: nobody sees what comes in between, except a trigger or a rule that fires for
@@ -242,10 +366,11 @@ comment on function "msrepl"."set_7_ins"(text[]) is 'Applies a run of commands f
 -- others for the same key may be meant for another row. Those left of one row, which set different columns,
 -- have their turns one after the other. In the order of the key: the table's pages are met once.
 create function "msrepl"."set_7_upd"(commands text[]) returns bigint
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 #variable_conflict use_variable
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     rows "msrepl"."call_7_upd"[];
     turn bigint := 0;
     turns bigint;
@@ -253,6 +378,17 @@ declare
     changed bigint;
     done bigint := 0;
 begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_df6dafd53a9a' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_df6dafd53a9a', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
     if not msrepl.is_default_procedure(7, 'upd') then
         return -1;
     end if;
@@ -289,10 +425,21 @@ begin
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered into what agents call for a table, last
+-- tables:    none
+-- holes:     none
+--
+-- A SET clause would cost a tenth of a call, and would not help: SET outlasts it.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) path then
+        raise exception 'an expression, a trigger or a procedure of a table has set search_path'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
     return cardinality(rows);
 end
 $msrepl$;
-alter function "msrepl"."set_7_upd"(text[]) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."set_7_upd"(text[]) owner to "msrepl_table_c268110370c2_df6dafd53a9a";
 revoke all on function "msrepl"."set_7_upd"(text[]) from public;
 grant execute on function "msrepl"."set_7_upd"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."set_7_upd"(text[]) is 'Applies a run of commands for UPDATE in customer';
@@ -315,20 +462,32 @@ comment on function "msrepl"."set_7_del"(text[]) is 'Commands for DELETE in cust
 -- msrepl.net_<article>: updates that are in each other's way, made at once: unique values are freed first.
 -- called by: msrepl.apply_net
 -- tables:    the subscribed table; msrepl.msreplication_procedures
--- holes:     function, article_id, table, table_text, call_type, match, columns, values, computed, owner, agent,
+-- holes:     function, article_id, table, table_text, call_type, match, columns, values, computed, runs_as, path_stays, owner, agent,
 --            comment
 --
 -- The rows are deleted and inserted again in one statement, with what only this Subscriber knows of them, so that
 -- at its end nothing refers to a row that is gone. -1: it must not be done, because a referential action would
 -- follow the delete, or because somebody has replaced the default procedure.
 create function "msrepl"."net_7"(commands text[]) returns bigint
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 #variable_conflict use_variable
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     rows "msrepl"."call_7_upd"[];
     done bigint;
 begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_df6dafd53a9a' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_df6dafd53a9a', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
     if not msrepl.is_default_procedure(7, 'upd') or exists (
         select from pg_catalog.pg_trigger as k
         join pg_catalog.pg_constraint as r on r.oid = k.tgconstraint
@@ -352,10 +511,21 @@ begin
     if done <> cardinality(rows) then
         return -1;
     end if;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered into what agents call for a table, last
+-- tables:    none
+-- holes:     none
+--
+-- A SET clause would cost a tenth of a call, and would not help: SET outlasts it.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) path then
+        raise exception 'an expression, a trigger or a procedure of a table has set search_path'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
     return done;
 end
 $msrepl$;
-alter function "msrepl"."net_7"(text[]) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."net_7"(text[]) owner to "msrepl_table_c268110370c2_df6dafd53a9a";
 revoke all on function "msrepl"."net_7"(text[]) from public;
 grant execute on function "msrepl"."net_7"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."net_7"(text[]) is 'Makes updates of customer at once that are in each other''s way';

@@ -17,6 +17,22 @@ $msrepl$;
 create schema if not exists "msrepl";
 grant all on schema "msrepl" to "msrepl_owner_0123456789ab";
 
+-- The role that makes calls of published routines here: whatever a routine touches is evaluated in its name.
+-- called by: subscriber.propagation
+-- tables:    none
+-- holes:     role, role_text
+--
+-- A member of the roles of all subscribed tables, since nobody knows which of them a routine writes; it may do
+-- nothing else.
+do $msrepl$
+begin
+    if not exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_calls') then
+        create role "msrepl_table_c268110370c2_calls" nologin;
+        comment on role "msrepl_table_c268110370c2_calls" is 'Makes calls of published routines for replication';
+    end if;
+end
+$msrepl$;
+
 -- msrepl.msreplication_subscriptions, msrepl.msreplication_procedures: how far agents have come, and what calls they make here.
 -- called by: subscriber.propagation; distribution agents
 -- tables:    themselves

@@ -48,17 +48,49 @@ revoke all on type "msrepl"."key_7" from public;
 grant usage on type "msrepl"."key_7" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."key_7" is 'A row of wide, or its original key, as one argument';
 
-grant usage on schema "public" to "msrepl_agent_0123456789ab";
+-- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
+-- called by: publisher.making, subscriber.subscription, subscriber.propagation
+-- tables:    none
+-- holes:     role, role_text, schema, table_schema, table, privileges, comment
+--
+-- It owns the functions that write this table for us, and may do nothing else: who owns a table of ours may put
+-- code of his own into its constraints, indexes, domains, defaults and triggers.
+do $msrepl$
+begin
+    if not exists (select from pg_roles where rolname = 'msrepl_table_c268110370c2_47ec0b9e1ffa') then
+        create role "msrepl_table_c268110370c2_47ec0b9e1ffa" nologin;
+        comment on role "msrepl_table_c268110370c2_47ec0b9e1ffa" is 'Writes wide for replication';
+    end if;
+end
+$msrepl$;
+grant usage on schema "msrepl", "public" to "msrepl_table_c268110370c2_47ec0b9e1ffa";
+grant select, insert, update, delete on "public"."wide" to "msrepl_table_c268110370c2_47ec0b9e1ffa";
 
-grant select, insert, update, delete on "public"."wide" to "msrepl_agent_0123456789ab";
+-- What the role of a subscribed table needs besides the table, so that agents' commands are applied in its name.
+-- called by: subscriber.propagation
+-- tables:    msrepl.msreplication_procedures
+-- holes:     role, calls, agent_text
+--
+-- Whoever lets agents past row security lets this role, which has no other table.
+grant execute on function msrepl.is_default_procedure(integer, text), msrepl.fires_for_agents(regclass) to "msrepl_table_c268110370c2_47ec0b9e1ffa";
+grant execute on function msrepl.raise_unfit_call(text, text, text, text, text) to "msrepl_table_c268110370c2_47ec0b9e1ffa";
+grant select on msrepl.msreplication_procedures to "msrepl_table_c268110370c2_47ec0b9e1ffa";
+grant "msrepl_table_c268110370c2_47ec0b9e1ffa" to "msrepl_table_c268110370c2_calls";
+do $msrepl$
+begin
+    if (select r.rolbypassrls from pg_catalog.pg_roles as r where r.rolname = 'msrepl_agent_0123456789ab') then
+        alter role "msrepl_table_c268110370c2_47ec0b9e1ffa" bypassrls;
+    end if;
+end
+$msrepl$;
 
 -- sp_msins_<table>: brings a row that was inserted at the Publisher.
 -- called by: msrepl.apply_<article>_ins
 -- tables:    the subscribed table
--- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, agent, comment
+-- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, caller, comment
 --
 -- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Every parameter is
--- one whatever the columns are called, and the rights are those of the caller.
+-- one whatever the columns are called, and the rights are those of the caller, the table's role.
 create function "public"."sp_msins_wide"(
     c1 integer,
     c2 integer,
@@ -170,14 +202,14 @@ end
 $msrepl$;
 alter function "public"."sp_msins_wide"(integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer) owner to "purchasing";
 revoke all on function "public"."sp_msins_wide"(integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer) from public;
-grant execute on function "public"."sp_msins_wide"(integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer) to "msrepl_agent_0123456789ab";
+grant execute on function "public"."sp_msins_wide"(integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer) to "msrepl_table_c268110370c2_47ec0b9e1ffa";
 comment on function "public"."sp_msins_wide"(integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer, integer) is 'Brings INSERT of wide from the Publisher (CALL)';
 
 -- sp_msupd_<table>, SCALL and MCALL: sets the columns whose bit is set.
 -- called by: msrepl.apply_<article>_upd
 -- tables:    the subscribed table
 -- holes:     procedure, parameters, bytes, guard, key_changed, with_key, without_key, command, article, key_json,
---            computed, signature, owner, agent, comment
+--            computed, signature, owner, caller, comment
 --
 -- Key columns stand in the statement only if one of their bits is set, as in the original's newer procedures.
 -- No search_path is set: see sp_msins_<table>.
@@ -413,13 +445,13 @@ end
 $msrepl$;
 alter function "public"."sp_msupd_wide"("msrepl"."image_7", "msrepl"."key_7", bytea) owner to "purchasing";
 revoke all on function "public"."sp_msupd_wide"("msrepl"."image_7", "msrepl"."key_7", bytea) from public;
-grant execute on function "public"."sp_msupd_wide"("msrepl"."image_7", "msrepl"."key_7", bytea) to "msrepl_agent_0123456789ab";
+grant execute on function "public"."sp_msupd_wide"("msrepl"."image_7", "msrepl"."key_7", bytea) to "msrepl_table_c268110370c2_47ec0b9e1ffa";
 comment on function "public"."sp_msupd_wide"("msrepl"."image_7", "msrepl"."key_7", bytea) is 'Brings UPDATE of wide from the Publisher (SCALL)';
 
 -- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must be there.
 -- called by: msrepl.apply_<article>_upd, msrepl.apply_<article>_del
 -- tables:    the subscribed table
--- holes:     procedure, parameters, guard, statement, command, article, key_json, computed, signature, owner, agent,
+-- holes:     procedure, parameters, guard, statement, command, article, key_json, computed, signature, owner, caller,
 --            comment
 --
 -- An UPDATE sets every column, the key too: PostgreSQL finds by itself what did not change.
@@ -438,24 +470,36 @@ end
 $msrepl$;
 alter function "public"."sp_msdel_wide"(integer) owner to "purchasing";
 revoke all on function "public"."sp_msdel_wide"(integer) from public;
-grant execute on function "public"."sp_msdel_wide"(integer) to "msrepl_agent_0123456789ab";
+grant execute on function "public"."sp_msdel_wide"(integer) to "msrepl_table_c268110370c2_47ec0b9e1ffa";
 comment on function "public"."sp_msdel_wide"(integer) is 'Brings DELETE of wide from the Publisher (CALL)';
 
 -- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
--- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+-- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
 -- sp_msins_<table>.
 create function "msrepl"."apply_7_ins"(command text) returns void
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     c "msrepl"."call_7_ins";
     done boolean;
     more text;
 begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_47ec0b9e1ffa' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_47ec0b9e1ffa', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
     begin
         c := command::"msrepl"."call_7_ins";
     exception
@@ -464,9 +508,20 @@ begin
             perform msrepl.raise_unfit_call('wide', '"public"."sp_msins_wide"', sqlstate, sqlerrm, more);
     end;
     done := "public"."sp_msins_wide"(c.c1, c.c2, c.c3, c.c4, c.c5, c.c6, c.c7, c.c8, c.c9, c.c10, c.c11, c.c12, c.c13, c.c14, c.c15, c.c16, c.c17, c.c18, c.c19, c.c20, c.c21, c.c22, c.c23, c.c24, c.c25, c.c26, c.c27, c.c28, c.c29, c.c30, c.c31, c.c32, c.c33, c.c34, c.c35, c.c36, c.c37, c.c38, c.c39, c.c40, c.c41, c.c42, c.c43, c.c44, c.c45, c.c46, c.c47, c.c48, c.c49, c.c50, c.c51, c.c52, c.c53, c.c54, c.c55, c.c56, c.c57, c.c58, c.c59, c.c60, c.c61, c.c62, c.c63, c.c64, c.c65, c.c66, c.c67, c.c68, c.c69, c.c70, c.c71, c.c72, c.c73, c.c74, c.c75, c.c76, c.c77, c.c78, c.c79, c.c80, c.c81, c.c82, c.c83, c.c84, c.c85, c.c86, c.c87, c.c88, c.c89, c.c90, c.c91, c.c92, c.c93, c.c94, c.c95, c.c96, c.c97, c.c98, c.c99, c.c100) is null;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered into what agents call for a table, last
+-- tables:    none
+-- holes:     none
+--
+-- A SET clause would cost a tenth of a call, and would not help: SET outlasts it.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) path then
+        raise exception 'an expression, a trigger or a procedure of a table has set search_path'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
 end
 $msrepl$;
-alter function "msrepl"."apply_7_ins"(text) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."apply_7_ins"(text) owner to "msrepl_table_c268110370c2_47ec0b9e1ffa";
 revoke all on function "msrepl"."apply_7_ins"(text) from public;
 grant execute on function "msrepl"."apply_7_ins"(text) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."apply_7_ins"(text) is 'Applies one command for INSERT in wide';
@@ -474,18 +529,30 @@ comment on function "msrepl"."apply_7_ins"(text) is 'Applies one command for INS
 -- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
--- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+-- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
 -- sp_msins_<table>.
 create function "msrepl"."apply_7_upd"(command text) returns void
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     c "msrepl"."call_7_upd";
     done boolean;
     more text;
 begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_47ec0b9e1ffa' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_47ec0b9e1ffa', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
     begin
         c := command::"msrepl"."call_7_upd";
     exception
@@ -494,9 +561,20 @@ begin
             perform msrepl.raise_unfit_call('wide', '"public"."sp_msupd_wide"', sqlstate, sqlerrm, more);
     end;
     done := "public"."sp_msupd_wide"(row(c.c1, c.c2, c.c3, c.c4, c.c5, c.c6, c.c7, c.c8, c.c9, c.c10, c.c11, c.c12, c.c13, c.c14, c.c15, c.c16, c.c17, c.c18, c.c19, c.c20, c.c21, c.c22, c.c23, c.c24, c.c25, c.c26, c.c27, c.c28, c.c29, c.c30, c.c31, c.c32, c.c33, c.c34, c.c35, c.c36, c.c37, c.c38, c.c39, c.c40, c.c41, c.c42, c.c43, c.c44, c.c45, c.c46, c.c47, c.c48, c.c49, c.c50, c.c51, c.c52, c.c53, c.c54, c.c55, c.c56, c.c57, c.c58, c.c59, c.c60, c.c61, c.c62, c.c63, c.c64, c.c65, c.c66, c.c67, c.c68, c.c69, c.c70, c.c71, c.c72, c.c73, c.c74, c.c75, c.c76, c.c77, c.c78, c.c79, c.c80, c.c81, c.c82, c.c83, c.c84, c.c85, c.c86, c.c87, c.c88, c.c89, c.c90, c.c91, c.c92, c.c93, c.c94, c.c95, c.c96, c.c97, c.c98, c.c99, c.c100)::"msrepl"."image_7", row(c.pkc1)::"msrepl"."key_7", c.bitmap) is null;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered into what agents call for a table, last
+-- tables:    none
+-- holes:     none
+--
+-- A SET clause would cost a tenth of a call, and would not help: SET outlasts it.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) path then
+        raise exception 'an expression, a trigger or a procedure of a table has set search_path'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
 end
 $msrepl$;
-alter function "msrepl"."apply_7_upd"(text) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."apply_7_upd"(text) owner to "msrepl_table_c268110370c2_47ec0b9e1ffa";
 revoke all on function "msrepl"."apply_7_upd"(text) from public;
 grant execute on function "msrepl"."apply_7_upd"(text) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."apply_7_upd"(text) is 'Applies one command for UPDATE in wide';
@@ -504,18 +582,30 @@ comment on function "msrepl"."apply_7_upd"(text) is 'Applies one command for UPD
 -- msrepl.apply_<article>_<operation>: one command as it is stored, handed to the procedure of its article.
 -- called by: the distribution agent, for every row of a block
 -- tables:    none
--- holes:     function, call_type, article, procedure_text, invocation, owner, agent, comment
+-- holes:     function, call_type, article, procedure_text, invocation, runs_as, path_stays, owner, agent, comment
 --
 -- The inner block changes nothing, so it takes no subtransaction id. No search_path is set: see
 -- sp_msins_<table>.
 create function "msrepl"."apply_7_del"(command text) returns void
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     c "msrepl"."call_7_del";
     done boolean;
     more text;
 begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_47ec0b9e1ffa' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_47ec0b9e1ffa', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
     begin
         c := command::"msrepl"."call_7_del";
     exception
@@ -524,9 +614,20 @@ begin
             perform msrepl.raise_unfit_call('wide', '"public"."sp_msdel_wide"', sqlstate, sqlerrm, more);
     end;
     done := "public"."sp_msdel_wide"(c.pkc1) is null;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered into what agents call for a table, last
+-- tables:    none
+-- holes:     none
+--
+-- A SET clause would cost a tenth of a call, and would not help: SET outlasts it.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) path then
+        raise exception 'an expression, a trigger or a procedure of a table has set search_path'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
 end
 $msrepl$;
-alter function "msrepl"."apply_7_del"(text) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."apply_7_del"(text) owner to "msrepl_table_c268110370c2_47ec0b9e1ffa";
 revoke all on function "msrepl"."apply_7_del"(text) from public;
 grant execute on function "msrepl"."apply_7_del"(text) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."apply_7_del"(text) is 'Applies one command for DELETE in wide';
@@ -534,20 +635,32 @@ comment on function "msrepl"."apply_7_del"(text) is 'Applies one command for DEL
 -- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures
--- holes:     function, article_id, operation, call_type, statement, computed, owner, agent, comment
+-- holes:     function, article_id, operation, call_type, statement, computed, runs_as, path_stays, owner, agent, comment
 --
 -- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
 -- here, a key is there twice, a value clashes (if only on its way to another row), a call does not
 -- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
 -- wrong with one of them is said there.
 create function "msrepl"."set_7_ins"(commands text[]) returns bigint
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 #variable_conflict use_variable
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     rows "msrepl"."call_7_ins"[];
     done bigint;
 begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_47ec0b9e1ffa' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_47ec0b9e1ffa', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
     if not msrepl.is_default_procedure(7, 'ins') then
         return -1;
     end if;
@@ -564,10 +677,21 @@ begin
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered into what agents call for a table, last
+-- tables:    none
+-- holes:     none
+--
+-- A SET clause would cost a tenth of a call, and would not help: SET outlasts it.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) path then
+        raise exception 'an expression, a trigger or a procedure of a table has set search_path'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
     return done;
 end
 $msrepl$;
-alter function "msrepl"."set_7_ins"(text[]) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."set_7_ins"(text[]) owner to "msrepl_table_c268110370c2_47ec0b9e1ffa";
 revoke all on function "msrepl"."set_7_ins"(text[]) from public;
 grant execute on function "msrepl"."set_7_ins"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."set_7_ins"(text[]) is 'Applies a run of commands for INSERT in wide';
@@ -575,8 +699,8 @@ comment on function "msrepl"."set_7_ins"(text[]) is 'Applies a run of commands f
 -- msrepl.set_<article>_upd: a run of calls for one article's UPDATE, as one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures; catalogs
--- holes:     function, article_id, table_text, call_type, key, same, key_stays, statement, computed, owner,
---            agent, comment
+-- holes:     function, article_id, table_text, call_type, key, same, key_stays, statement, computed, runs_as,
+--            path_stays, owner, agent, comment
 --
 -- As msrepl.set_<article>_<operation> for INSERT and DELETE. Of several calls that set the same columns of one
 -- row only the last is made: nobody sees what comes in between, except a trigger or a rule that fires for
@@ -584,10 +708,11 @@ comment on function "msrepl"."set_7_ins"(text[]) is 'Applies a run of commands f
 -- others for the same key may be meant for another row. Those left of one row, which set different columns,
 -- have their turns one after the other. In the order of the key: the table's pages are met once.
 create function "msrepl"."set_7_upd"(commands text[]) returns bigint
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 #variable_conflict use_variable
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     rows "msrepl"."call_7_upd"[];
     turn bigint := 0;
     turns bigint;
@@ -595,6 +720,17 @@ declare
     changed bigint;
     done bigint := 0;
 begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_47ec0b9e1ffa' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_47ec0b9e1ffa', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
     if not msrepl.is_default_procedure(7, 'upd') then
         return -1;
     end if;
@@ -728,10 +864,21 @@ begin
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered into what agents call for a table, last
+-- tables:    none
+-- holes:     none
+--
+-- A SET clause would cost a tenth of a call, and would not help: SET outlasts it.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) path then
+        raise exception 'an expression, a trigger or a procedure of a table has set search_path'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
     return cardinality(rows);
 end
 $msrepl$;
-alter function "msrepl"."set_7_upd"(text[]) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."set_7_upd"(text[]) owner to "msrepl_table_c268110370c2_47ec0b9e1ffa";
 revoke all on function "msrepl"."set_7_upd"(text[]) from public;
 grant execute on function "msrepl"."set_7_upd"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."set_7_upd"(text[]) is 'Applies a run of commands for UPDATE in wide';
@@ -739,20 +886,32 @@ comment on function "msrepl"."set_7_upd"(text[]) is 'Applies a run of commands f
 -- msrepl.set_<article>_<operation>: a run of calls for one article and operation, as one statement.
 -- called by: the distribution agent
 -- tables:    the subscribed table; msrepl.msreplication_procedures
--- holes:     function, article_id, operation, call_type, statement, computed, owner, agent, comment
+-- holes:     function, article_id, operation, call_type, statement, computed, runs_as, path_stays, owner, agent, comment
 --
 -- It does what the default procedure would do call by call, or nothing at all and returns -1: a row is not
 -- here, a key is there twice, a value clashes (if only on its way to another row), a call does not
 -- fit, or somebody has replaced the procedure. Then the calls are to be made one by one, and whatever is
 -- wrong with one of them is said there.
 create function "msrepl"."set_7_del"(commands text[]) returns bigint
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 #variable_conflict use_variable
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     rows "msrepl"."call_7_del"[];
     done bigint;
 begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_47ec0b9e1ffa' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_47ec0b9e1ffa', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
     if not msrepl.is_default_procedure(7, 'del') then
         return -1;
     end if;
@@ -769,10 +928,21 @@ begin
         when no_data_found or unique_violation or exclusion_violation or data_exception then
             return -1;
     end;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered into what agents call for a table, last
+-- tables:    none
+-- holes:     none
+--
+-- A SET clause would cost a tenth of a call, and would not help: SET outlasts it.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) path then
+        raise exception 'an expression, a trigger or a procedure of a table has set search_path'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
     return done;
 end
 $msrepl$;
-alter function "msrepl"."set_7_del"(text[]) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."set_7_del"(text[]) owner to "msrepl_table_c268110370c2_47ec0b9e1ffa";
 revoke all on function "msrepl"."set_7_del"(text[]) from public;
 grant execute on function "msrepl"."set_7_del"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."set_7_del"(text[]) is 'Applies a run of commands for DELETE in wide';
@@ -780,20 +950,32 @@ comment on function "msrepl"."set_7_del"(text[]) is 'Applies a run of commands f
 -- msrepl.net_<article>: updates that are in each other's way, made at once: unique values are freed first.
 -- called by: msrepl.apply_net
 -- tables:    the subscribed table; msrepl.msreplication_procedures
--- holes:     function, article_id, table, table_text, call_type, match, columns, values, computed, owner, agent,
+-- holes:     function, article_id, table, table_text, call_type, match, columns, values, computed, runs_as, path_stays, owner, agent,
 --            comment
 --
 -- The rows are deleted and inserted again in one statement, with what only this Subscriber knows of them, so that
 -- at its end nothing refers to a row that is gone. -1: it must not be done, because a referential action would
 -- follow the delete, or because somebody has replaced the default procedure.
 create function "msrepl"."net_7"(commands text[]) returns bigint
-language plpgsql
+language plpgsql security definer
 as $msrepl$
 #variable_conflict use_variable
 declare
+    path constant text := pg_catalog.current_setting('search_path');
     rows "msrepl"."call_7_upd"[];
     done bigint;
 begin
+-- fragment: makes sure that a function that runs code of a table's owner runs in the name of its own owner.
+-- called by: rendered into functions of a table's role, first
+-- tables:    none
+-- holes:     role_text
+--
+-- That code runs as the function's owner too, who may take SECURITY DEFINER or search_path away from it.
+    if current_user operator(pg_catalog.<>) 'msrepl_table_c268110370c2_47ec0b9e1ffa' then
+        raise exception 'this function must run as its owner %, and runs as %', 'msrepl_table_c268110370c2_47ec0b9e1ffa', current_user
+            using errcode = 'insufficient_privilege',
+                  hint = 'Somebody has altered it: run twopc regenerate, and look at who owns the table.';
+    end if;
     if not msrepl.is_default_procedure(7, 'upd') or exists (
         select from pg_catalog.pg_trigger as k
         join pg_catalog.pg_constraint as r on r.oid = k.tgconstraint
@@ -817,10 +999,21 @@ begin
     if done <> cardinality(rows) then
         return -1;
     end if;
+-- fragment: makes sure that code of a table's owner has not set the search path of those who go on.
+-- called by: rendered into what agents call for a table, last
+-- tables:    none
+-- holes:     none
+--
+-- A SET clause would cost a tenth of a call, and would not help: SET outlasts it.
+    if pg_catalog.current_setting('search_path') operator(pg_catalog.<>) path then
+        raise exception 'an expression, a trigger or a procedure of a table has set search_path'
+            using errcode = 'insufficient_privilege',
+                  hint = 'Have its function SET search_path in its definition.';
+    end if;
     return done;
 end
 $msrepl$;
-alter function "msrepl"."net_7"(text[]) owner to "msrepl_owner_0123456789ab";
+alter function "msrepl"."net_7"(text[]) owner to "msrepl_table_c268110370c2_47ec0b9e1ffa";
 revoke all on function "msrepl"."net_7"(text[]) from public;
 grant execute on function "msrepl"."net_7"(text[]) to "msrepl_agent_0123456789ab";
 comment on function "msrepl"."net_7"(text[]) is 'Makes updates of wide at once that are in each other''s way';

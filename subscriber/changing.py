@@ -1,0 +1,95 @@
+"""What administrators do to subscribed tables: initial copies and repairs, in the name of each table's role.
+
+An administrator is a superuser: whatever a table's owner has put into it must not be evaluated in his name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from subscriber.agents_path import SEARCH_PATH
+from subscriber.objects import owner_role
+from twopc import names
+from twopc.articles import Article
+from twopc.sql import fragments as f
+from twopc.sql.render import compose, render
+from twopc.sql.table_role import create_text, runs_as
+
+Connection = AsyncConnection[Any]
+Change = Callable[[sql.Composable], Awaitable[int]]
+"""Executes a statement that changes the table; how many rows it was."""
+
+_SEQUENCES = """
+select distinct d.refobjid::regclass::text
+from pg_attrdef k
+join pg_depend d on d.classid = 'pg_attrdef'::regclass and d.objid = k.oid and d.refclassid = 'pg_class'::regclass
+join pg_class s on s.oid = d.refobjid and s.relkind = 'S'
+where k.adrelid = %(table)s::regclass
+order by 1
+"""
+
+
+async def grant_sequences(connection: Connection, article: Article, role: str) -> None:
+    """Columns of the Subscriber's own may fill themselves from sequences."""
+    cursor = await connection.execute(_SEQUENCES, {"table": f.table_of(article).as_string(None)})
+    for (sequence,) in await cursor.fetchall():
+        await connection.execute(
+            sql.SQL("grant usage on sequence {} to {}").format(
+                f.raw(sequence), sql.Identifier(role)
+            )
+        )
+
+
+@asynccontextmanager
+async def changing(connection: Connection, article: Article) -> AsyncIterator[Change]:
+    """Statements inside are evaluated in the name of the table's role, as an agent's would be.
+
+    Args:
+        connection: an administrator's, inside a transaction.
+    """
+    owner = owner_role(connection.info.dbname)
+    role = names.table_role(owner, article.schema, article.table)
+    function = sql.Identifier(
+        names.SCHEMA, names.sync_row_type("change", article.schema, article.table)
+    )
+    cursor = await connection.execute("show search_path")
+    row = await cursor.fetchone()
+    assert row is not None
+    # SET, since what code of the table's owner has set could be hidden behind SET LOCAL until the commit
+    as_before = sql.SQL("set search_path = {}").format(f.raw(str(row[0]) or "''"))
+    cursor = await connection.execute(f"select {SEARCH_PATH}".encode())
+    row = await cursor.fetchone()
+    assert row is not None
+    as_an_agent = sql.SQL("set search_path = {}").format(f.raw(str(row[0])))
+    await connection.execute(
+        create_text(owner, article.schema, article.table, "select, insert, update, delete").encode()
+    )
+    await grant_sequences(connection, article, role)
+    await connection.execute(
+        render(
+            "subscriber",
+            "change_table",
+            function=function,
+            runs_as=runs_as(role),
+            path_stays=compose("subscriber", "path_stays"),
+            owner=sql.Identifier(role),
+            comment=sql.Literal(f"Changes {article.name} for an administrator"),
+        ).encode()
+    )
+    call = sql.SQL("select {}({})")
+
+    async def change(statement: sql.Composable) -> int:
+        text = statement.as_string(connection)
+        await connection.execute(as_an_agent)
+        answer = await connection.execute(call.format(function, sql.Literal(text)))
+        await connection.execute(as_before)
+        done = await answer.fetchone()
+        assert done is not None
+        return int(done[0])
+
+    yield change
+    await connection.execute(sql.SQL("drop function {}(text)").format(function))
