@@ -65,6 +65,10 @@ class ServerError(ConfigurationError):
     """No server, a server too old, or a setting or right that is missing."""
 
 
+class SlotInUseError(ServerError):
+    """Another log reader reads the slot (18752)."""
+
+
 class ArticleError(ConfigurationError):
     """The table cannot be published so."""
 

@@ -9,7 +9,7 @@ from psycopg import AsyncConnection, errors
 from publisher import slot as slots
 from publisher.log_reader.session import connect
 from publisher.logical_publication import NAME
-from twopc.errors import ServerError
+from twopc.errors import ServerError, SlotInUseError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
 from twopc.names import article_name
@@ -106,7 +106,7 @@ class Control:
             is_taken = False
         other = await (await execute(LOG_READERS, (self._slot,))).fetchone()
         if other is not None or not is_taken:
-            raise ServerError(
+            raise SlotInUseError(
                 f"another log reader ({other[1] if other else 'gone just now'}) reads slot {self._slot!r} of "
                 f"Publisher {publisher!r} (18752): stop it first"
             )

@@ -22,7 +22,7 @@ from publisher.log_reader.reading import Read, Reading
 from publisher.log_reader.sources import Peek
 from publisher.log_reader.store import Store
 from twopc.drivers.points import Points
-from twopc.errors import ArticleError, TwopcError
+from twopc.errors import ArticleError, SlotInUseError, TwopcError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
 
@@ -222,24 +222,24 @@ class LogReader:
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Read until `stop`. A server that fails is tried again, at growing intervals.
+        """Read until `stop`. A server that fails is tried again, at growing intervals; so is a slot that another
+        log reader has taken between two sessions of this one.
 
         Raises:
             TwopcError, psycopg.Error: what trying again does not mend; it is recorded in the history.
         """
         stopped = asyncio.ensure_future(stop.wait())
-        pause_s = 0.0
-        said = ""
+        pause_s, said, has_read = 0.0, "", False
         await history.record(self._distribution_dsn, self.publisher, "started")
         try:
             while not stopped.done():
                 try:
                     await self._pass()
-                    pause_s, said = 0.0, ""
+                    pause_s, said, has_read = 0.0, "", True
                     await self._attend(stopped)
-                except (psycopg.Error, OSError) as error:
+                except (psycopg.Error, OSError, SlotInUseError) as error:
                     await self.close()
-                    if not _may_pass(error):
+                    if not (_may_pass(error) or (has_read and isinstance(error, SlotInUseError))):
                         raise
                     _log.warning(
                         "log reader tries again", publisher=self.publisher, reason=str(error)

@@ -17,7 +17,7 @@ from publisher.log_reader.session import connect
 from publisher.log_reader.wire import EndOfCopy, Wire
 from publisher.logical_publication import NAME
 from publisher.pgoutput import PROTOCOL
-from twopc.errors import RemoteProtocolError, ServerError
+from twopc.errors import RemoteProtocolError, ServerError, SlotInUseError
 from twopc.lsn import lsn_text
 
 BLOCK_MESSAGES = 2_000
@@ -65,7 +65,7 @@ class Patience:
     async def wait(self, error: errors.ObjectInUse) -> None:
         """A moment; ServerError when it is enough (18752)."""
         if self._loop.time() >= self._end:
-            raise ServerError(
+            raise SlotInUseError(
                 f"{error.diag.message_primary} (18752): another log reader is at work; stop it first"
             ) from error
         await asyncio.sleep(_LOOK_EVERY_S)

@@ -229,3 +229,37 @@ async def test_what_was_committed_is_stored_within_milliseconds(both: Rig) -> No
             times.append(time.perf_counter() - began)
     assert len(times) == 100
     assert sorted(times)[50] < 0.05
+
+
+async def test_it_waits_for_whoever_takes_its_slot_between_two_sessions(both: Rig) -> None:
+    """As `twopc sync` may: the other one ends, and this one reads on."""
+    async with running(both.reader(reading=Reading(takeover_s=0.1, retry_s_max=0.1))) as task:
+        await both.pub.execute("insert into item (id) values (1)")
+        await arrives(both, 1)
+        other = both.reader(reading=Reading(takeover_s=60))
+        opening = asyncio.create_task(other.open())
+        await until_asked(both, "select exists (select from pg_locks where not granted)")
+        await both.pub.execute(
+            """
+            select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted
+            union all select pg_terminate_backend(active_pid) from pg_replication_slots
+            where active_pid is not null
+            """
+        )
+        await opening
+        refused = "select from msrepl.msdistribution_history where message like '%18752%'"
+        await until_asked(both, f"select exists ({refused})")
+        await other.close()
+        await both.pub.execute("insert into item (id) values (2)")
+        await arrives(both, 1, 2)
+        assert not task.done()
+
+
+async def until_asked(rig: Rig, query: str) -> None:
+    """Wait until a query at the distribution database says yes."""
+
+    def look() -> bool:
+        with psycopg.connect(rig.distribution.dsn) as connection:
+            return connection.execute(query.encode()).fetchone() == (True,)
+
+    await until(look, query)
