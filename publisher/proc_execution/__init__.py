@@ -30,13 +30,14 @@ from publisher.proc_execution.scan import commits as ends_transactions
 from publisher.proc_execution.texts import RoutineTexts, drop_texts
 from twopc import names
 from twopc.errors import ArticleError
-from twopc.proc_execution import ProcArticle, ProcType
+from twopc.proc_execution import ProcArticle, ProcType, ProcWarning
 from twopc.sql.printing import full_names
 from twopc.sql.render import render
 
 __all__ = [
     "alter_procedure",
     "examine",
+    "examine_again",
     "find",
     "proc_articles",
     "publish_procedure",
@@ -68,7 +69,8 @@ async def publish_procedure(
         signature: its argument types, as in ALTER; needed where it is overloaded.
         reads, writes: articles (``table`` or ``schema.table``) that it reads and writes; None: any. What is
             declared need not be looked at by the snapshot rule, nor judged as an obstacle.
-        xact_abort: an error goes on to the caller. False: it ends the call only, which is sent all the same.
+        xact_abort: an error goes on to the caller. False: it undoes the whole call (in the original only the
+            statement that failed) and is a warning, and the call is sent all the same.
         commits: it ends transactions, so its calls travel as rows; None: look into its text.
         replicate_ddl: carry CREATE OR REPLACE to Subscribers.
 
@@ -169,7 +171,10 @@ async def _register(connection: Connection, article: ProcArticle, routine: Routi
     )
     row = await cursor.fetchone()
     assert row is not None
-    article = dataclasses.replace(article, article_id=row[0])
+    return await _examined(connection, dataclasses.replace(article, article_id=row[0]))
+
+
+async def _examined(connection: Connection, article: ProcArticle) -> ProcArticle:
     obstacle, warnings = await examine(connection, article)
     article = dataclasses.replace(article, obstacle=obstacle, warnings=warnings)
     await connection.execute(
@@ -177,6 +182,25 @@ async def _register(connection: Connection, article: ProcArticle, routine: Routi
         (obstacle, Jsonb(article.as_json()["warnings"]), article.article_id),
     )
     return article
+
+
+async def examine_again(
+    connection: Connection,
+) -> list[tuple[ProcArticle, tuple[ProcWarning, ...]]]:
+    """Look at every routine as it and the tables are now.
+
+    Its text may have changed, or what is filtered and what travels.
+
+    Returns:
+        Those of which there is something to tell that was not known, and that.
+    """
+    found = []
+    for before in await proc_articles(connection):
+        now = await _examined(connection, before)
+        new = tuple(each for each in now.warnings if each not in before.warnings)
+        if new:
+            found.append((now, new))
+    return found
 
 
 async def _wrap(connection: Connection, article: ProcArticle, routine: Routine) -> None:

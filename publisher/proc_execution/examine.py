@@ -6,7 +6,8 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from publisher.proc_execution.scan import Known, source_of, strange_type, warnings_of
+from publisher.proc_execution.scan import Known, decides, source_of, strange_type, warnings_of
+from publisher.proc_execution.writes import Narrow
 from twopc.names import article_name
 from twopc.proc_execution import ProcArticle, ProcType, ProcWarning
 
@@ -19,7 +20,14 @@ select a.source_schema, a.source_object,
         left join pg_attrdef d on d.adrelid = t.attrelid and d.adnum = t.attnum
         where t.attrelid = a.objid and t.attnum > 0 and not t.attisdropped
           and (t.attidentity <> '' or pg_get_expr(d.adbin, d.adrelid) like 'nextval(%')
-        order by t.attnum limit 1)
+        order by t.attnum limit 1),
+       array(select t.attname::text from pg_attribute t
+             where t.attrelid = a.objid and t.attnum > 0 and not t.attisdropped and t.attnum <> all (a.columns)),
+       array(select t.attname::text from pg_attribute t
+             where t.attrelid = a.objid and t.attnum > 0 and not t.attisdropped),
+       concat_ws(' ', a.filter_clause,
+                 (select string_agg(f.filter_clause, ' ') from msrepl.sysfilteredarticles f where f.base = a.article_id)),
+       array(select p.key from jsonb_each(a.propagation) p where p.value = '"NONE"')
 from msrepl.sysarticles a
 """
 _OTHERS = """
@@ -53,10 +61,18 @@ async def examine(
     functions = await (await connection.execute(_FUNCTIONS.encode())).fetchall()
     warnings = warnings_of(
         source_of(article.definition),
-        tables={article_name(schema, name): cut for schema, name, cut, _ in tables},
+        tables={article_name(schema, name): cut for schema, name, cut, *_ in tables},
         known=Known(
             unpublished=frozenset(article_name(schema, name) for schema, name in others),
-            made={article_name(schema, name): made for schema, name, _, made in tables if made},
+            made={article_name(schema, name): made for schema, name, _, made, *_ in tables if made},
+            narrow={
+                article_name(schema, name): Narrow(
+                    left_out=frozenset(left_out),
+                    decides=decides(condition, columns),
+                    stays=frozenset(stays),
+                )
+                for schema, name, _, _, left_out, columns, condition, stays in tables
+            },
             functions=dict(functions),
             declared=article.tables,
         ),

@@ -7,9 +7,10 @@ called functions call) may still be there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from publisher.proc_execution.writes import Narrow, of_writes
 from twopc.proc_execution import ProcWarning
 
 _TOKEN = re.compile(
@@ -68,6 +69,8 @@ class Known:
     """By article: a column whose values the Publisher makes."""
     functions: Mapping[str, str] = field(default_factory=dict)
     """Texts of the user's functions, by name."""
+    narrow: Mapping[str, Narrow] = field(default_factory=dict)
+    """By article: what of it does not travel."""
     declared: frozenset[str] | None = None
     """Articles that are said to be read or written; None: nothing is said."""
 
@@ -103,7 +106,7 @@ def warnings_of(
         known: what else is in the database.
     """
     tokens = list(_tokens(source))
-    found = [*_of_functions(tokens), *_of_order(tokens)]
+    found = [*_of_functions(tokens), *_of_order(tokens), *of_writes(tokens, known.narrow, _name)]
     named = _named(tokens, tables)
     for name in sorted(named | (known.declared or frozenset())):
         if tables.get(name):
@@ -133,6 +136,12 @@ def warnings_of(
         text = "EXECUTE runs a text that cannot be looked into"
         found.append(ProcWarning(kind="dynamic", object="execute", text=text))
     return tuple(dict.fromkeys(found))
+
+
+def decides(condition: str, columns: Iterable[str]) -> frozenset[str]:
+    """Those columns that a condition names."""
+    words = set(words_of(condition))
+    return frozenset(column for column in columns if _name(column) in words)
 
 
 def strange_type(name: str) -> bool:

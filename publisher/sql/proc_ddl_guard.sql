@@ -45,7 +45,7 @@ begin
                coalesce(bool_or(tg_tag in ('CREATE TABLE', 'ALTER TABLE', 'CREATE TRIGGER', 'CREATE RULE')), false),
                min(format('%s cannot be altered: it is part of a published routine', d.object_identity))
                    filter (where d.schema_name ~ '^msrepl_body_[0-9]+$'
-                              or d.object_identity ~ '^msrepl_call\.(run|args)_[0-9]+\(')
+                              or d.object_identity ~ E'^msrepl_call\\.(run|args)_[0-9]+\\(')
         into touched, rights, tables, lost
         from pg_event_trigger_ddl_commands() as d;
     end if;

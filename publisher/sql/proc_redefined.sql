@@ -17,6 +17,8 @@ declare
     routine pg_proc;
     defined text;
     head text;
+    -- comments and strings
+    texts constant text := E'--[^\\n]*|/\\*([^*]|\\*+[^*/])*\\*+/|[eE]''([^''\\\\]|\\\\.|'''')*''|''([^'']|'''')*''';
 begin
     select a.* into strict known from msrepl.sysprocarticles as a where a.article_id = article;
     select p.* into strict routine from pg_proc as p where p.oid = known.objid;
@@ -31,6 +33,13 @@ begin
     end if;
     defined := rtrim(pg_get_functiondef(routine.oid), E'\n');
     if known.wrapper_source is not null then
+        if routine.prokind = 'p'
+            and regexp_replace(routine.prosrc, texts, ' ', 'g') ~* E'(^|;|>>|\\m(begin|then|else|loop))\\s*(commit|rollback)\\M'
+        then
+            raise exception 'published routine %.% cannot end transactions: a call of it is one', known.schema, known.name
+                using errcode = 'dependent_objects_still_exist',
+                      hint = 'Unpublish it first (twopc procedure unpublish), and publish it as ''proc exec''.';
+        end if;
         head := format('CREATE OR REPLACE %s %I.%I(',
                        case routine.prokind when 'p' then 'PROCEDURE' else 'FUNCTION' end, known.schema, known.name);
         if not starts_with(defined, head) then

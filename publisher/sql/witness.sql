@@ -24,7 +24,7 @@ begin
     end if;
     select jsonb_object_agg(k, coalesce(held, changed) -> k) into key from unnest(tg_argv[1:]) as k;
     get diagnostics stack = pg_context;
-    called := substring(stack from 'PL/pgSQL function (?!msrepl\.)(\S+) line');
+    called := substring(stack from E'PL/pgSQL function (?!msrepl\\.)(\\S+) line');
     select 'trigger ' || string_agg(
                format('%I of table %s', t.tgname, coalesce(nullif(n.nspname, 'public') || '.', '') || c.relname),
                ', ' order by t.tgname)

@@ -37,4 +37,12 @@ def script_procedure(script: str, article: Article, article_id: int, place: Plac
     )
     texts = PropagationTexts(article, article_id, propagation, place)
     types = [texts.image_type(name) for name in texts.images()]
-    return "\n".join([*types, texts.procedure(operation)])
+    return "\n".join(_shown(text) for text in [*types, texts.procedure(operation)])
+
+
+def _shown(text: str) -> str:
+    """The text without what its file begins with, which is for those who change that."""
+    lines = text.splitlines(keepends=True)
+    while lines and (lines[0].startswith("--") or not lines[0].strip()):
+        del lines[0]
+    return "".join(lines)

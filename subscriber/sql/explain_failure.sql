@@ -14,7 +14,7 @@ declare
     -- back to where the message began, so that the link can be asked; code of the Publisher's tables may have set
     -- its path with the commit of before
     retreat constant text := substring(command from '^rollback(?: to s[0-9]+)?');
-    relation constant text := substring(context from 'in relation "([^\n]+)"');
+    relation constant text := substring(context from E'in relation "([^\n]+)"');
     held json;
     shown text;
 begin
@@ -30,7 +30,7 @@ begin
                   hint = 'Roll back and begin another global transaction.';
     elsif state = '23505' and not starts_with(coalesce(detail, ''), chr(123)) then
         perform msrepl.raise_conflict('update_exists', '23505', 20515, null, null, null, null, null, message);
-    elsif state = '22P02' and message ~ 'enum msrepl\.\S*mssync_shape_|^malformed record literal' then
+    elsif state = '22P02' and message ~ E'enum msrepl\\.\\S*mssync_shape_|^malformed record literal' then
         -- the Publisher's procedures were made for other rows than the triggers here send
         perform msrepl.raise_stale(o.dest_schema, o.article, 'Publisher')
         from msrepl.msreplication_objects as o, jsonb_each_text(o.sync_calls) as c

@@ -26,7 +26,7 @@ exception when others then
     else
         -- libpq's reason is in DETAIL and takes several lines
         reason := btrim(regexp_replace(
-            concat_ws(': ', nullif(sqlerrm, 'could not establish connection'), nullif(reason, '')), '\s+', ' ', 'g'));
+            concat_ws(': ', nullif(sqlerrm, 'could not establish connection'), nullif(reason, '')), E'\\s+', ' ', 'g'));
     end if;
     raise exception 'the Publisher cannot be reached over the link: %', reason
         using errcode = sqlstate,

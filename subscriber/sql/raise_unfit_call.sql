@@ -16,7 +16,7 @@ begin
         using errcode = 'object_not_in_prerequisite_state',
               detail = json_build_object('kind', 'stale_article', 'number', 20500, 'article', $1,
                                          'place', 'Subscriber', 'sqlstate', $3)::text,
-              hint = 'If the table was altered at the Publisher, run: twopc regenerate ' || $1;
+              hint = 'If the table was altered at the Publisher, or `twopc article change` was cut off, run: twopc regenerate ' || $1;
 end
 $msrepl$;
 alter function msrepl.raise_unfit_call(text, text, text, text, text) owner to {owner};

@@ -57,7 +57,7 @@ begin
         raise exception 'branch % has changed replicated tables, and is not prepared at the Publisher: committed here, it would be at this site only', marker.gid
             using errcode = 'object_not_in_prerequisite_state',
                   hint = 'Let the coordinator commit it: topology.transaction(...) does. It calls msrepl.prepare_publisher before it prepares or commits here.';
-    elsif current_query() ~* '^\s*prepare\s+transaction\M' then
+    elsif current_query() ~* E'^\\s*prepare\\s+transaction\\M' then
         raise exception 'a transaction that has changed replicated tables is prepared by its coordinator only'
             using errcode = 'feature_not_supported',
                   hint = 'COMMIT it, which prepares the Publisher; or let topology.transaction(...) do it.';

@@ -24,7 +24,7 @@ begin
             || coalesce(' with primary key ' || named, '') || format(' (%s)', $1),
         detail = json_build_object('kind', 'row_missing', 'number', $1, 'command', $2, 'article', $3,
                                    'key', $4, 'statement', left($5, 1000))::text,
-        hint = 'The Subscriber has lost or never had the row: `twopc validate` finds and repairs such rows.';
+        hint = 'The Subscriber has lost or never had the row: `twopc agent distribution SUBSCRIBER --skip-errors 20598 --once` goes on without the transaction, `twopc validate SUBSCRIBER --repair` mends what is then missing.';
 end
 $msrepl$;
 alter function msrepl.sp_msreplraiserror(integer, text, text, jsonb, text) owner to {owner};

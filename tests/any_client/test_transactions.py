@@ -154,6 +154,15 @@ async def test_who_reads_only_has_no_link(clients: Clients) -> None:
     assert await clients.rows("sub1", "select gid from msrepl.branch_marker") == []
 
 
+async def test_a_prepare_is_seen_whatever_strings_mean(clients: Clients) -> None:
+    """A session may say that backslashes in strings are escapes, before ours are read."""
+    await clients.app.execute("set standard_conforming_strings = off")
+    await clients.app.execute(f"begin; {UPDATE}".encode())
+    with pytest.raises(pg.FeatureNotSupported, match="by its coordinator only"):
+        await clients.app.execute("prepare transaction 'mine'")
+    await clients.settled()
+
+
 @pytest.mark.parametrize("verb", ["commit", "rollback"])
 async def test_a_hidden_prepare_decides_nothing(clients: Clients, verb: str) -> None:
     """What its words do not show is not refused; the Publisher then waits for how it ends."""

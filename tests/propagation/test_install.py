@@ -127,7 +127,8 @@ async def test_after_alter_table(here: Here) -> None:
     )
     assert "Too many columns" in str(error.diag.message_primary)
     assert error.diag.message_hint == (
-        "If the table was altered at the Publisher, run: twopc regenerate t"
+        "If the table was altered at the Publisher, or `twopc article change` was cut off, "
+        "run: twopc regenerate t"
     )
     facts = json.loads(error.diag.message_detail or "")
     assert (facts["kind"], facts["sqlstate"]) == ("stale_article", "22P02")

@@ -300,7 +300,9 @@ def not_found(
         f"{f'{command} ' if command else ''}command{f' for table {article}' if article else ''}"
         f"{f' with primary key {named}' if named else ''} ({number})",
         detail=json.dumps(facts),
-        hint="The Subscriber has lost or never had the row: `twopc validate` finds and repairs such rows.",
+        hint="The Subscriber has lost or never had the row: `twopc agent distribution SUBSCRIBER --skip-errors "
+        "20598 --once` goes on without the transaction, `twopc validate SUBSCRIBER --repair` mends what is then "
+        "missing.",
     )
 
 

@@ -721,7 +721,7 @@ begin
     end if;
     select jsonb_object_agg(k, coalesce(held, changed) -> k) into key from unnest(tg_argv[1:]) as k;
     get diagnostics stack = pg_context;
-    called := substring(stack from 'PL/pgSQL function (?!msrepl\.)(\S+) line');
+    called := substring(stack from E'PL/pgSQL function (?!msrepl\\.)(\\S+) line');
     select 'trigger ' || string_agg(
                format('%I of table %s', t.tgname, coalesce(nullif(n.nspname, 'public') || '.', '') || c.relname),
                ', ' order by t.tgname)
@@ -1236,6 +1236,8 @@ declare
     routine pg_proc;
     defined text;
     head text;
+    -- comments and strings
+    texts constant text := E'--[^\\n]*|/\\*([^*]|\\*+[^*/])*\\*+/|[eE]''([^''\\\\]|\\\\.|'''')*''|''([^'']|'''')*''';
 begin
     select a.* into strict known from msrepl.sysprocarticles as a where a.article_id = article;
     select p.* into strict routine from pg_proc as p where p.oid = known.objid;
@@ -1250,6 +1252,13 @@ begin
     end if;
     defined := rtrim(pg_get_functiondef(routine.oid), E'\n');
     if known.wrapper_source is not null then
+        if routine.prokind = 'p'
+            and regexp_replace(routine.prosrc, texts, ' ', 'g') ~* E'(^|;|>>|\\m(begin|then|else|loop))\\s*(commit|rollback)\\M'
+        then
+            raise exception 'published routine %.% cannot end transactions: a call of it is one', known.schema, known.name
+                using errcode = 'dependent_objects_still_exist',
+                      hint = 'Unpublish it first (twopc procedure unpublish), and publish it as ''proc exec''.';
+        end if;
         head := format('CREATE OR REPLACE %s %I.%I(',
                        case routine.prokind when 'p' then 'PROCEDURE' else 'FUNCTION' end, known.schema, known.name);
         if not starts_with(defined, head) then
@@ -1335,7 +1344,7 @@ begin
                coalesce(bool_or(tg_tag in ('CREATE TABLE', 'ALTER TABLE', 'CREATE TRIGGER', 'CREATE RULE')), false),
                min(format('%s cannot be altered: it is part of a published routine', d.object_identity))
                    filter (where d.schema_name ~ '^msrepl_body_[0-9]+$'
-                              or d.object_identity ~ '^msrepl_call\.(run|args)_[0-9]+\(')
+                              or d.object_identity ~ E'^msrepl_call\\.(run|args)_[0-9]+\\(')
         into touched, rights, tables, lost
         from pg_event_trigger_ddl_commands() as d;
     end if;

@@ -189,3 +189,28 @@ async def test_ddl_waits_for_callers(home: Home) -> None:
         await other.execute("commit")
     await home.connection.execute(AGAIN.encode())
     assert json.loads(json.dumps(await posted(home)))[0]["article"] == article.article_id
+
+
+COMMITS = """
+create or replace procedure give_raise(pct numeric) language plpgsql as $body$
+begin
+    update emp set salary = salary + pct;
+    {text}
+end
+$body$
+"""
+
+
+async def test_a_new_text_that_ends_transactions(home: Home) -> None:
+    """Refused, since every call of it would fail; words in strings and comments are none."""
+    await home.publish(GIVE_RAISE)
+    for text in ("commit;", "if pct > 0 then rollback; end if;", "/* a\n' */ COMMIT AND CHAIN;"):
+        with pytest.raises(
+            psycopg.errors.DependentObjectsStillExist, match="cannot end transactions"
+        ) as caught:
+            await home.connection.execute(COMMITS.format(text=text).encode())
+        assert "twopc procedure unpublish" in str(caught.value.diag.message_hint)
+    for text in ("-- then commit;", "/* ;\ncommit; */", "perform ';commit', e'\\';rollback';"):
+        await home.connection.execute(COMMITS.format(text=text).encode())
+    await home.serializable("call give_raise(1)")
+    assert await home.rows("select salary from emp where id = 1") == [(101,)]

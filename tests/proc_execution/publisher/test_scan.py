@@ -14,6 +14,7 @@ from publisher.proc_execution.scan import (
     warnings_of,
     words_of,
 )
+from publisher.proc_execution.writes import Narrow
 
 _INSIDE = st.text("ab ;'\"$\\/*-\n", max_size=12)
 
@@ -135,3 +136,30 @@ def test_strange_types() -> None:
     assert [each for each in ("oid", "regclass[]", "integer", "xid8", "public.oid2") if strange_type(each)] == [
         "oid", "regclass[]", "xid8",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("update t set region = 'n'", ("moves", "t.region")),
+        ("update only app.t as x set a = 1, region = 'n' where id = 1", ("moves", "t.region")),
+        ("update t set (a, region) = (1, 'n')", ("moves", "t.region")),
+        ("update t set a = 1 where region = 'n'", None),
+        ("insert into t (id, region) values (1, 'n')", None),
+        ("update t set secret = 1", ("column", "t.secret")),
+        ("insert into t (id, secret) values (1, 2)", ("column", "t.secret")),
+        ("select secret from elsewhere", None),
+        ("if found then delete from app.t where id = 1; end if", ("stays", "t")),
+        ("merge into t using s on t.id = s.id when matched then delete", ("stays", "t")),
+        ("select id from t for update", None),
+        ("delete from other", None),
+    ],
+)
+def test_writes_that_do_not_travel_so(source: str, found: tuple[str, str] | None) -> None:
+    """Columns and operations that rows would not bring."""
+    narrow = Narrow(
+        left_out=frozenset({"secret"}), decides=frozenset({"region"}), stays=frozenset({"del"})
+    )
+    known = Known(narrow={"t": narrow})
+    warned = warnings_of(source, tables={"t": False}, known=known)
+    assert [(each.kind, each.object) for each in warned] == ([found] if found else [])

@@ -97,7 +97,7 @@ begin
             || coalesce(' with primary key ' || named, '') || format(' (%s)', $1),
         detail = json_build_object('kind', 'row_missing', 'number', $1, 'command', $2, 'article', $3,
                                    'key', $4, 'statement', left($5, 1000))::text,
-        hint = 'The Subscriber has lost or never had the row: `twopc validate` finds and repairs such rows.';
+        hint = 'The Subscriber has lost or never had the row: `twopc agent distribution SUBSCRIBER --skip-errors 20598 --once` goes on without the transaction, `twopc validate SUBSCRIBER --repair` mends what is then missing.';
 end
 $msrepl$;
 alter function msrepl.sp_msreplraiserror(integer, text, text, jsonb, text) owner to "msrepl_owner_0123456789ab";
@@ -124,7 +124,7 @@ begin
         using errcode = 'object_not_in_prerequisite_state',
               detail = json_build_object('kind', 'stale_article', 'number', 20500, 'article', $1,
                                          'place', 'Subscriber', 'sqlstate', $3)::text,
-              hint = 'If the table was altered at the Publisher, run: twopc regenerate ' || $1;
+              hint = 'If the table was altered at the Publisher, or `twopc article change` was cut off, run: twopc regenerate ' || $1;
 end
 $msrepl$;
 alter function msrepl.raise_unfit_call(text, text, text, text, text) owner to "msrepl_owner_0123456789ab";

@@ -1,10 +1,3 @@
--- sp_msins_<table>: brings a row that was inserted at the Publisher.
--- called by: msrepl.apply_<article>_ins
--- tables:    the subscribed table
--- holes:     procedure, parameters, table, columns, overriding, values, computed, signature, owner, caller, comment
---
--- No search_path is set, since that costs a tenth of a call: the agent's session has ours. Every parameter is
--- one whatever the columns are called, and the rights are those of the caller, the table's role.
 create function "purchasing"."sp_msins_purchasingvendor"(
     c1 integer,
     c2 character varying(15),
@@ -24,17 +17,9 @@ end
 $msrepl$;
 alter function "purchasing"."sp_msins_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone) owner to "purchasing";
 revoke all on function "purchasing"."sp_msins_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone) from public;
-grant execute on function "purchasing"."sp_msins_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone) to "msrepl_table_c268110370c2_bbb17230d8a3";
+grant execute on function "purchasing"."sp_msins_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone) to "msrepl_agent_0123456789ab";
 comment on function "purchasing"."sp_msins_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone) is 'Brings INSERT of purchasing.vendor from the Publisher (CALL)';
 
--- sp_msupd_<table>, SCALL and MCALL: sets the columns whose bit is set.
--- called by: msrepl.apply_<article>_upd
--- tables:    the subscribed table
--- holes:     procedure, parameters, bytes, guard, key_changed, with_key, without_key, command, article, key_json,
---            computed, signature, owner, caller, comment
---
--- Key columns stand in the statement only if one of their bits is set, as in the original's newer procedures.
--- No search_path is set: see sp_msins_<table>.
 create function "purchasing"."sp_msupd_purchasingvendor"(
     c1 integer default null,
     c2 character varying(15) default null,
@@ -82,17 +67,9 @@ end
 $msrepl$;
 alter function "purchasing"."sp_msupd_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone, integer, bytea) owner to "purchasing";
 revoke all on function "purchasing"."sp_msupd_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone, integer, bytea) from public;
-grant execute on function "purchasing"."sp_msupd_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone, integer, bytea) to "msrepl_table_c268110370c2_bbb17230d8a3";
+grant execute on function "purchasing"."sp_msupd_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone, integer, bytea) to "msrepl_agent_0123456789ab";
 comment on function "purchasing"."sp_msupd_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone, integer, bytea) is 'Brings UPDATE of purchasing.vendor from the Publisher (SCALL)';
 
--- sp_msupd_<table>, CALL and XCALL, and sp_msdel_<table>: one statement by key, whose row must be there.
--- called by: msrepl.apply_<article>_upd, msrepl.apply_<article>_del
--- tables:    the subscribed table
--- holes:     procedure, parameters, guard, statement, command, article, key_json, computed, signature, owner, caller,
---            comment
---
--- An UPDATE sets every column, the key too: PostgreSQL finds by itself what did not change.
--- No search_path is set: see sp_msins_<table>.
 create function "purchasing"."sp_msdel_purchasingvendor"(pkc1 integer) returns void
 language plpgsql
 as $msrepl$
@@ -107,5 +84,5 @@ end
 $msrepl$;
 alter function "purchasing"."sp_msdel_purchasingvendor"(integer) owner to "purchasing";
 revoke all on function "purchasing"."sp_msdel_purchasingvendor"(integer) from public;
-grant execute on function "purchasing"."sp_msdel_purchasingvendor"(integer) to "msrepl_table_c268110370c2_bbb17230d8a3";
+grant execute on function "purchasing"."sp_msdel_purchasingvendor"(integer) to "msrepl_agent_0123456789ab";
 comment on function "purchasing"."sp_msdel_purchasingvendor"(integer) is 'Brings DELETE of purchasing.vendor from the Publisher (CALL)';
