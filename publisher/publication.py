@@ -54,6 +54,7 @@ __all__ = [
     "parts",
     "publish",
     "publish_part",
+    "refuse_published",
     "regenerate",
     "uninstall",
     "unpublish",
@@ -345,6 +346,20 @@ async def distributed_articles(
     )
 
 
+async def refuse_published(connection: Connection) -> None:
+    """Raise if a table is published.
+
+    Raises:
+        ArticleError: one is.
+    """
+    left = await stored_articles(connection, "order by a.article_id")
+    if left:
+        raise ArticleError(
+            f"table {left[0].source_schema}.{left[0].source_object} is still published: "
+            "`twopc unpublish` it first"
+        )
+
+
 async def uninstall(connection: Connection) -> None:
     """Remove everything of ours from a database that publishes no table any more; routines are unpublished.
 
@@ -352,12 +367,7 @@ async def uninstall(connection: Connection) -> None:
         ArticleError: a table is still published.
     """
     async with connection.transaction():
-        left = await stored_articles(connection, "order by a.article_id")
-        if left:
-            raise ArticleError(
-                f"table {left[0].source_schema}.{left[0].source_object} is still published: "
-                "`twopc unpublish` it first"
-            )
+        await refuse_published(connection)
         for routine in await proc_execution.proc_articles(connection):
             await proc_execution.unpublish_procedure(connection, routine.article_id)
         owner = sql.Identifier(owner_role(connection.info.dbname))

@@ -64,16 +64,7 @@ async def attach(
         async with await _connect(name, dsn) as connection:
             kinds[name] = await _kind(connection, name, is_new=name in newcomers)
             if "distribution" in kinds[name]:
-                cursor = await connection.execute(_COORDINATORS)
-                known = await cursor.fetchall()
-                found = {_named(owner, variant, nodes) for owner, variant in known}
-                cursor = await connection.execute(
-                    "select to_regclass('msrepl.coordinator') is not null"
-                )
-                if await cursor.fetchone() == (True,):
-                    cursor = await connection.execute(_TOPOLOGIES)
-                    found |= {name for (name,) in await cursor.fetchall()}
-                names = sorted(found)
+                names = await _names(connection, nodes)
 
     def of(kind: str) -> list[str]:
         return [name for name, found in kinds.items() if kind in found]
@@ -160,9 +151,29 @@ async def _kind(connection: AsyncConnection[Any], name: str, *, is_new: bool) ->
     return [str(kind) for kind in row[0]]
 
 
-def _named(coordinator: str, variant: str, nodes: Iterable[str]) -> str:
-    """The coordinator; for one in whose name any client of a Subscriber writes, that of its topology."""
+async def _names(connection: AsyncConnection[Any], nodes: Iterable[str]) -> list[str]:
+    """The coordinators that a distribution database knows, by their topologies' names."""
+    topologies: set[str] = set()
+    cursor = await connection.execute("select to_regclass('msrepl.coordinator') is not null")
+    if await cursor.fetchone() == (True,):
+        cursor = await connection.execute(_TOPOLOGIES)
+        topologies = {name for (name,) in await cursor.fetchall()}
+    cursor = await connection.execute(_COORDINATORS)
+    known = await cursor.fetchall()
+    return sorted(
+        topologies | {_named(owner, variant, topologies, nodes) for owner, variant in known}
+    )
+
+
+def _named(coordinator: str, variant: str, topologies: Iterable[str], nodes: Iterable[str]) -> str:
+    """The coordinator; for one in whose name any client of a Subscriber writes, that of its topology.
+
+    The Subscriber need not be one of the nodes given, and may have left.
+    """
     if VARIANTS[variant].last_agent:
+        for topology in topologies:
+            if coordinator.startswith(f"{topology}."):
+                return topology
         for node in nodes:
             coordinator = coordinator.removesuffix(f".{node}")
     return coordinator

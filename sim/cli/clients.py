@@ -16,7 +16,7 @@ any_client = typer.Typer(
     rich_markup_mode=None,
 )
 Subscribers = Annotated[
-    list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="None: all among the nodes.")
+    list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="None: all.")
 ]
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sim.cli.exits import LIVENESS, PASS, SAFETY
-from sim.cli.place import CoordinatorName, Folder, Nodes, with_topology
+from sim.cli.place import CoordinatorName, Folder, Nodes, tell_left_out, with_topology
 
 if TYPE_CHECKING:
     from publisher.distribution import AgentStatus, BrowsedCommand
     from publisher.slot import SlotState
+    from sim.topology import Topology
     from sim.topology.inspection import DistributionStatus
 
 Subscribers = Annotated[
@@ -146,9 +147,15 @@ def sync(
     folder: Folder = None,
 ) -> None:
     """Deliver now what is committed at the Publisher; log reader and agents that run elsewhere are waited for."""
-    done = with_topology(nodes, coordinator, lambda t: t.sync(*(subscribers or ())), folder=folder)
+
+    async def work(topology: Topology) -> Any:
+        done = await topology.sync(*(subscribers or ()))
+        return done, [] if subscribers else await topology.left_out()
+
+    done, left_out = with_topology(nodes, coordinator, work, folder=folder)
     for name, each in done.items():
         print(f"{name}: {each.transactions} transactions, {each.commands} commands")
+    tell_left_out(left_out)
 
 
 def validate(
@@ -164,13 +171,18 @@ def validate(
     drive: Annotated[
         bool, typer.Option("--drive", help="Deliver meanwhile, where no agents run.")
     ] = False,
+    folder: Folder = None,
 ) -> None:
     """Compare Subscribers' rows with the Publisher's while both go on, and name the keys that differ."""
-    verdicts = with_topology(
-        nodes,
-        coordinator,
-        lambda t: t.validate(*(subscribers or ()), tables=table or (), repair=repair, drive=drive),
-    )
+
+    async def work(topology: Topology) -> Any:
+        found = await topology.validate(
+            *(subscribers or ()), tables=table or (), repair=repair, drive=drive
+        )
+        return found, [] if subscribers else await topology.left_out()
+
+    verdicts, left_out = with_topology(nodes, coordinator, work, folder=folder)
+    tell_left_out(left_out)
     for verdict in verdicts:
         for number, text in verdict.messages():
             print(f"{number}: {text}")

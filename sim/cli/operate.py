@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sim.cli.exits import ENVIRONMENT, PASS, UNKNOWN
 from sim.cli.place import (
     CoordinatorName,
+    Filters,
     Folder,
-    NamedNodes,
     Nodes,
-    parse_nodes,
+    Scripts,
+    pairs,
     table_of,
+    texts_by_table,
     with_topology,
 )
 
@@ -133,12 +134,16 @@ def regenerate(
         bool,
         typer.Option(help="Give the Publisher's values to rows that the ALTER TABLE has changed."),
     ] = False,
+    coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
     """Make procedures and triggers fit a published table again, after an ALTER TABLE."""
     schema, name = table_of(table)
     with_topology(
-        nodes, None, lambda t: t.regenerate(name, schema=schema, repair=repair), folder=folder
+        nodes,
+        coordinator,
+        lambda t: t.regenerate(name, schema=schema, repair=repair),
+        folder=folder,
     )
     print(f"{schema}.{name}: procedures and triggers are new")
 
@@ -146,34 +151,39 @@ def regenerate(
 def activate(
     subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")],
     nodes: Nodes = None,
+    coordinator: CoordinatorName = None,
     folder: Folder = None,
 ) -> None:
     """Activate a subscription again, once what stood in its way is gone."""
-    with_topology(nodes, None, lambda t: t.activate(subscriber), folder=folder)
+    with_topology(nodes, coordinator, lambda t: t.activate(subscriber), folder=folder)
     print(f"{subscriber}: active")
 
 
 def script(
     subscriber: Annotated[str, typer.Argument(help="Name of the Subscriber.")],
-    nodes: NamedNodes,
+    nodes: Nodes = None,
     role: Annotated[
         str | None,
-        typer.Option(help="The application's role there; without it, that of the DSN."),
+        typer.Option(help="The application's role there; without it, the topology's."),
     ] = None,
+    filters: Filters = None,
+    scripts: Scripts = None,
+    coordinator: CoordinatorName = None,
+    folder: Folder = None,
 ) -> None:
     """Print what a Subscriber must run to get its triggers by hand (sp_script_synctran_commands).
 
     For a database that has the tables and the Publisher's rows already. The Publisher knows the
-    Subscriber from then on.
+    Subscriber from then on; `twopc unsubscribe` if the script is not run after all.
     """
-    from sim.operate import attach
-
-    async def go() -> Any:
-        given = parse_nodes(nodes)
-        async with await attach(given, newcomers=[subscriber]) as topology:
-            return await topology.script(subscriber, role=role)
-
-    made = asyncio.run(go())
+    conditions, texts = pairs(filters, "--filter"), texts_by_table(scripts)
+    made = with_topology(
+        nodes,
+        coordinator,
+        lambda t: t.script(subscriber, role=role, filters=conditions, scripts=texts),
+        folder=folder,
+        blank=True,
+    )
     print(made.text, end="")
     print(
         f"The link will work at the Publisher as role {made.role}. Give it a password there, and "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +35,16 @@ Nodes = Annotated[
     ),
 ]
 
+Filters = Annotated[
+    list[str] | None,
+    typer.Option("--filter", metavar="TABLE=CONDITION", help="Only rows that fulfil it."),
+]
+Scripts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--script", metavar="TABLE=FILE", help="SQL that makes your own procedures there."
+    ),
+]
 CoordinatorName = Annotated[
     str | None,
     typer.Option("--coordinator", help="Whose decisions, if the log knows several coordinators."),
@@ -42,12 +52,17 @@ CoordinatorName = Annotated[
 
 __all__ = [
     "CoordinatorName",
+    "Filters",
     "Folder",
     "NamedNodes",
     "Nodes",
+    "Scripts",
     "pairs",
     "parse_nodes",
     "table_of",
+    "tell_left_out",
+    "texts_by_table",
+    "texts_of",
     "with_topology",
 ]
 
@@ -124,5 +139,26 @@ def pairs(given: list[str] | None, option: str) -> dict[str, str]:
         table, equals, text = each.partition("=")
         if not equals or not table.strip() or not text.strip():
             raise typer.BadParameter(f"{each!r}: write TABLE=…", param_hint=option)
+        if table.strip() in found:
+            raise typer.BadParameter(f"table {table.strip()} is given twice", param_hint=option)
         found[table.strip()] = text.strip()
     return found
+
+
+def tell_left_out(subscribers: list[str]) -> None:
+    """Say that nothing was done at Subscribers whose nodes were not given."""
+    for name in subscribers:
+        print(f"{name}: left out, since its node is not given")
+
+
+def texts_of(files: Iterable[Path] | None) -> list[str]:
+    """What stands in files of SQL."""
+    try:
+        return [path.read_text() for path in files or ()]
+    except OSError as error:
+        raise typer.BadParameter(f"{error.filename}: {error.strerror}") from None
+
+
+def texts_by_table(given: list[str] | None) -> dict[str, list[str]]:
+    """What ``--script TABLE=FILE`` options name."""
+    return {table: texts_of([Path(file)]) for table, file in pairs(given, "--script").items()}

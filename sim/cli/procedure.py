@@ -65,7 +65,8 @@ def publish(
         bool,
         typer.Option(
             "--xact-abort/--no-xact-abort",
-            help="An error goes on to the caller, or ends the call only, which travels all the same.",
+            help="An error goes on to the caller. Or it is a warning: all that the call did is undone, not its "
+            "last statement alone as in the original, and the call travels all the same.",
         ),
     ] = True,
     replicate_ddl: Ddl = True,
@@ -159,7 +160,9 @@ def _show(routine: ProcArticle) -> None:
     for what, tables in (("reads", routine.reads), ("writes", routine.writes)):
         print(f"  {what}: {'any table' if tables is None else ', '.join(tables) or 'none'}")
     if not routine.xact_abort:
-        print("  an error ends the call only, which travels all the same")
+        print(
+            "  an error undoes the whole call, its caller goes on, and the call travels all the same"
+        )
     if routine.commits:
         print("  ends transactions: travels as rows")
     if routine.obstacle:

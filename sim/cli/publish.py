@@ -15,6 +15,7 @@ from sim.cli.place import (
     Nodes,
     parse_nodes,
     table_of,
+    texts_of,
     with_topology,
 )
 
@@ -194,14 +195,6 @@ def change(
 
     now = with_topology(nodes, coordinator, work, folder=folder, blank=True)
     print(f"{schema}.{name}: travels {_told(now.as_json())}")
-
-
-def texts_of(files: list[Path] | None) -> list[str]:
-    """What stands in files of SQL."""
-    try:
-        return [path.read_text() for path in files or ()]
-    except OSError as error:
-        raise typer.BadParameter(f"{error.filename}: {error.strerror}") from None
 
 
 @article.command("script")

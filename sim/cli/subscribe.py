@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sim.cli.agent import Batch, Polling, SkipErrors, Streams, Threshold, profile_of
-from sim.cli.place import CoordinatorName, Folder, Nodes, pairs, with_topology
-from sim.cli.publish import texts_of
+from sim.cli.place import (
+    CoordinatorName,
+    Filters,
+    Folder,
+    Nodes,
+    Scripts,
+    pairs,
+    tell_left_out,
+    texts_by_table,
+    with_topology,
+)
 
 if TYPE_CHECKING:
     from sim.topology import Topology
@@ -30,16 +38,8 @@ def subscribe(
             help="automatic; 'replication support only': the rows are there; none: the triggers' script too.",
         ),
     ] = "automatic",
-    filters: Annotated[
-        list[str] | None,
-        typer.Option("--filter", metavar="TABLE=CONDITION", help="Only rows that fulfil it."),
-    ] = None,
-    scripts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--script", metavar="TABLE=FILE", help="SQL that makes your own procedures there."
-        ),
-    ] = None,
+    filters: Filters = None,
+    scripts: Scripts = None,
     batch: Batch = None,
     threshold: Threshold = None,
     streams: Streams = None,
@@ -55,7 +55,7 @@ def subscribe(
     """
     from subscriber.distribution_agent import Profile
 
-    files = {table: texts_of([Path(file)]) for table, file in pairs(scripts, "--script").items()}
+    files = texts_by_table(scripts)
     conditions = pairs(filters, "--filter")
     profile = Profile(**profile_of(batch, threshold, streams, skip_errors, polling_ms))
 
@@ -121,10 +121,14 @@ def refresh(
 ) -> None:
     """Give Subscribers what was published after they subscribed (sp_refreshsubscriptions)."""
     names = tuple(subscribers or ())
-    done = with_topology(
-        nodes, coordinator, lambda t: t.refresh_subscriptions(*names), folder=folder, blank=True
-    )
+
+    async def work(topology: Topology) -> tuple[dict[str, list[str]], list[str]]:
+        done = await topology.refresh_subscriptions(*names)
+        return done, [] if names else await topology.left_out()
+
+    done, left_out = with_topology(nodes, coordinator, work, folder=folder, blank=True)
     for name, got in done.items():
         print(f"{name}: {', '.join(got) or 'has everything'}")
-    if not done:
+    tell_left_out(left_out)
+    if not done and not left_out:
         print("nobody subscribes: twopc subscribe SUBSCRIBER")

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from publisher import publication
-from sim.topology import initial
+from sim.topology import initial, warned
 from sim.topology.leaving import Leaving
 from sim.topology.nodes import grant_tables
 from subscriber.propagation import Place, script_procedure
@@ -60,6 +60,7 @@ class Articles(Leaving):
         )
         await grant_tables(connection, schema, table, self.node(self.publisher).app_role)
         self._published.append((schema, table))
+        await warned.tell(connection)
         if await self.distributes_already():
             await self.register()
         return article
@@ -131,6 +132,7 @@ class Articles(Leaving):
         changed = await publication.distributed_articles(here, of=(schema, table))
         propagation = _propagation(propagate, changed[0].propagation)
         subscribers = await self.subscribers_of(numbers)
+        self.require(subscribers, f"table {schema}.{table} changes")
         if subscribers:
             await self.sync(*subscribers)
         async with AsyncExitStack() as together:
@@ -156,6 +158,7 @@ class Articles(Leaving):
                     [each for each in changed if each.article_id in mine],
                     {changed[0].article.name: scripts},
                 )
+        await warned.tell(here)
         return propagation
 
     async def script_procedure(self, script: str, table: str, *, schema: str = "public") -> str:

@@ -171,6 +171,7 @@ class Clients(Inspection):
         return sorted(await self._linked() & {*self.nodes})
 
     async def _updating(self) -> Sequence[str]:
+        self.require(await self._linked(), "who may write is said")
         found = await self.immediate_subscribers()
         if not found:
             raise ConfigurationError(

@@ -7,7 +7,7 @@ agents work until they have come to it. Knows nothing of what they do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ from publisher.log_reader import LogReader
 from publisher.posting import post_message, stored_message
 from sim.topology.beside import Beside
 from subscriber.distribution_agent import AheadError, Delivered, DistributionAgent, Profile
-from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
+from twopc.errors import ArticleError, ConfigurationError, SlotInUseError, SubscriptionError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text, lsn_value
 from twopc.together import together
@@ -45,7 +45,7 @@ select exists (select from gone)
 _LOOK_EVERY_S = 0.002
 #: How long whoever is told to end may take over what it has begun.
 _END_S = 3.0
-#: Further attempts of a driven agent that has met what may be a change that the log reader has not read yet.
+#: Attempts of what meets another process, or a change that the log reader has not read yet.
 _ATTEMPTS = 5
 
 
@@ -89,12 +89,31 @@ class Distribution(Beside):
         return bool(self._running)
 
     async def distributes_already(self) -> bool:
-        """Somebody subscribes, so that the distribution database knows the Publisher."""
-        return bool(await self.distribution_subscribers())
+        """Somebody subscribes, whether it is one of the nodes or not."""
+        return bool(await self.update_modes())
 
     async def distribution_subscribers(self) -> list[str]:
-        """The Subscribers that have an agent, as the distribution database knows them."""
+        """The nodes that have an agent, as the distribution database knows them."""
         return list(await self._subscriptions())
+
+    async def left_out(self) -> list[str]:
+        """The Subscribers that are none of the nodes, so that nothing can be done there."""
+        return sorted({*await self.update_modes()} - {*self.nodes})
+
+    def require(self, subscribers: Iterable[str], what: str) -> None:
+        """Raise unless all of these Subscribers are nodes.
+
+        Args:
+            what: is to be done at each of them.
+
+        Raises:
+            ConfigurationError: one is missing.
+        """
+        missing = sorted({*subscribers} - {*self.nodes})
+        if missing:
+            raise ConfigurationError(
+                f"{what} at every Subscriber concerned: give the nodes of {', '.join(missing)}, too"
+            )
 
     async def _subscriptions(self) -> dict[str, bool]:
         """The Subscribers that have an agent, and whether their subscriptions are active."""
@@ -127,8 +146,8 @@ class Distribution(Beside):
                 )
             if not known[name]:
                 raise SubscriptionError(
-                    f"the subscription of {name!r} is not active: its copy was not finished, or it fell "
-                    "behind what is kept (21074): `twopc reinitialise {name}`"
+                    f"the subscription of {name!r} is not active: its copy was not finished, or it fell behind what is "
+                    f"kept (21074): `twopc refresh {name}`, and if that is not enough `twopc reinitialise {name}`"
                 )
         wanted = list(dict.fromkeys(subscribers or known))
         if self._running:
@@ -169,15 +188,19 @@ class Distribution(Beside):
 
     async def _read(self) -> None:
         """Have the log reader store everything that is committed by now."""
-        if self._reader is None:
-            if await self.others_read():
+        for attempt in range(_ATTEMPTS):
+            if self._reader is None:
+                if await self.others_read():
+                    return
+                self._reader = await self.make_reader()
+            try:
+                await self._reader.run_once()
                 return
-            self._reader = await self.make_reader()
-        try:
-            await self._reader.run_once()
-        except BaseException:
-            await self._close_reader()
-            raise
+            except BaseException as error:
+                await self._close_reader()
+                # another process's was between two sessions when it was looked for
+                if not isinstance(error, SlotInUseError) or attempt == _ATTEMPTS - 1:
+                    raise
 
     async def _drive(self, subscriber: str) -> Delivered | None:
         agent = self._agents.get(subscriber)

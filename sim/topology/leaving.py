@@ -5,7 +5,7 @@ Knows nothing of how subscriptions begin.
 
 from __future__ import annotations
 
-from publisher import publication, subscriptions
+from publisher import publication, slot, subscriptions
 from sim.topology import initial
 from sim.topology.nodes import revoke_tables
 from sim.topology.scripting import Scripting
@@ -35,7 +35,7 @@ class Leaving(Scripting):
             )
         here, node, ran = await self.admin(subscriber), self.node(subscriber), self.agents_run
         await self.dismiss_agent(subscriber)
-        if await self._is_half_gone(subscriber):
+        if not there[0][0]:  # it could not be told the last time, or the copy was never finished
             await self._forget_left(subscriber)
             return
         try:
@@ -64,7 +64,7 @@ class Leaving(Scripting):
             SubscriptionError: somebody subscribes still, or a branch is prepared.
             ArticleError: a table is published still.
             ConfigurationError: another topology uses the distribution database too, or a role of ours has
-                something in a database that is no node here; then only the roles are left.
+                something in a database that is no node here.
         """
         publisher = await self.admin(self.publisher)
         left = sorted({*await self._linked(), *await self.update_modes()})
@@ -81,16 +81,18 @@ class Leaving(Scripting):
             raise ConfigurationError(
                 f"topology {others[0][0]!r} uses the distribution database too: uninstall it first"
             )
-        await publication.uninstall(publisher)
-        await self.execute(self.distribution, "drop schema if exists msrepl cascade")
+        await publication.refuse_published(publisher)
+        if await self.knows_publisher():
+            await self.forget_publisher()  # a subscription was cut off before, or after, it was one
+        for stray in await slot.strays(publisher, None):
+            await slot.drop(publisher, stray.name)
         await self.drop_roles()
-
-    async def _is_half_gone(self, subscriber: str) -> bool:
-        """The Publisher knows it, and nothing of the subscription is there: it could not be told the last time."""
-        found = await self.execute(
-            subscriber, "select to_regclass('msrepl.msreplication_objects') is null"
-        )
-        return bool(found[0][0]) and subscriber in await self._linked()
+        # last and together: without them the nodes are not found again
+        distribution = await self.node(self.distribution).connect()
+        async with distribution, publisher.transaction(), distribution.transaction():
+            if self.is_apart(self.node(self.distribution)):
+                await distribution.execute("drop schema if exists msrepl cascade")
+            await publication.uninstall(publisher)
 
     async def _linked(self) -> set[str]:
         """Who subscribes with immediate updating, as the Publisher knows it."""

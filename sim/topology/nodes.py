@@ -18,6 +18,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, conninfo, sql
 
+from sim.topology import roles
 from twopc import names
 from twopc.doctor.checks import version_finding
 from twopc.drivers.database import DURABLE
@@ -337,55 +338,33 @@ class Nodes:
         """Drop our roles on servers that run.
 
         Raises:
-            ConfigurationError: one has something in a database that is no node.
+            ConfigurationError: one has something in a database that is no node; nothing is dropped then.
         """
-        for server in {id(n.server): n.server for n in self.nodes.values()}.values():
-            if await in_thread(server.is_running):
-                await self._drop_roles(server)
+        by_server: dict[int, list[Node]] = {}
+        for node in self.nodes.values():
+            by_server.setdefault(id(node.server), []).append(node)
+        running = [
+            mine for mine in by_server.values() if await in_thread(mine[0].server.is_running)
+        ]
+        for mine in running:
+            await roles.refuse_elsewhere(mine, self._roles_of(mine))
+        for mine in running:
+            await roles.drop(mine, self._roles_of(mine))
 
-    async def _drop_roles(self, server: AnyServer) -> None:
-        mine = [node for node in self.nodes.values() if node.server is server]
-        maintenance = mine[0].database if not mine[0].embedded else "postgres"
-        roles = {names.role(kind, self.name) for kind in _ROLES}
-        # in databases that stay, uninstalling has dropped these; those of another topology are not ours
-        owners = {names.role("owner", node.database) for node in mine if node.embedded}
-        roles |= owners
+    def _roles_of(self, mine: Sequence[Node]) -> list[str]:
+        """Our roles on the server of these nodes."""
+        found = {names.role(kind, self.name) for kind in _ROLES}
         for node in mine:
+            # in databases that stay, uninstalling has dropped these; those of another topology are not ours
+            if node.embedded:
+                found.add(names.role("owner", node.database))
             if node.kind == "publisher" and node.embedded:
-                roles |= {
+                found |= {
                     names.role("link", node.database, other)
                     for other, kind in self._kinds.items()
                     if kind == "subscriber"
                 }
-        dsn = server.superuser_dsn(maintenance)
-        admin = await AsyncConnection.connect(dsn, autocommit=True, options=path.options(dsn))
-        async with admin:
-            found = await admin.execute(
-                "select rolname from pg_roles where rolname = any (%s)"
-                " or exists (select from unnest(%s::text[]) as t where starts_with(rolname, t)) order by 1",
-                (list(roles), [names.table_roles(owner) for owner in owners]),
-            )
-            left = [sql.Identifier(role) for (role,) in await found.fetchall()]
-            for node in mine:
-                if not node.embedded:
-                    # what a role owns and may do is known to each database alone
-                    async with await node.connect() as here:
-                        for role in left:
-                            # tables that an application has made as one of them stay
-                            await here.execute(
-                                sql.SQL("reassign owned by {} to current_user").format(role)
-                            )
-                            await here.execute(sql.SQL("drop owned by {} cascade").format(role))
-            for role in left:
-                # rights that belong to no database, such as SET ON PARAMETER
-                await admin.execute(compose("twopc", "drop_rights", role=role))
-                try:
-                    await admin.execute(sql.SQL("drop role {}").format(role))
-                except psycopg.errors.DependentObjectsStillExist as error:
-                    raise ConfigurationError(
-                        f"{error.diag.message_primary}: {error.diag.message_detail}; name that database's node "
-                        "as well"
-                    ) from error
+        return sorted(found)
 
 
 async def _check_fit(connection: AsyncConnection[Any], nodes: Sequence[Node]) -> None:

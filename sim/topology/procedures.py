@@ -9,12 +9,10 @@ from collections.abc import Sequence
 
 from publisher import proc_execution
 from publisher.distribution import routines
+from sim.topology import warned
 from sim.topology.regenerating import Regenerating
 from subscriber import proc_execution as routines_here
-from twopc.log import get_logger
-from twopc.proc_execution import ProcArticle, ProcType
-
-_log = get_logger(__name__)
+from twopc.proc_execution import ProcArticle, ProcType, beside
 
 
 class Procedures(Regenerating):
@@ -51,16 +49,14 @@ class Procedures(Regenerating):
             commits=commits,
             replicate_ddl=replicate_ddl,
         )
-        for each in article.warnings:
-            _log.warning(
-                "a call may differ", routine=article.identity, kind=each.kind, why=each.text
-            )
+        warned.log(article.identity, article.warnings)
         if await self.distributes_already():
             await self.register()
         return article
 
     async def published_procedures(self) -> tuple[ProcArticle, ...]:
-        """Every routine that is published."""
+        """Every routine that is published, with what may differ after a call as things are now."""
+        await warned.tell(await self.admin(self.publisher))
         return await proc_execution.proc_articles(await self.admin(self.publisher))
 
     async def alter_procedure(
@@ -104,6 +100,8 @@ class Procedures(Regenerating):
 
     async def _take_back(self, article: ProcArticle) -> None:
         number, distribution = await self.publisher_number(), await self.admin(self.distribution)
+        having = await self.subscribers_of([article.article_id, beside(article.article_id)])
+        self.require(having, f"routine {article.identity} is taken away")
         called = await routines.called(distribution, number)
         await proc_execution.set_called(
             await self.admin(self.publisher), called - {article.article_id}
@@ -113,9 +111,9 @@ class Procedures(Regenerating):
             "where (publisher_database_id, article_id) = (%s, %s)",
             (number, article.article_id),
         )
-        await self.sync()
-        for subscriber in await self.distribution_subscribers():
-            if article in await self.subscribed_routines(subscriber):
-                await routines_here.drop(await self.admin(subscriber), article.article_id)
+        if having:
+            await self.sync(*having)
+        for subscriber in having:
+            await routines_here.drop(await self.admin(subscriber), article.article_id)
         await routines.drop_proc_article(distribution, number, article.article_id)
         await self.switch_calls()

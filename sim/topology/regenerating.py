@@ -58,14 +58,13 @@ class Regenerating(Replication):
         readers = [
             name for name, mode in modes.items() if mode == "read only" and name in self.nodes
         ]
+        altered = await publication.is_stale(publisher, schema, table)
+        if altered:
+            self.require(
+                {*there, *modes}, f"table {schema}.{table} was altered, and its rows are compared"
+            )
         if await self.distributes_already():
             await self.deliver_before_change([*known, *readers])
-        altered = await publication.is_stale(publisher, schema, table)
-        if altered and len(known) < len(there):
-            raise SubscriptionError(
-                f"table {schema}.{table} was altered, and its rows must be compared everywhere: "
-                f"give the nodes of {', '.join(sorted({*there} - {*known}))}, too"
-            )
         async with publisher.transaction():
             article = await publication.regenerate(publisher, schema, table)
             for subscriber in (*known, *readers):

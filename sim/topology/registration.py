@@ -6,7 +6,7 @@ one. Knows neither the log reader nor the agents.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from publisher import proc_execution, publication, slot, subscriptions
 from publisher.distribution import registry, routines
@@ -159,32 +159,6 @@ class Registration(Wiring):
             self.distribute = bool(rows[0][0])
         return self.distribute
 
-    async def choose(self, filters: Mapping[str, str]) -> list[DistributedArticle]:
-        """The articles that a Subscriber gets: where it has a filter, an article of its own for that.
-
-        Args:
-            filters: a condition by table (``table`` or ``schema.table``).
-
-        Raises:
-            ArticleError: there is no such table among the articles, or it is no condition.
-        """
-        here = await self.admin(self.publisher)
-        before, parts = await publication.parts(here), set()
-        try:
-            for name, condition in filters.items():
-                schema, _, table = name.rpartition(".")
-                part = await publication.publish_part(here, schema or "public", table, condition)
-                parts.add(part)
-        except BaseException:
-            for part in parts - before:
-                await publication.unpublish_part(here, part)
-            raise
-        chosen: dict[str, DistributedArticle] = {}
-        for each in await publication.distributed_articles(here):  # parts come after their base
-            if each.article.name not in chosen or each.article_id in parts:
-                chosen[each.article.name] = each
-        return list(chosen.values())
-
     async def announce(
         self,
         subscriber: str,
@@ -307,6 +281,13 @@ class Registration(Wiring):
         if number is None:
             return
         had = await self._article_ids(number, subscriber)
+        here = await self.admin(self.publisher)
+        if articles is None and {*await self.update_modes()} <= {subscriber}:
+            for part in had & await publication.parts(here):
+                await publication.unpublish_part(here, part)
+            # slot and registration at last: whoever is cut off before can do it once more
+            await self.forget_publisher()
+            return
         if articles is None:
             await registry.drop_subscription(distribution, number, subscriber)
         for article_id in _numbers(articles or (), routines):
@@ -315,7 +296,6 @@ class Registration(Wiring):
             )
         left = await self._article_ids(number)
         # an article that no longer fits its table, or whose table is gone, must not be in the way
-        here = await self.admin(self.publisher)
         for part in (had - left) & await publication.parts(here):
             await publication.unpublish_part(here, part)
             await registry.drop_article(distribution, number, part)

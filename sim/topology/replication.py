@@ -14,8 +14,9 @@ from psycopg import AsyncConnection
 from publisher import proc_execution
 from publisher.distribution import registry
 from publisher.distribution.update_modes import UpdateMode
-from sim.topology import initial
+from sim.topology import initial, warned
 from sim.topology.articles import Articles
+from sim.topology.naming import by_article
 from subscriber import propagation as procedures
 from subscriber import read_only, subscription
 from subscriber.distribution_agent.profile import Profile
@@ -23,6 +24,7 @@ from twopc.distributed import DistributedArticle
 from twopc.drivers.install import install_participant
 from twopc.drivers.points import Points
 from twopc.errors import ConfigurationError, SubscriptionError
+from twopc.names import article_name
 from twopc.proc_execution import ProcArticle
 
 SyncType = Literal["automatic", "replication support only", "none"]
@@ -85,6 +87,7 @@ class Replication(Articles):
         articles = await self.choose(filters or {})
         if not articles:
             raise SubscriptionError("nothing is published yet: `twopc publish` a table first")
+        scripts = by_article(scripts or {}, articles)
         routines = await proc_execution.proc_articles(await self.admin(self.publisher))
         link = None if reads else await self.register_link(subscriber)
         try:
@@ -96,7 +99,7 @@ class Replication(Articles):
                 if profile is not None:
                     await self.set_profile(subscriber, profile)
             found = await self._bring(
-                subscriber, articles, routines, sync, scripts or {}, link=link, reads=reads
+                subscriber, articles, routines, sync, scripts, link=link, reads=reads
             )
         except BaseException:
             await self.forget_subscriber(subscriber)
@@ -231,11 +234,15 @@ class Replication(Articles):
             The articles and routines that each has got.
         """
         done: dict[str, list[str]] = {}
+        await warned.tell(await self.admin(self.publisher))
         published = await proc_execution.proc_articles(await self.admin(self.publisher))
         for subscriber in subscribers or await self.distribution_subscribers():
-            known = {each.article.name for each in await self.subscribed_articles(subscriber)}
+            tables, ids = await self._there(subscriber)
+            known = {
+                each.article.name for each in await self.subscribed_articles(subscriber)
+            } & tables
             articles = [each for each in await self.choose({}) if each.article.name not in known]
-            mine = {each.article_id for each in await self.subscribed_routines(subscriber)}
+            mine = {each.article_id for each in await self.subscribed_routines(subscriber)} & ids
             routines = [each for each in published if each.article_id not in mine]
             done[subscriber] = [each.article.name for each in articles]
             done[subscriber] += [each.identity for each in routines]
@@ -264,6 +271,38 @@ class Replication(Articles):
             if found:
                 raise SubscriptionError(subscription.inactive_message(found))
         return done
+
+    async def _there(self, subscriber: str) -> tuple[set[str], set[int]]:
+        """Names of the articles and numbers of the routines that are at a Subscriber.
+
+        One whose copy was cut off is not, although it was announced.
+        """
+        known = await self.update_modes()
+        if subscriber not in known:
+            raise SubscriptionError(
+                f"{subscriber!r} does not subscribe; Subscribers are {', '.join(sorted(known)) or 'none'}"
+            )
+        catalogs = await self.execute(
+            subscriber,
+            "select to_regclass('msrepl.msreplication_objects') is not null,"
+            " to_regclass('msrepl.msreplication_proc_articles') is not null",
+        )
+        if not catalogs[0][0]:
+            raise SubscriptionError(
+                f"nothing of the subscription of {subscriber!r} is there: its first copy was cut off: "
+                f"`twopc unsubscribe {subscriber}`, and subscribe it again"
+            )
+        tables = await self.execute(
+            subscriber, "select dest_schema, article from msrepl.msreplication_objects"
+        )
+        routines = (
+            await self.execute(
+                subscriber, "select article_id from msrepl.msreplication_proc_articles"
+            )
+            if catalogs[0][1]
+            else []
+        )
+        return {article_name(*each) for each in tables}, {number for (number,) in routines}
 
     async def reinitialise(self, subscriber: str) -> None:
         """Copy everything to a Subscriber anew, while others go on; its own transactions are waited for.

@@ -11,11 +11,12 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from publisher import subscriptions
+from publisher import publication, subscriptions
 from publisher.proc_execution import proc_articles
 from sim.script import SyncScript, Trial, script_synctran_commands
-from sim.topology import initial
+from sim.topology import initial, warned
 from sim.topology.distribution import Distribution
+from sim.topology.naming import by_article
 from sim.topology.nodes import grant_tables
 from subscriber import (
     not_for_replication,
@@ -41,6 +42,37 @@ class Scripting(Distribution):
     def sites(self, subscriber: str) -> Sites:
         """The names under which a Subscriber and the Publisher take part in transactions."""
         return Sites(publisher=self.publisher, subscriber=subscriber)
+
+    async def choose(self, filters: Mapping[str, str]) -> list[DistributedArticle]:
+        """The articles that a Subscriber gets: where it has a filter, an article of its own for that.
+
+        Args:
+            filters: a condition by table (``table`` or ``schema.table``).
+
+        Raises:
+            ArticleError: there is no such table among the articles, or it is no condition.
+        """
+        here = await self.admin(self.publisher)
+        published = {
+            each.article.name: each for each in await publication.distributed_articles(here)
+        }
+        before, parts = await publication.parts(here), set()
+        try:
+            for name, condition in by_article(filters, published.values()).items():
+                there = published[name].article
+                part = await publication.publish_part(here, there.schema, there.table, condition)
+                parts.add(part)
+        except BaseException:
+            for part in parts - before:
+                await publication.unpublish_part(here, part)
+            raise
+        if parts - before:
+            await warned.tell(here)
+        chosen: dict[str, DistributedArticle] = {}
+        for each in await publication.distributed_articles(here):  # parts come after their base
+            if each.article.name not in chosen or each.article_id in parts:
+                chosen[each.article.name] = each
+        return list(chosen.values())
 
     async def register_link(self, subscriber: str) -> subscription.LinkAddress:
         """Let the Publisher know the Subscriber, and the coordinator finish its link's branches."""
@@ -142,6 +174,7 @@ class Scripting(Distribution):
         """
         await self._nodes.admit(subscriber, like=self.publisher)
         articles = await self.choose(filters or {})
+        scripts = by_article(scripts or {}, articles)
         routines = await proc_articles(await self.admin(self.publisher))
         link, sites = await self.register_link(subscriber), self.sites(subscriber)
         try:
@@ -160,9 +193,7 @@ class Scripting(Distribution):
                 await Trial.connect(self.node(subscriber).dsn, autocommit=True) as trial,
                 trial.transaction(force_rollback=True),
             ):
-                found = await self._try(
-                    trial, subscriber, link, articles, routines, scripts or {}, role
-                )
+                found = await self._try(trial, subscriber, link, articles, routines, scripts, role)
         except BaseException:
             await self.forget_subscriber(subscriber)
             raise

@@ -111,15 +111,18 @@ class Wiring:
             known = await self.execute(node.name, "select to_regnamespace('msrepl') is not null")
             if not known[0][0]:
                 self._brought.add(node.name)
-        await publication.install(here)
-        await install_participant(
-            here, publication.owner_role(publisher.database), publisher.coordinator_role
-        )
         log = await self.admin(self.distribution)
         await install_decision_log(log, distribution.coordinator_role, self.name)
         if self.distribute:
-            await publication.admit_log_reader(here, publisher.logreader_role)
             await install_distribution(log, distribution.logreader_role, distribution.agent_role)
+        # last and at once: a database is a Publisher when everything that it needs is there
+        async with here.transaction():
+            await publication.install(here)
+            await install_participant(
+                here, publication.owner_role(publisher.database), publisher.coordinator_role
+            )
+            if self.distribute:
+                await publication.admit_log_reader(here, publisher.logreader_role)
 
     async def __aexit__(
         self,
@@ -160,7 +163,7 @@ class Wiring:
             await self._forget_name()
         for name in sorted(self._brought):
             node = self.node(name)
-            if not node.embedded and node.kind == "distribution" and self._is_apart(node):
+            if not node.embedded and node.kind == "distribution" and self.is_apart(node):
                 await self.execute(name, "drop schema if exists msrepl cascade")
         self._brought.clear()
 
@@ -182,7 +185,7 @@ class Wiring:
         """
         await self._nodes.drop_roles()
 
-    def _is_apart(self, node: Node) -> bool:
+    def is_apart(self, node: Node) -> bool:
         """The distribution database is not the Publisher's."""
         publisher = self.node(self.publisher)
         return node.server is not publisher.server or node.database != publisher.database

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from sim.cli import main
+from tests.cli.shops import NODES, Shop
 from tests.fix_log import loggers_restored
+from twopc.server import Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +39,20 @@ def twopc(tmp_path, monkeypatch, capsys):
 
     with loggers_restored():
         yield run
+
+
+@pytest.fixture
+def shop(twopc: Any) -> Iterator[Shop]:
+    """Nothing of ours is there."""
+    with Server.start() as server:
+        for name in NODES:
+            server.create_database(name)
+        made = Shop(server, twopc)
+        made.sql("pub", "create table account (id int primary key, balance int not null)")
+        made.sql("pub", "insert into account values (1, 100), (2, 100)")
+        made.sql("pub", "create table note (id int primary key, text text)")
+        made.sql(
+            "pub",
+            "create procedure double() language sql as 'update account set balance = balance * 2'",
+        )
+        yield made

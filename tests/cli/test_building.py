@@ -2,72 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-import psycopg
-import pytest
-
-from tests.topology.test_topology import CATALOG
-from twopc.server import Server
-
-HERE = ("pub", "distribution")
-THREE = (*HERE, "store")
-NODES = ("pub", "distribution", "store", "desk")
-
-
-class Shop:
-    """Databases of a server that somebody else runs, and commands for some of them."""
-
-    def __init__(self, server: Server, twopc: Any) -> None:
-        self.twopc = twopc
-        self.dsns = {name: server.superuser_dsn(name) for name in NODES}
-
-    def sql(self, node: str, statement: str) -> list[tuple[object, ...]]:
-        """As psql would, at a node."""
-        with psycopg.connect(self.dsns[node], autocommit=True) as connection:
-            cursor = connection.execute(statement.encode())
-            return cursor.fetchall() if cursor.description else []
-
-    def catalog(self) -> dict[str, set[object]]:
-        """What is in each database."""
-        return {name: {line for (line,) in self.sql(name, CATALOG)} for name in NODES}
-
-    def does(self, *words: str, at: tuple[str, ...] = NODES) -> str:
-        """Run a command that goes well; what it prints."""
-        done = self.twopc(*words, *self.options(at))
-        assert (done.returncode, "error" in done.stderr) == (0, False), (words, done)
-        return done.stdout
-
-    def refuses(self, code: int, text: str, *words: str, at: tuple[str, ...] = NODES) -> None:
-        """Run one that does not, and changes nothing."""
-        before = self.catalog()
-        done = self.twopc(*words, *self.options(at))
-        assert done.returncode == code, (words, done.stdout, done.stderr)
-        assert text in done.stderr, (words, done.stderr)
-        assert "Traceback" not in done.stderr, done.stderr
-        assert self.catalog() == before, words
-
-    def options(self, at: tuple[str, ...]) -> list[str]:
-        """``--node`` options."""
-        return [word for name in at for word in ("--node", f"{name}={self.dsns[name]}")]
-
-
-@pytest.fixture
-def shop(twopc: Any) -> Iterator[Shop]:
-    """Nothing of ours is there."""
-    with Server.start() as server:
-        for name in NODES:
-            server.create_database(name)
-        made = Shop(server, twopc)
-        made.sql("pub", "create table account (id int primary key, balance int not null)")
-        made.sql("pub", "insert into account values (1, 100), (2, 100)")
-        made.sql("pub", "create table note (id int primary key, text text)")
-        made.sql(
-            "pub",
-            "create procedure double() language sql as 'update account set balance = balance * 2'",
-        )
-        yield made
+from tests.cli.shops import HERE, THREE, Shop
 
 
 def rows(shop: Shop, node: str) -> list[tuple[object, ...]]:
@@ -103,12 +38,18 @@ def mistakes_of_subscribing(shop: Shop) -> None:
     shop.refuses(
         4, "note is not published", "subscribe", "store", "--filter", "note=id=1", at=THREE
     )
-    bad = ("--filter", "account=id < 9", "--filter", "account=nothing = 1")
+    bad = ("--filter", "account=nothing = 1")
     shop.refuses(4, "nothing", "subscribe", "store", *bad, at=THREE)
     shop.refuses(
         4, "neither one of the numbers", "subscribe", "store", "--skip-errors", "x", at=THREE
     )
     shop.refuses(2, "write TABLE=", "subscribe", "store", "--filter", "account", at=THREE)
+    twice = ("--filter", "account=id < 9", "--filter", "account=id < 8")
+    shop.refuses(2, "given twice", "subscribe", "store", *twice, at=THREE)
+    twice = ("--filter", "account=id < 9", "--filter", "public.account=id < 8")
+    shop.refuses(4, "named twice", "subscribe", "store", *twice, at=THREE)
+    script = ("--script", f"note={__file__}")
+    shop.refuses(4, "note is not published", "subscribe", "store", *script, at=THREE)
     shop.refuses(4, "holds nothing of ours", "sync")
     shop.refuses(4, "does not subscribe", "unsubscribe", "store", at=THREE)
     shop.sql("store", "create table account (id text primary key)")
@@ -121,6 +62,10 @@ def subscribes(shop: Shop) -> None:
     assert "store: subscribes" in shop.does("subscribe", "store", at=THREE)
     said = ("--skip-errors", "20598", "--streams", "2", "--filter", "account=id < 3")
     assert "desk: subscribes, read only" in shop.does("subscribe", "desk", "--read-only", *said)
+    told = "store: left out, since its node is not given\n"
+    for words in (("sync",), ("refresh",), ("validate",)):
+        assert told in shop.does(*words, at=HERE), words
+    shop.refuses(4, "give the nodes of store, too", "any-client", "off", at=HERE)
     shop.refuses(
         4, "subscribes already, sync tran (21058): `twopc unsubscribe store`", "subscribe", "store"
     )
@@ -142,9 +87,8 @@ def changes_an_article(shop: Shop) -> None:
     shop.refuses(2, "say --ins", "article", "change", "account")
     shop.refuses(4, "not published", "article", "change", "account", "--large", "nothing")
     shop.refuses(2, "there are sp_scriptinsproc", "article", "script", "account", "sp_scriptx")
-    assert "msrepl.sp_msreplraiserror(20598" in shop.does(
-        "article", "script", "account", "sp_scriptxupdproc"
-    )
+    text = shop.does("article", "script", "account", "sp_scriptxupdproc")
+    assert text.startswith("create function") and "msrepl.sp_msreplraiserror(20598" in text
     shop.refuses(4, "sp_mine", "article", "change", "account", "--upd", "CALL sp_mine")
     assert "upd XCALL" in shop.does(
         "article", "change", "account", "--upd", "XCALL", "--ins", "SQL", "--large", "balance"
@@ -206,3 +150,60 @@ def test_from_nothing_to_nothing(shop: Shop) -> None:
         kept = ("account", "note") if name in ("store", "desk") else ()
         new = {line for line in lines - before[name] if not any(each in str(line) for each in kept)}
         assert not new, name
+
+
+def test_names_with_dots(shop: Shop) -> None:
+    """A table is meant by its name as it is, in every command."""
+    shop.sql("pub", 'create schema app; create table app."a.b" (id int primary key)')
+    shop.sql("pub", 'insert into app."a.b" values (1), (2)')
+    shop.does("install", "shop", at=HERE)
+    shop.does("publish", "app.a.b", at=HERE)
+
+    shop.does("subscribe", "store", "--filter", "app.a.b=id > 1", at=THREE)
+
+    assert shop.sql("store", 'select id from app."a.b"') == [(2,)]
+
+
+def test_a_stopped_agent_says_how_it_goes_on(shop: Shop) -> None:
+    """The commands of the message, in their order, bring the row back."""
+    shop.does("install", "shop", at=HERE)
+    shop.does("publish", "account", at=HERE)
+    shop.does("subscribe", "store", "--read-only", at=THREE)
+    shop.sql("store", "delete from account where id = 1")
+    shop.sql("pub", "update account set balance = 7 where id = 1")
+    said = shop.twopc("sync", *shop.options(THREE)).stderr
+    commands = [each for each in said.split("`") if each.startswith("twopc ")]
+    assert len(commands) == 2, said
+    for command in commands:
+        words = command.replace("SUBSCRIBER", "store").split()[1:]
+        at = ("distribution", "store") if words[0] == "agent" else THREE
+        drive = ["--drive"] if words[0] == "validate" else []
+        done = shop.twopc(*words, *drive, *shop.options(at))
+        assert done.returncode == 0, (command, done)
+
+    assert rows(shop, "store") == rows(shop, "pub")
+    shop.does("sync", at=THREE)
+
+
+def test_a_script_for_part_of_the_rows(shop: Shop) -> None:
+    """What `subscribe` takes the script takes too; not run, it is taken back by `unsubscribe`."""
+    shop.does("install", "shop", at=HERE)
+    shop.does("publish", "account", at=HERE)
+    shop.sql(
+        "store",
+        "create table account (id int primary key, balance int not null,"
+        " msrepl_tran_version uuid not null default gen_random_uuid())",
+    )
+    [(version,)] = shop.sql("pub", "select msrepl_tran_version::text from account where id = 2")
+    shop.sql("store", f"insert into account values (2, 100, '{version}')")
+    part = ("--filter", "account=id = 2")
+    shop.does("script", "store", *part, at=THREE)
+    shop.does("unsubscribe", "store", at=THREE)
+    assert shop.slots() == []
+
+    shop.sql("store", shop.does("script", "store", *part, at=THREE))
+
+    shop.sql("pub", "delete from account")
+    shop.sql("pub", "insert into account values (1, 1), (2, 2)")
+    shop.does("sync", at=THREE)
+    assert rows(shop, "store") == [(2, 2)]

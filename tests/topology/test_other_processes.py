@@ -30,9 +30,10 @@ async def shops(make_topology: MakeTopology, **profiles: Profile) -> Topology:
     return topology
 
 
-async def elsewhere(topology: Topology) -> Topology:
-    """The same topology, as another process finds it."""
+async def elsewhere(topology: Topology, *without: str) -> Topology:
+    """The same topology, as another process finds it that is not told of some nodes."""
     names = [topology.publisher, *topology.subscribed, topology.distribution]
+    names = [name for name in names if name not in without]
     return await operate.attach({name: topology.node(name).dsn for name in names})
 
 
@@ -169,4 +170,82 @@ async def test_a_stranger_under_an_agents_name(
         topology.node("reader").app_dsn, application_name=name
     ):
         await topology.sync()
+
+
+async def test_a_routine_is_taken_from_everybody(make_topology: MakeTopology) -> None:
+    """A process that does not know every node takes it from nobody."""
+    topology = await shops(make_topology)
+    await topology.execute(
+        "pub", "create procedure twice() language sql as 'update account set balance = 2 * balance'"
+    )
+    await topology.publish_procedure("twice")
+    await topology.refresh_subscriptions()
+    for left_out in (["writer"], ["reader", "writer"]):
+        async with await elsewhere(topology, *left_out) as other:
+            with pytest.raises(ConfigurationError, match=r"give the nodes of .*writer, too"):
+                await other.unpublish_procedure("twice")
+    assert len(await topology.published_procedures()) == 1
+
+    await topology.unpublish_procedure("twice")
+
+    await topology.publish_procedure("twice")
+    await topology.refresh_subscriptions()
+    await topology.execute("pub", "call twice()")
+    await topology.sync()
+    await topology.assert_converged()
+
+
+async def test_what_is_published_is_known_whoever_publishes_it(make_topology: MakeTopology) -> None:
+    """The distribution database learns of it from a process that knows no Subscriber's node, too."""
+    topology = await shops(make_topology)
+    await topology.execute("pub", NOTE)
+    async with await elsewhere(topology, "reader", "writer") as other:
+        await other.publish("note")
+        assert await other.left_out() == ["reader", "writer"]
+    known = "select count(*) from msrepl.msarticles where source_object = 'note'"
+    assert await topology.execute("distribution", known) == [(1,)]
+
+
+async def test_an_article_changes_everywhere(make_topology: MakeTopology) -> None:
+    """The node that is missing is named, as it is where rows must be compared after an ALTER TABLE."""
+    topology = await shops(make_topology)
+    async with await elsewhere(topology, "reader") as other:
+        with pytest.raises(ConfigurationError, match="give the nodes of reader, too"):
+            await other.change_article("account", {"upd": "XCALL"})
+        await topology.execute("pub", "alter table account add column note text")
+        await topology.execute("writer", "alter table account add column note text")
+        with pytest.raises(ConfigurationError, match="give the nodes of reader, too"):
+            await other.regenerate("account")
+
+
+async def test_the_topology_is_known_without_a_subscriber(make_topology: MakeTopology) -> None:
+    """Any client's transactions are told in the name of a Subscriber, whose node need not be given."""
+    topology = await shops(make_topology)
+    await topology.allow_any_client()
+    async with await elsewhere(topology, "writer") as other:
+        assert other.name == topology.name
+    await topology.unsubscribe("writer")
+    async with await elsewhere(topology) as other:
+        assert other.name == topology.name
+
+
+async def test_a_log_reader_that_begins_anew_is_waited_for(
+    make_topology: MakeTopology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no session when it is looked for, and reads when its place is to be taken."""
+    topology = await shops(make_topology)
+    await topology.execute("pub", "update account set balance = 7 where id = 1")
+    async with await elsewhere(topology) as other:
+        make_reader = other.make_reader
+
+        async def make() -> object:
+            made = await make_reader()
+            await topology.start_agents()
+            await topology.sync()
+            return made
+
+        with monkeypatch.context() as patch:
+            patch.setattr(other, "make_reader", make)
+            await other.sync()
+    await topology.stop_agents()
     await topology.assert_converged()

@@ -1,0 +1,93 @@
+"""Roles of ours are dropped from a server, with whatever they own and may do there.
+
+What a role has in a database is known to that database alone, so each of them must be a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from twopc import names
+from twopc.errors import ConfigurationError
+from twopc.sql import path
+from twopc.sql.render import compose
+
+if TYPE_CHECKING:
+    from sim.topology.nodes import Node
+
+_ELSEWHERE = """
+select distinct d.datname::text
+from pg_shdepend s
+join pg_roles r on r.oid = s.refobjid and s.refclassid = 'pg_authid'::regclass
+join pg_database d on d.oid = s.dbid
+where r.rolname = any (%s) and d.datname <> all (%s)
+order by 1
+"""
+_THERE = """
+select rolname from pg_roles
+where rolname = any (%s) or exists (select from unnest(%s::text[]) as t where starts_with(rolname, t))
+order by 1
+"""
+
+
+async def refuse_elsewhere(nodes: Sequence[Node], roles: Sequence[str]) -> None:
+    """Refuse roles that have something in other databases of their server than these nodes'.
+
+    Raises:
+        ConfigurationError: names the databases.
+    """
+    if any(node.embedded for node in nodes):
+        return  # their server is ours, and its databases go first
+    async with await _admin(nodes) as admin:
+        found = await admin.execute(_ELSEWHERE, (list(roles), [node.database for node in nodes]))
+        others = [database for (database,) in await found.fetchall()]
+    if others:
+        raise ConfigurationError(
+            f"roles of ours have rights in database {', '.join(map(repr, others))} on the server of "
+            f"{nodes[0].name!r}: name that database's node as well"
+        )
+
+
+async def drop(nodes: Sequence[Node], roles: Sequence[str]) -> None:
+    """Drop roles from the server of these nodes.
+
+    Raises:
+        ConfigurationError: one has something in a database that is no node.
+    """
+    owners = [names.role("owner", node.database) for node in nodes if node.embedded]
+    async with await _admin(nodes) as admin:
+        found = await admin.execute(
+            _THERE, (list(roles), [names.table_roles(owner) for owner in owners])
+        )
+        left = [sql.Identifier(role) for (role,) in await found.fetchall()]
+        for node in nodes:
+            if not node.embedded:
+                # what a role owns and may do is known to each database alone
+                async with await node.connect() as here:
+                    for role in left:
+                        # tables that an application has made as one of them stay
+                        await here.execute(
+                            sql.SQL("reassign owned by {} to current_user").format(role)
+                        )
+                        await here.execute(sql.SQL("drop owned by {} cascade").format(role))
+        for role in left:
+            # rights that belong to no database, such as SET ON PARAMETER
+            await admin.execute(compose("twopc", "drop_rights", role=role))
+            try:
+                await admin.execute(sql.SQL("drop role {}").format(role))
+            except psycopg.errors.DependentObjectsStillExist as error:
+                raise ConfigurationError(
+                    f"{error.diag.message_primary}: {error.diag.message_detail}; name that database's node "
+                    "as well"
+                ) from error
+
+
+async def _admin(nodes: Sequence[Node]) -> AsyncConnection[Any]:
+    first = nodes[0]
+    maintenance = first.database if not first.embedded else "postgres"
+    dsn = first.server.superuser_dsn(maintenance)
+    return await AsyncConnection.connect(dsn, autocommit=True, options=path.options(dsn))

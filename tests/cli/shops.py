@@ -1,0 +1,73 @@
+"""A shop whose topology is built and operated by commands alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.topology.test_topology import CATALOG
+from twopc.server import Server
+
+ROOT = Path(__file__).parents[2]
+HERE = ("pub", "distribution")
+THREE = (*HERE, "store")
+NODES = ("pub", "distribution", "store", "desk")
+
+
+class Shop:
+    """Databases of a server that somebody else runs, and commands for some of them."""
+
+    def __init__(self, server: Server, twopc: Any) -> None:
+        self.twopc = twopc
+        self.dsns = {name: server.superuser_dsn(name) for name in NODES}
+
+    def sql(self, node: str, statement: str) -> list[tuple[object, ...]]:
+        """As psql would, at a node."""
+        with psycopg.connect(self.dsns[node], autocommit=True) as connection:
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def catalog(self) -> dict[str, set[object]]:
+        """What is in each database."""
+        return {name: {line for (line,) in self.sql(name, CATALOG)} for name in NODES}
+
+    def does(self, *words: str, at: tuple[str, ...] = NODES) -> str:
+        """Run a command that goes well; what it prints."""
+        done = self.twopc(*words, *self.options(at))
+        assert (done.returncode, "error" in done.stderr) == (0, False), (words, done)
+        return done.stdout
+
+    def refuses(self, code: int, text: str, *words: str, at: tuple[str, ...] = NODES) -> None:
+        """Run one that does not, and changes nothing."""
+        before = self.catalog()
+        done = self.twopc(*words, *self.options(at))
+        assert done.returncode == code, (words, done.stdout, done.stderr)
+        assert text in done.stderr, (words, done.stderr)
+        assert "Traceback" not in done.stderr, done.stderr
+        assert self.catalog() == before, words
+
+    def options(self, at: tuple[str, ...]) -> list[str]:
+        """``--node`` options."""
+        return [word for name in at for word in ("--node", f"{name}={self.dsns[name]}")]
+
+    def cut_off(self, point: str, *words: str, at: tuple[str, ...] = NODES) -> None:
+        """Run a command in a process that is killed at a point of a copy."""
+        done = subprocess.run(
+            [sys.executable, "-m", "sim", *words, *self.options(at)],
+            cwd=ROOT,
+            env={**os.environ, "TWOPC_ARM": f"{point}=kill"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == -signal.SIGKILL, (words, done)
+
+    def slots(self) -> list[tuple[object, ...]]:
+        """What keeps the Publisher's log."""
+        return self.sql("pub", "select slot_name::text from pg_replication_slots")

@@ -1,0 +1,160 @@
+"""Commands that were cut off half-way are given once more, and nothing of the first time is in the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from publisher import publication
+from publisher.distribution import registry
+from sim import operate
+from sim.topology.leaving import Leaving
+from sim.topology.nodes import Nodes
+from tests.cli.shops import HERE, THREE, Shop
+
+
+class CutError(Exception):
+    """Everything from here on does not happen, as if the process had been killed."""
+
+
+async def cut(*_: Any, **__: Any) -> None:
+    """In the place of what a killed process does not come to."""
+    raise CutError
+
+
+def opened(shop: Shop) -> None:
+    """A Publisher with a table."""
+    shop.does("install", "shop", at=HERE)
+    shop.does("publish", "account", at=HERE)
+
+
+@pytest.mark.parametrize("mode", [(), ("--read-only",)], ids=["writes", "reads"])
+@pytest.mark.parametrize("point", ["snapshot.copied", "snapshot.started"])
+def test_a_subscription_that_was_cut_off_goes(
+    shop: Shop, mode: tuple[str, ...], point: str
+) -> None:
+    """Nothing of it is at the Subscriber; its slot would keep the log for ever."""
+    opened(shop)
+    shop.cut_off(point, "subscribe", "store", *mode)
+    shop.refuses(4, "`twopc unsubscribe store`", "subscribe", "store", *mode, at=THREE)
+    shop.refuses(4, "`twopc unsubscribe store`", "refresh", "store", at=THREE)
+
+    shop.does("unsubscribe", "store", at=THREE)
+
+    assert shop.slots() == []
+    shop.does("subscribe", "store", *mode, at=THREE)
+
+
+@pytest.mark.parametrize("mode", ["sync tran", "read only"])
+@pytest.mark.parametrize("after", ["its end", "the slot"])
+async def test_a_subscriber_that_left_half_way_leaves(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, mode: Any, after: str
+) -> None:
+    """CutError off when its own end is gone, or the slot too: another process takes the rest away."""
+    nodes = {name: shop.dsns[name] for name in THREE}
+    await operate.install("shop", {name: shop.dsns[name] for name in HERE})
+    async with await operate.attach(nodes, newcomers=["store"]) as topology:
+        await topology.publish("account")
+        await topology.subscribe("store", update_mode=mode)
+        with monkeypatch.context() as patch, pytest.raises(CutError):
+            if after == "its end":
+                patch.setattr(Leaving, "_forget_left", cut)
+            else:
+                patch.setattr(registry, "forget_publisher", cut)
+            await topology.unsubscribe("store")
+    async with await operate.attach(nodes, newcomers=["store"]) as topology:
+        await topology.unsubscribe("store")
+
+        assert shop.slots() == []
+        assert await topology.update_modes() == {}
+        shop.sql("store", "drop table account")
+        await topology.subscribe("store", update_mode=mode)
+        await topology.assert_converged()
+
+
+@pytest.mark.parametrize("mode", [(), ("--read-only",)], ids=["writes", "reads"])
+@pytest.mark.parametrize("point", ["snapshot.copied", "snapshot.started"])
+def test_a_refresh_that_was_cut_off_is_made_again(
+    shop: Shop, mode: tuple[str, ...], point: str
+) -> None:
+    """What was announced and not copied is not taken for what the Subscriber has."""
+    opened(shop)
+    shop.does("subscribe", "store", *mode, at=THREE)
+    shop.does("publish", "note", at=THREE)
+    shop.sql("pub", "insert into note values (1, 'one')")
+    shop.cut_off(point, "refresh", at=THREE)
+    shop.sql("pub", "insert into note values (2, 'two')")
+
+    assert shop.does("refresh", at=THREE) == "store: note\n"
+
+    shop.does("sync", at=THREE)
+    assert shop.sql("store", "select id from note order by id") == [(1,), (2,)]
+
+
+async def test_an_installation_that_was_cut_off_is_made_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database is no Publisher before all that it needs is there."""
+    nodes = {name: shop.dsns[name] for name in HERE}
+    for place in ("install", "admit_log_reader"):
+        with monkeypatch.context() as patch, pytest.raises(CutError):
+            patch.setattr(publication, place, cut)
+            await operate.install("shop", nodes)
+
+        assert await operate.install("shop", nodes) == "pub", place
+        async with await operate.attach(nodes) as topology:
+            await topology.dissolve()
+        assert shop.sql("pub", "select rolname from pg_roles where rolname ~ '^msrepl_'") == []
+
+
+@pytest.mark.parametrize("place", [(Nodes, "drop_roles"), (publication, "uninstall")])
+async def test_an_uninstallation_that_was_cut_off_is_made_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, place: tuple[Any, str]
+) -> None:
+    """The Publisher is one as long as anything of ours is left, or nobody would find the rest."""
+    nodes = {name: shop.dsns[name] for name in HERE}
+    await operate.install("shop", nodes)
+    async with await operate.attach(nodes) as topology:
+        with monkeypatch.context() as patch, pytest.raises(CutError):
+            patch.setattr(*place, cut)
+            await topology.dissolve()
+    async with await operate.attach(nodes) as topology:
+        await topology.dissolve()
+
+    assert shop.sql("pub", "select rolname from pg_roles where rolname ~ '^msrepl_'") == []
+    for name in HERE:
+        assert shop.sql(name, "select nspname from pg_namespace where nspname = 'msrepl'") == []
+
+
+def test_uninstalling_needs_every_database_with_our_roles(shop: Shop) -> None:
+    """A role that has rights in another database cannot go: told before anything else goes."""
+    opened(shop)
+    shop.does("subscribe", "desk")
+    shop.does("unsubscribe", "desk")
+    shop.sql("desk", "grant usage on schema public to msrepl_app_" + _end(shop))
+    shop.does("unpublish", "account", at=HERE)
+
+    shop.refuses(4, "'desk'", "uninstall", at=HERE)
+
+    shop.does("uninstall")
+
+
+def _end(shop: Shop) -> str:
+    [(role,)] = shop.sql("pub", "select rolname::text from pg_roles where rolname ~ '^msrepl_app_'")
+    return str(role).rpartition("_")[2]
+
+
+async def test_uninstalling_leaves_no_slot(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A subscription that was cut off before anybody knew of it has made one."""
+    await operate.install("shop", {name: shop.dsns[name] for name in HERE})
+    nodes = {name: shop.dsns[name] for name in THREE}
+    async with await operate.attach(nodes, newcomers=["store"]) as topology:
+        await topology.publish("account")
+        await topology.register()
+        assert shop.slots() != []
+        await topology.unpublish("account")
+
+        await topology.dissolve()
+
+    assert shop.slots() == []
