@@ -84,7 +84,9 @@ async def test_what_public_and_the_application_may_read(make_pair: MakePair, nod
 
 
 #: An event trigger's, which nobody can call: it gives routines that belong to their users another text, and owner.
-ADMINISTRATORS = {"proc_ddl_guard"}
+#: And one that event triggers of ours alone may call: it gives partitions, which may be anybody's, a trigger that
+#: refuses changes.
+ADMINISTRATORS = {"proc_ddl_guard", "close_partition"}
 
 
 @pytest.mark.parametrize("node", ["pub", "sub1"])
