@@ -19,7 +19,7 @@ from twopc.server import Server
 _CALL = """
 call msrepl.sp_mssync_ins_item(
     enum_first(null::msrepl.mssync_shape_item), %s, array['sub1'],
-    array[row(%s, 'x', 1, gen_random_uuid())]::msrepl.mssync_ins_row_item[])
+    array[row(%s, 'x', 1, gen_random_uuid())]::msrepl.mssync_ins_row_item[]::text)
 """
 
 

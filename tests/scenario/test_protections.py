@@ -143,7 +143,9 @@ async def test_what_cannot_be_switched_off(server):
             await switch_off(topology, {"fence"})
         await topology.execute(
             "pub",
-            "create or replace procedure msrepl.sp_mssync_upd_account() language sql begin atomic end",
+            "create function msrepl.mssync_change_upd_account() returns void language sql begin atomic end",
         )
-        with pytest.raises(AssertionError, match=r"msrepl.sp_mssync_upd_account is there 2 times"):
+        with pytest.raises(
+            AssertionError, match=r"msrepl.mssync_change_upd_account is there 2 times"
+        ):
             await switch_off(topology, SUPPORTED.keys())
