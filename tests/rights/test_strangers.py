@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -60,7 +61,8 @@ async def agree(topology: Topology) -> None:
     """Nothing of ours is left prepared, and all sites hold the same rows, versions too."""
     for node in ("pub", UPDATING):
         with psycopg.connect(topology.node(node).dsn, autocommit=True) as connection:
-            wait_for(
+            await asyncio.to_thread(  # the resolver runs in this loop
+                wait_for,
                 lambda connection=connection: not connection.execute(_PREPARED).fetchall(),
                 what=f"branches at {node} to be finished",
                 timeout_s=30,
