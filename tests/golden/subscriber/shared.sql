@@ -80,8 +80,7 @@ create table if not exists msrepl.msreplication_objects (
     added_keys text[] not null default array[]::text[],
     structure text not null default '',
     routines oid[] not null default array[]::oid[],
-    triggers oid[] not null default array[]::oid[],
-    partition_triggers oid[] not null default array[]::oid[],
+    fingerprints text[],
     parents oid[] not null default array[]::oid[],
     sync_calls jsonb not null,
     write_back text,
@@ -286,7 +285,8 @@ comment on function msrepl.table_structure(oid) is 'Digest of a table''s structu
 -- tables:    catalogs
 -- holes:     owner
 --
--- A digest of every table after every command would make a database of many articles slow to alter.
+-- A digest of every table after every command would make a database of many articles slow to alter. Routines and
+-- types of ours are part of no table.
 create or replace function msrepl.touched_tables(event text) returns oid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -316,9 +316,10 @@ begin
     else
         if exists (
             select from pg_event_trigger_ddl_commands() as d
-            where d.classid not in ('pg_class'::regclass, 'pg_constraint'::regclass, 'pg_trigger'::regclass,
-                                    'pg_rewrite'::regclass)
-               or d.object_type = 'sequence'
+            where (d.classid not in ('pg_class'::regclass, 'pg_constraint'::regclass, 'pg_trigger'::regclass,
+                                     'pg_rewrite'::regclass)
+                   or d.object_type = 'sequence')
+              and d.schema_name is distinct from 'msrepl'
         ) then
             return null;
         end if;
@@ -348,6 +349,64 @@ $msrepl$;
 alter function msrepl.touched_tables(text) owner to "msrepl_owner_8d9001d32c6a";
 revoke all on function msrepl.touched_tables(text) from public;
 comment on function msrepl.touched_tables(text) is 'Which tables the DDL in hand may have changed';
+
+-- msrepl.fingerprints: what must stay as it was made of a table and its partitions, a text for each.
+-- called by: publish/subscribe, missing_fingerprint
+-- tables:    catalogs
+-- holes:     owner, pinned, more
+--
+-- Our triggers, with all that says whether, when and what they execute. The names of the table and of its columns
+-- are not part of it. A text begins with the oid of the relation and ends with a digest.
+create or replace function msrepl.fingerprints(relid oid) returns text[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO'
+set intervalstyle = 'postgres'
+set timezone = 'UTC'
+set extra_float_digits = '1'
+set bytea_output = 'hex'
+set lc_monetary = 'C'
+set xmlbinary = 'base64'
+set quote_all_identifiers = 'off'
+set standard_conforming_strings = 'on'
+as $msrepl$
+    with relations as (
+        select $1 as oid union select p.relid from pg_partition_tree($1) as p
+    )
+    select array(
+        select format('%s trigger %I %s', t.tgrelid, t.tgname, md5(row(
+            t.tgfoid, t.tgtype, t.tgenabled, t.tgattr, t.tgqual, t.tgargs, t.tgoldtable, t.tgnewtable)::text))
+        from relations as r
+        join pg_trigger as t on t.tgrelid = r.oid
+        join pg_proc as p on p.oid = t.tgfoid
+        where not t.tgisinternal and p.pronamespace = 'msrepl'::regnamespace
+        order by 1)
+$msrepl$;
+alter function msrepl.fingerprints(oid) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.fingerprints(oid) from public;
+comment on function msrepl.fingerprints(oid) is 'What must stay as it was made of a table and its partitions';
+
+-- msrepl.missing_fingerprint: what of a table, or of a partition that it still has, is not any more as it was made.
+-- called by: ddl_guard
+-- tables:    catalogs
+-- holes:     owner
+create or replace function msrepl.missing_fingerprint(relid oid, fingerprints text[]) returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+    select format('%s of table %s', substring(f.text from ' (.*) '), f.relation::regclass)
+    from (
+        select k.text, split_part(k.text, ' ', 1)::oid as relation
+        from (select msrepl.fingerprints($1) as texts offset 0) as present, unnest($2) as k(text)
+        where k.text <> all (present.texts)
+    ) as f
+    where f.relation = $1 or f.relation in (select p.relid from pg_partition_tree($1) as p)
+    order by f.text
+    limit 1
+$msrepl$;
+alter function msrepl.missing_fingerprint(oid, text[]) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.missing_fingerprint(oid, text[]) from public;
+comment on function msrepl.missing_fingerprint(oid, text[]) is 'What of a table is not any more as it was made';
 
 -- msrepl.refuse_truncate: TRUNCATE names no rows, so it can be neither compared nor replicated.
 -- called by: BEFORE TRUNCATE trigger of every published or subscribed table
@@ -538,8 +597,10 @@ comment on function msrepl.deactivate(text) is 'Makes the subscription inactive:
 
 -- msrepl.drop_triggers: drops our triggers of a table and of its partitions.
 -- called by: an administrator: subscribing, regenerating, unsubscribing
--- tables:    catalogs
+-- tables:    catalogs; msrepl.msreplication_objects
 -- holes:     owner
+--
+-- And those of tables that belong to no subscribed table any more: a partition keeps them when it is detached.
 create or replace function msrepl.drop_triggers(relation regclass) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -551,7 +612,12 @@ begin
         select format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass)
         from pg_trigger t
         join pg_proc p on p.oid = t.tgfoid and p.pronamespace = 'msrepl'::regnamespace
-        where t.tgparentid = 0 and (t.tgrelid = $1 or t.tgrelid in (select b.relid from pg_partition_tree($1) b))
+        join pg_class c on c.oid = t.tgrelid and c.relnamespace <> 'msrepl'::regnamespace
+        where t.tgparentid = 0
+          and (t.tgrelid = $1 or t.tgrelid in (select b.relid from pg_partition_tree($1) b)
+               or not exists (
+                   select from msrepl.msreplication_objects o
+                   where t.tgrelid = o.objid or t.tgrelid in (select b.relid from pg_partition_tree(o.objid) b)))
     loop
         execute command;
     end loop;
@@ -641,9 +707,9 @@ alter function msrepl.link_is_lost(text) owner to "msrepl_owner_8d9001d32c6a";
 revoke all on function msrepl.link_is_lost(text) from public;
 comment on function msrepl.link_is_lost(text) is 'Whether an error means that the link is gone';
 
--- msrepl.drain_link: after a cancelled message, stops the statement at the Publisher and empties the link; the
--- victim of a deadlock across servers is told so.
--- called by: whoever sends over the link, when the caller was cancelled
+-- msrepl.drain_link: after a message that was cancelled or has failed, stops the statement at the Publisher and
+-- empties the link; the victim of a deadlock across servers is told so.
+-- called by: whoever sends over the link
 -- tables:    pg_locks, pg_stat_activity
 -- holes:     owner, link
 --
@@ -653,9 +719,11 @@ comment on function msrepl.link_is_lost(text) is 'Whether an error means that th
 -- 30 s (dblink's own bound) for one that does not answer at all. Then the link is dropped, and the
 -- transaction at its other end with it.
 --
--- Whoever breaks a deadlock holds the advisory lock (1836282473, pid of this session) meanwhile. Any role may:
--- those count only that may settle branches.
-create or replace function msrepl.drain_link() returns void
+-- Whoever breaks a deadlock holds an advisory lock meanwhile and for a while after: (1836282473, a hash of this
+-- transaction's beginning and pid). It tells why a statement was cancelled, and nothing of other failures. Any role
+-- may take it: those count only that may settle branches.
+drop function if exists msrepl.drain_link();
+create or replace function msrepl.drain_link(was_cancelled boolean default true) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set client_min_messages = error
@@ -685,11 +753,15 @@ begin
             perform msrepl_link.dblink_disconnect('msrepl');
         end if;
     end;
+    if not was_cancelled then
+        return;
+    end if;
     perform pg_stat_clear_snapshot();
     if exists (
         select from pg_locks as l join pg_stat_activity as a on a.pid = l.pid
         where l.locktype = 'advisory' and l.granted
-          and l.classid = 1836282473 and l.objid = pg_backend_pid()::oid and l.objsubid = 2
+          and l.classid = 1836282473 and l.objsubid = 2
+          and l.objid = (hashfloat8(extract(epoch from now())::float8) # pg_backend_pid())::oid
           and l.database = (select d.oid from pg_database as d where d.datname = current_database())
           and has_function_privilege(a.usesysid, to_regprocedure('msrepl.fence_branch(text, text[])'), 'execute')
     ) then
@@ -700,9 +772,9 @@ begin
     end if;
 end
 $msrepl$;
-alter function msrepl.drain_link() owner to "msrepl_owner_8d9001d32c6a";
-revoke all on function msrepl.drain_link() from public;
-comment on function msrepl.drain_link() is 'Stops what runs over the link and empties it';
+alter function msrepl.drain_link(boolean) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.drain_link(boolean) from public;
+comment on function msrepl.drain_link(boolean) is 'Stops what runs over the link and empties it';
 
 -- msrepl.query_link: sends a message whose last statement answers one value, and returns that as text.
 -- called by: fetch_generated, explain_failure, prepare_again, fetch_stored, capture triggers of tables
@@ -731,8 +803,11 @@ begin
     end loop;
     return last;
 exception
-    when query_canceled or others then
+    when query_canceled then
         perform msrepl.drain_link();
+        raise;
+    when others then
+        perform msrepl.drain_link(was_cancelled => false);
         raise;
 end
 $msrepl$;
@@ -810,7 +885,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
-    -- back to where the message began, so that the link can be asked
+    -- back to where the message began, so that the link can be asked; code of the Publisher's tables may have set
+    -- its path with the commit of before
     retreat constant text := substring(command from '^rollback(?: to s[0-9]+)?');
     relation constant text := substring(context from E'in relation "([^\n]+)"');
     held json;
@@ -842,6 +918,7 @@ begin
         begin
             -- a prepared branch has no pid, and shows its transaction in a lock of its own
             held := msrepl.query_link(retreat || format($query$;
+                set search_path = pg_catalog, pg_temp;
                 select json_build_object(
                     'waited', current_setting('lock_timeout'),
                     'article', coalesce(min(h.article) filter (where h.holder is not null), min(h.article), %1$L),
@@ -947,6 +1024,7 @@ begin
     perform msrepl.open_link();
     begin
         if was_open and msrepl.query_link(format(
+            'set search_path = pg_catalog, pg_temp;'
             'select exists (select from pg_prepared_xacts where gid = %L and owner = session_user)', gid))::boolean
         then
             return 'PREPARE TRANSACTION';
@@ -1027,7 +1105,7 @@ comment on function msrepl.flush() is 'Sends the calls that wait';
 -- tables:    none
 -- holes:     owner, link
 --
--- The one function besides prepare_publisher that an application role may execute. Called at the wrong
+-- An application role may execute it, as prepare_publisher and flush_log. Called at the wrong
 -- time it makes the next statement or the vote fail: both name a savepoint that is gone.
 create or replace function msrepl.reset_link() returns void
 language plpgsql security definer
@@ -1181,8 +1259,10 @@ comment on function "msrepl"."renew_version_unless_moved"() is 'Gives an inserte
 -- A set lives no longer than the statement that brought it; the table is logged all the same, see
 -- docs/crashes.md. No index: the setting msrepl.held_rows
 -- says where a transaction's sets are, and under SERIALIZABLE the pages of an index would make unrelated
--- transactions conflict. The setting is not trusted: `xid` is checked, and prepare_branch sees by the
--- statistics of its own transaction whether a set was left (held_rows_left).
+-- transactions conflict. The settings are anybody's to change: a set that was held and not sent would be at this
+-- site only. So each refers to a row that is never there, which PostgreSQL looks for at the transaction's end and
+-- only for sets that are left: neither index nor set is read for it.
+create table if not exists msrepl.never (never boolean primary key check (not never));
 create table if not exists msrepl.held_row (
     xid xid8 not null,
     place integer not null,
@@ -1192,7 +1272,9 @@ create table if not exists msrepl.held_row (
     old_keys text[],
     old_rows text[],
     new_rows text[],
-    moved boolean[]
+    moved boolean[],
+    never boolean not null default true
+        constraint held_rows_are_sent references msrepl.never deferrable initially deferred
 );
 do $msrepl$
 begin
@@ -1200,36 +1282,19 @@ begin
     if (select relpersistence = 'u' from pg_catalog.pg_class where oid = 'msrepl.held_row'::pg_catalog.regclass) then
         alter table msrepl.held_row set logged;
     end if;
-end
-$msrepl$;
-alter table msrepl.held_row owner to "msrepl_owner_8d9001d32c6a";
-revoke all on msrepl.held_row from public;
-comment on table msrepl.held_row is 'Rows of statements that wait until no statement is open any more';
-
--- msrepl.held_rows_left: refuses to prepare a transaction that has held rows and not sent them.
--- called by: prepare_branch
--- tables:    msrepl.held_row; statistics of the transaction
--- holes:     owner
---
--- Only a user who has changed our settings gets so far. Looking for the rows would put them under the
--- predicate locks of SERIALIZABLE, so it is done only if more were inserted than deleted.
-create or replace function msrepl.held_rows_left() returns void
-language plpgsql
-set search_path = pg_catalog, pg_temp
-as $msrepl$
-begin
-    if pg_stat_get_xact_tuples_inserted('msrepl.held_row'::regclass)
-        <> pg_stat_get_xact_tuples_deleted('msrepl.held_row'::regclass)
-        and exists (select from msrepl.held_row as h where h.xid = pg_current_xact_id_if_assigned())
-    then
-        raise exception 'changes of this transaction were held and not sent: its settings msrepl.* were changed'
-            using errcode = 'invalid_transaction_state', hint = 'Roll back and try again.';
+    if not exists (select from pg_catalog.pg_constraint
+                   where conrelid = 'msrepl.held_row'::pg_catalog.regclass and conname = 'held_rows_are_sent') then
+        alter table msrepl.held_row
+            add column never boolean not null default true
+                constraint held_rows_are_sent references msrepl.never deferrable initially deferred;
     end if;
 end
 $msrepl$;
-alter function msrepl.held_rows_left() owner to "msrepl_owner_8d9001d32c6a";
-revoke all on function msrepl.held_rows_left() from public;
-comment on function msrepl.held_rows_left() is 'Refuses to prepare a transaction that has not sent what it held';
+alter table msrepl.never owner to "msrepl_owner_8d9001d32c6a";
+alter table msrepl.held_row owner to "msrepl_owner_8d9001d32c6a";
+revoke all on msrepl.never, msrepl.held_row from public;
+comment on table msrepl.never is 'Has no rows: what refers to it must be gone when its transaction ends';
+comment on table msrepl.held_row is 'Rows of statements that wait until no statement is open any more';
 
 -- msrepl.send_held: sends the net effect of what is held, children before their parents.
 -- called by: release_held; prepare_branch, should anything be left
@@ -1417,7 +1482,7 @@ comment on function msrepl.enter_statement() is 'Notes a statement that begins';
 
 -- msrepl.leave_statement: notes a statement that ends, and says whether its rows must be held.
 -- called by: capture triggers of tables that may hold, close_statement
--- tables:    none
+-- tables:    msrepl.held_row (its constraint)
 -- holes:     owner
 --
 -- Returns the number of the statement, under which the caller holds its rows, or 0 if it may send them: no
@@ -1441,6 +1506,8 @@ begin
     then
         return 0;
     end if;
+    -- whatever the application has said: what is held now is looked for at the end
+    set constraints msrepl.held_rows_are_sent deferred;
     return coalesce(substring(entry from '[0-9]+$')::integer, 1);
 end
 $msrepl$;
@@ -1523,6 +1590,45 @@ alter function msrepl.make_stale(oid, text) owner to "msrepl_owner_8d9001d32c6a"
 revoke all on function msrepl.make_stale(oid, text) from public;
 comment on function msrepl.make_stale(oid, text) is 'Lets no change of a subscribed table through until its triggers are made again';
 
+-- msrepl.refuse_partition: what a partition does that has no triggers of the subscription yet.
+-- called by: BEFORE STATEMENT trigger of the partition, see close_partition; arguments: schema and name of the article
+-- tables:    none
+-- holes:     owner
+create or replace function msrepl.refuse_partition() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    perform msrepl.raise_stale(tg_argv[0], tg_argv[1], 'Subscriber');
+    return null;
+end
+$msrepl$;
+alter function msrepl.refuse_partition() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.refuse_partition() from public;
+comment on function msrepl.refuse_partition() is 'Refuses changes of a partition that has no triggers of the subscription yet';
+
+-- msrepl.close_partition: lets nobody but agents write a new partition until the table's triggers are made again.
+-- called by: ddl_guard
+-- tables:    the partition
+-- holes:     owner, caller, trigger
+--
+-- A statement that names the partition fires the statement triggers of the partition and no others. With the rights
+-- of an administrator: the partition may be anybody's.
+create or replace function msrepl.close_partition(relation regclass, dest_schema text, article text) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    execute format(
+        'create or replace trigger %I before insert or update or delete or truncate on %s '
+        'for each statement execute function msrepl.refuse_partition(%L, %L)', '!trg_mssync_partition', $1, $2, $3);
+end
+$msrepl$;
+alter function msrepl.close_partition(regclass, text, text) owner to current_user;
+revoke all on function msrepl.close_partition(regclass, text, text) from public;
+grant execute on function msrepl.close_partition(regclass, text, text) to "msrepl_owner_8d9001d32c6a";
+comment on function msrepl.close_partition(regclass, text, text) is 'Lets nobody but agents write a new partition';
+
 -- msrepl.ddl_guard: after DDL, or before it rewrites a table, replaces the trigger functions of a table that
 -- they no longer fit by ones that say so, and refuses DDL that would let changes pass unseen.
 -- called by: event triggers of this database (ddl_guard_triggers.sql)
@@ -1538,6 +1644,7 @@ set search_path = pg_catalog, pg_temp
 as $msrepl$
 declare
     touched oid[];
+    missing text;
     article record;
 begin
     -- nothing is left to guard, or the DDL is our own
@@ -1550,9 +1657,21 @@ begin
     if tg_event = 'table_rewrite' and pg_event_trigger_table_rewrite_reason() & 6 = 0 then
         return;
     end if;
+    -- what is written to a table in its place would stay here
+    select o.dest_schema, o.article into article
+    from msrepl.msreplication_objects as o
+    join pg_namespace as n on n.nspname = o.dest_schema
+    join pg_class as c on c.relnamespace = n.oid and c.relname = o.article and c.relkind in ('r', 'p', 'f')
+    where c.oid <> o.objid
+    limit 1;
+    if found then
+        raise exception 'no other table may have the name of subscribed table %.%', article.dest_schema, article.article
+            using errcode = 'dependent_objects_still_exist',
+                  hint = 'A table that was renamed goes by its new name after: twopc regenerate. Otherwise unsubscribe first (twopc unsubscribe).';
+    end if;
     touched := msrepl.touched_tables(tg_event);
     for article in
-        select o.objid, o.dest_schema, o.article, o.triggers, o.partition_triggers,
+        select o.objid, o.dest_schema, o.article, o.fingerprints,
                c.oid is null as dropped,
                tg_event = 'table_rewrite'
                    or msrepl.table_structure(o.objid) is distinct from o.structure as altered
@@ -1570,18 +1689,25 @@ begin
                 using errcode = 'dependent_objects_still_exist', hint = 'Unsubscribe first: twopc unsubscribe.';
         end if;
         -- a partition may go with its triggers
-        if not article.dropped and exists (
-            select from unnest(article.triggers || article.partition_triggers) as k(oid)
-            left join pg_trigger as t on t.oid = k.oid
-            where t.tgenabled not in ('O', 'A')
-               or t.oid is null and (k.oid = any (article.triggers) or not article.altered)
-        ) then
-            raise exception 'triggers of subscribed table %.% cannot be disabled or dropped: changes would pass unseen',
-                article.dest_schema, article.article
+        missing := msrepl.missing_fingerprint(article.objid, article.fingerprints);
+        if not article.dropped and missing is not null then
+            raise exception '% cannot be altered, disabled or dropped: changes of subscribed table %.% would pass unseen',
+                missing, article.dest_schema, article.article
                 using errcode = 'dependent_objects_still_exist',
                       hint = 'Unsubscribe first (twopc unsubscribe); or SET session_replication_role = replica for changes that are not for replication.';
         end if;
+        if exists (select from pg_inherits as i where i.inhrelid = article.objid) then
+            raise exception 'subscribed table %.% cannot have a parent: changes made through it would pass unseen',
+                article.dest_schema, article.article
+                using errcode = 'dependent_objects_still_exist', hint = 'Unsubscribe first: twopc unsubscribe.';
+        end if;
         continue when not article.altered;
+        perform msrepl.close_partition(p.relid, article.dest_schema, article.article)
+        from pg_partition_tree(article.objid) as p
+        where p.level > 0 and not exists (
+            select from pg_trigger as t
+            join pg_proc as f on f.oid = t.tgfoid and f.pronamespace = 'msrepl'::regnamespace
+            where t.tgrelid = p.relid and t.tgparentid = 0);
         perform msrepl.make_stale(
             article.objid, case when article.dropped then 'the table was dropped' else 'the table was altered' end);
     end loop;
@@ -1604,7 +1730,11 @@ drop event trigger if exists msrepl_rewrite_guard;
 create event trigger msrepl_ddl_guard on ddl_command_end
     when tag in ('ALTER TABLE', 'CREATE TABLE', 'CREATE TRIGGER', 'ALTER TRIGGER', 'CREATE INDEX', 'ALTER INDEX',
                  'CREATE RULE', 'ALTER RULE', 'ALTER SCHEMA', 'ALTER SEQUENCE', 'ALTER TYPE', 'ALTER DOMAIN',
-                 'ALTER FUNCTION', 'ALTER COLLATION')
+                 'ALTER FUNCTION', 'ALTER ROUTINE', 'ALTER COLLATION', 'ALTER EXTENSION', 'CREATE FOREIGN TABLE',
+                 -- what it creates has no event of its own
+                 'CREATE SCHEMA',
+                 -- each renames columns of an ordinary table as well
+                 'ALTER VIEW', 'ALTER MATERIALIZED VIEW', 'ALTER FOREIGN TABLE')
     execute function msrepl.ddl_guard();
 create event trigger msrepl_drop_guard on sql_drop
     execute function msrepl.ddl_guard();
@@ -1620,10 +1750,14 @@ alter event trigger msrepl_rewrite_guard enable always;
 -- holes:     owner, link, held, own_branch
 --
 -- calls is 0 on return if nothing was captured in this transaction: then there is no branch at the Publisher.
+-- as_whole: for the transaction as a whole; calls is 0 too, and nothing was asked, where a savepoint could be gone
+-- back to: then the Publisher would have prepared what is taken back here.
 -- A vote is a command tag and nothing else: PREPARE TRANSACTION of a failed transaction succeeds with the
 -- tag ROLLBACK, and NULL must not pass for yes. After any error the branch may still be prepared there
 -- (cancelled, or the link lost with the answer): whoever called rolls it back at the Publisher too.
-create or replace procedure msrepl.prepare_branch(gid text, inout calls integer, participants text[])
+drop procedure if exists msrepl.prepare_branch(text, integer, text[]);
+create or replace procedure msrepl.prepare_branch(
+    gid text, inout calls integer, participants text[], as_whole boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp set enable_seqscan = off
 as $msrepl$
@@ -1636,17 +1770,28 @@ declare
     sites text[];
     sent integer;
     queued text;
+    within boolean;
     command text;
     tag text;
     detail text;
     context text;
     hint text;
 begin
+    -- what is prepared there must not be forgotten here; a coordinator's COMMIT PREPARED must not either
+    if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
+        perform set_config('synchronous_commit', 'on', $4);
+    end if;
     -- the row says so from here on, and goes back with a savepoint: whatever is changed after it is refused
     update msrepl.branch_marker as m set prepared = true
     where m.ctid = marker and m.xid = pg_current_xact_id_if_assigned() and not m.prepared
-    returning m.gid, m.participants, m.calls, m.pending, m.ctid into marked, sites, sent, queued, marker;
+    returning m.gid, m.participants, m.calls, m.pending, m.ctid, m.xmin <> m.xid::xid
+    into marked, sites, sent, queued, marker, within;
     if marked is null then
+        $2 := 0;
+        return;
+    elsif $4 and within then
+        update msrepl.branch_marker as m set prepared = false where m.ctid = marker returning m.ctid into marker;
+        perform set_config('msrepl.marker', marker::text, true);
         $2 := 0;
         return;
     end if;
@@ -1685,16 +1830,37 @@ begin
         raise exception 'the Publisher did not prepare: its answer was %', coalesce(tag, 'nothing')
             using errcode = 'transaction_rollback';
     end if;
-    -- what is prepared there must not be forgotten here
-    if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
-        perform set_config('synchronous_commit', 'on', true);
-    end if;
     $2 := greatest(sent, 1);
 end
 $msrepl$;
-alter procedure msrepl.prepare_branch(text, integer, text[]) owner to "msrepl_owner_8d9001d32c6a";
-revoke all on procedure msrepl.prepare_branch(text, integer, text[]) from public;
-comment on procedure msrepl.prepare_branch(text, integer, text[]) is 'Sends what waits and prepares the branch at the Publisher';
+alter procedure msrepl.prepare_branch(text, integer, text[], boolean) owner to "msrepl_owner_8d9001d32c6a";
+revoke all on procedure msrepl.prepare_branch(text, integer, text[], boolean) from public;
+comment on procedure msrepl.prepare_branch(text, integer, text[], boolean) is 'Sends what waits and prepares the branch at the Publisher';
+
+-- msrepl.flush_log: returns when every commit that could be seen here is durable, at a synchronous standby too.
+-- called by: the coordinator, behind a last agent's COMMIT; the resolver
+-- tables:    none
+-- holes:     owner
+--
+-- Whatever the COMMIT itself has waited for: an application's own trigger may weaken it behind our last word.
+create or replace function msrepl.flush_log() returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $msrepl$
+begin
+    if current_setting('synchronous_standby_names') <> '' then
+        if current_setting('synchronous_commit') not in ('on', 'remote_apply') then
+            perform set_config('synchronous_commit', 'on', true);
+        end if;
+        perform pg_logical_emit_message(true, 'msrepl', '', true);
+    elsif pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn() then
+        perform pg_logical_emit_message(false, 'msrepl', '', true);
+    end if;
+end
+$msrepl$;
+alter function msrepl.flush_log() owner to "msrepl_owner_8d9001d32c6a";
+revoke all on function msrepl.flush_log() from public;
+comment on function msrepl.flush_log() is 'Returns when every commit that could be seen is durable';
 
 -- msrepl.prepare_publisher: the Publisher's vote, for a coordinator.
 -- called by: the coordinator, in the same message as the local PREPARE TRANSACTION or COMMIT
@@ -1707,7 +1873,8 @@ comment on procedure msrepl.prepare_branch(text, integer, text[]) is 'Sends what
 -- message that it is called by. A vote that the application could ask for might be rolled back here to a
 -- savepoint, and would stay prepared at the Publisher.
 -- participants: all branches, this Subscriber's at the Publisher first; given where there are several
--- Subscribers. A Subscriber's link is a session of its own at the Publisher, and so is its branch.
+-- Subscribers, and part of what is proven. A Subscriber's link is a session of its own at the Publisher, and so is
+-- its branch; the marker of a transaction that has none names the others only: it decides nothing for that one.
 drop procedure if exists msrepl.prepare_publisher(text, integer, text[]);
 create or replace procedure msrepl.prepare_publisher(
     gid text, inout calls integer, proof text, participants text[] default array['pub', 'sub1'])
@@ -1726,12 +1893,12 @@ begin
     if $1 is null then
         raise exception 'prepare_publisher: the id of the global transaction is missing'
             using errcode = 'null_value_not_allowed';
-    elsif not msrepl.is_proven('vote', $1, $3) then
+    elsif not msrepl.is_proven('vote ' || array_to_string($4, ','), $1, $3) then
         raise exception 'prepare_publisher: only the coordinator of transaction % can ask for its votes', $1
             using errcode = 'insufficient_privilege',
                   hint = 'Commit a global transaction by its coordinator, as topology.transaction(...) does.';
     end if;
-    call msrepl.prepare_branch($1, $2, $4);
+    call msrepl.prepare_branch($1, $2, $4, false);
     if $2 > 0 then
         return;
     elsif current_setting('msrepl.gid', true) is distinct from $1
@@ -1745,7 +1912,7 @@ begin
         begin
             insert into msrepl.branch_marker (gid, xid, participants)
             values ($1 || ':sub1', pg_current_xact_id(),
-                    case when $4 = array['pub', 'sub1'] then array[]::text[] else $4 end);
+                    case when $4 = array['pub', 'sub1'] then array[]::text[] else $4[2:] end);
         exception when unique_violation then
             raise exception 'this transaction was prepared at the Publisher already, or its settings msrepl.* were changed'
                 using errcode = 'invalid_transaction_state',
@@ -1775,7 +1942,8 @@ comment on procedure msrepl.prepare_publisher(text, integer, text, text[]) is 'P
 -- at the transaction's end. Within a function it may be said several times in a message: what is around this one
 -- tells then, as at a transaction's end nothing is but a procedure's COMMIT. In another language of messages
 -- that is not known as such: after some turns it is taken for the end whatever is around. Taken for the end too
--- early, a coordinator's transaction is refused, and any client's changes nothing more.
+-- early, a coordinator's transaction is refused, and any client's changes nothing more. Within a savepoint it is not
+-- the end.
 --
 -- A resolver that sleeps holds the advisory lock 1836282471 and is woken; one that is awake cannot fall asleep
 -- until our commit can be seen. NOTIFY would let only one transaction at a time commit on the whole server.
@@ -1793,8 +1961,10 @@ declare
 begin
     select m.* into marker from msrepl.branch_marker as m where m.ctid = here and m.xid = pg_current_xact_id();
     if marker.gid is null then
-        -- asked before the setting was made, or after somebody has changed it
-        select m.* into marker from msrepl.branch_marker as m where m.xid = pg_current_xact_id();
+        -- asked before the setting was made, or after somebody has changed it: prepare_branch goes by it
+        select m.ctid into here from msrepl.branch_marker as m where m.xid = pg_current_xact_id();
+        select m.* into marker from msrepl.branch_marker as m where m.ctid = here;
+        perform set_config('msrepl.marker', here::text, true);
     end if;
     if marker.prepared then
         return null;
@@ -1819,9 +1989,16 @@ begin
         raise exception 'a transaction that has changed replicated tables is prepared by its coordinator only'
             using errcode = 'feature_not_supported',
                   hint = 'COMMIT it, which prepares the Publisher; or let topology.transaction(...) do it.';
+    else
+        call msrepl.prepare_branch(left(marker.gid, -length(':sub1')), calls, array['pub', 'sub1'], true);
     end if;
-    call msrepl.prepare_branch(left(marker.gid, -length(':sub1')), calls, array['pub', 'sub1']);
-    if not pg_try_advisory_xact_lock_shared(1836282471, 0) then
+    if calls = 0 then
+        -- too early to tell
+        set constraints msrepl.trg_mssync_guard_branches deferred;
+        update msrepl.branch_marker as m set turn = m.turn + 1, asked_at = statement_timestamp()
+        where m.gid = marker.gid returning m.ctid into here;
+        perform set_config('msrepl.marker', here::text, true);
+    elsif not pg_try_advisory_xact_lock_shared(1836282471, 0) then
         perform pg_notify('msrepl_any_client', '');
     end if;
     return null;

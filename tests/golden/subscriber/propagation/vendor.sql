@@ -17,7 +17,7 @@ end
 $msrepl$;
 alter function "purchasing"."sp_msins_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone) owner to "purchasing";
 revoke all on function "purchasing"."sp_msins_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone) from public;
-grant execute on function "purchasing"."sp_msins_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone) to "msrepl_agent_0123456789ab";
+grant execute on function "purchasing"."sp_msins_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone) to "msrepl_table_c268110370c2_bbb17230d8a3";
 comment on function "purchasing"."sp_msins_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone) is 'Brings INSERT of purchasing.vendor from the Publisher (CALL)';
 
 create function "purchasing"."sp_msupd_purchasingvendor"(
@@ -67,7 +67,7 @@ end
 $msrepl$;
 alter function "purchasing"."sp_msupd_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone, integer, bytea) owner to "purchasing";
 revoke all on function "purchasing"."sp_msupd_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone, integer, bytea) from public;
-grant execute on function "purchasing"."sp_msupd_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone, integer, bytea) to "msrepl_agent_0123456789ab";
+grant execute on function "purchasing"."sp_msupd_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone, integer, bytea) to "msrepl_table_c268110370c2_bbb17230d8a3";
 comment on function "purchasing"."sp_msupd_purchasingvendor"(integer, character varying(15), character varying(50), smallint, boolean, boolean, character varying(1024), timestamp without time zone, integer, bytea) is 'Brings UPDATE of purchasing.vendor from the Publisher (SCALL)';
 
 create function "purchasing"."sp_msdel_purchasingvendor"(pkc1 integer) returns void
@@ -84,5 +84,5 @@ end
 $msrepl$;
 alter function "purchasing"."sp_msdel_purchasingvendor"(integer) owner to "purchasing";
 revoke all on function "purchasing"."sp_msdel_purchasingvendor"(integer) from public;
-grant execute on function "purchasing"."sp_msdel_purchasingvendor"(integer) to "msrepl_agent_0123456789ab";
+grant execute on function "purchasing"."sp_msdel_purchasingvendor"(integer) to "msrepl_table_c268110370c2_bbb17230d8a3";
 comment on function "purchasing"."sp_msdel_purchasingvendor"(integer) is 'Brings DELETE of purchasing.vendor from the Publisher (CALL)';
