@@ -42,8 +42,8 @@ TABLES = ("account", "ledger")
 PARTS = ("log-reader", "agent", "resolver", "clean-up")
 CLIENTS = ("coordinated", "plain")
 KINDS = ("server", "backend", *PARTS, *CLIENTS)
-#: A conflict, a deadlock, a lock that was not granted in time; a server or a connection that is gone.
-_WORTH_ANOTHER = re.compile("40001|40P01|55P03|08...|57P..|53300")
+#: A conflict, a deadlock, a vote that was lost, a lock that was not granted in time; a server or a connection that is gone.
+_WORTH_ANOTHER = re.compile("40...|55P03|08...|57P..|53300")
 _SCENARIO = Path(__file__).with_name("chaos.twopc.yaml")
 _CONVERGE_TIMEOUT_S = 180.0
 _PREPARED = "select gid from pg_prepared_xacts where database = current_database()"

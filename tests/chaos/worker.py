@@ -89,7 +89,7 @@ async def coordinated(state: State, node: str, chance: random.Random, book: Book
             except (InDoubtError, ResultLostError):
                 await asyncio.sleep(_PAUSE_S)
             except (TwopcError, psycopg.Error) as error:
-                book.write("refused", transfer.key, error.sqlstate or "")
+                book.write("refused", transfer.key, error.sqlstate or type(error).__name__)
                 await asyncio.sleep(_PAUSE_S)
             else:
                 book.write("committed", transfer.key)
