@@ -234,7 +234,7 @@ class CoordinatorProcess:
             ids = self.log.current(one.variant) or (yield from self.log.epoch(one.variant))
         except (LostError, SqlError) as error:
             raise RejectedError(
-                f"the decision log cannot be reached, nothing was begun: {error}"
+                f"the decision log cannot be reached, nothing was begun: {error}", sqlstate="08001"
             ) from error
         one.epoch = ids.epoch
         if not one.sequence:
@@ -259,7 +259,7 @@ class CoordinatorProcess:
                     each.close()
                 raise RejectedError(
                     f"{subscriber} cannot be reached, nothing was begun: {error}", gid=one.gid,
-                    node=subscriber,
+                    node=subscriber, sqlstate="08001",
                 ) from error  # fmt: skip
 
     def _connect(self, one: ModelTransaction, subscriber: str) -> Steps[ModelConnection]:

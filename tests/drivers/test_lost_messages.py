@@ -114,7 +114,8 @@ async def attempt(coordinator: PostgresCoordinator, commit: str, *statements: st
         async with coordinator.transaction(SUB, commit=commit) as transaction:
             for statement in statements or (UPDATE,):
                 await transaction.execute(statement)
-    except errors.RejectedError:
+    except errors.RejectedError as error:
+        assert error.sqlstate, "an application tells by it whether to try again"
         return "rejected"
     except errors.InDoubtError:
         return "in doubt"
@@ -136,6 +137,15 @@ async def test_the_outcome_is_found_out(bank: Bank, wire: Line, what: str) -> No
         assert await attempt(coordinator, variant) == "committed"
     async with bank.coordinator():  # opens, and forgets what is left
         assert await bank.decisions() == []
+
+
+async def test_nothing_is_begun_without_the_log(bank: Bank, wire: Line) -> None:
+    async with bank.coordinator(through={LOG: through(wire)}) as coordinator:
+        wire.is_down = True
+        wire.cut()
+        assert await attempt(coordinator, "presumed_commit") == "rejected"
+        wire.mend()
+        assert await attempt(coordinator, "presumed_commit") == "committed"
 
 
 @pytest.mark.parametrize("variant", ["presumed_abort", "last_agent"])

@@ -170,6 +170,7 @@ async def test_it_is_refused_and_nothing_is_left(stand: Stand, name: str, commit
     error = caught.value
     if isinstance(error, errors.TransactionError):
         assert error.definite
+        assert error.sqlstate
         assert case.sqlstate in ("", error.sqlstate)
         assert error.gid == tx.gid
         if case.sqlstate == "0A000":

@@ -155,7 +155,8 @@ class Engine:
                 ids = await self._log.epoch(plan.variant)
             except psycopg.Error as error:
                 raise RejectedError(
-                    f"the decision log cannot be reached, nothing was begun: {error}"
+                    f"the decision log cannot be reached, nothing was begun: {error}",
+                    sqlstate=error.sqlstate or "08001",
                 ) from error
         transaction.ids = ids
         transaction.sequence = next(self._sequence)

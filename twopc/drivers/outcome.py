@@ -55,7 +55,8 @@ def rejection(found: Report, *, gid: str, node: str) -> RejectedError:
 def refusal_at_commit(found: Report | None, reason: str, *, gid: str, node: str) -> RejectedError:
     """The refusal of a commit, once it is rolled back everywhere."""
     if found is None:
-        return VoteError(f"rolled back at every site: {reason}", gid=gid, node=node)
+        message = f"rolled back at every site: {reason}"
+        return VoteError(message, gid=gid, node=node, sqlstate="40000")
     error = rejection(found, gid=gid, node=node)
     if type(error) is not RejectedError:
         return error
