@@ -46,6 +46,7 @@ KINDS = ("server", "backend", *PARTS, *CLIENTS)
 _WORTH_ANOTHER = re.compile("40...|55P03|08...|57P..|53300")
 _SCENARIO = Path(__file__).with_name("chaos.twopc.yaml")
 _CONVERGE_TIMEOUT_S = 180.0
+_PREPARED_TIMEOUT_S = 2.0
 _PREPARED = "select gid from pg_prepared_xacts where database = current_database()"
 _BACKENDS = """
 select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() order by pid
@@ -115,11 +116,20 @@ def topology() -> Iterator[State]:
         shutil.rmtree(place)
 
 
+def until_prepared(state: State) -> None:
+    """Wait until the Publisher has prepared something: whoever decides about it dies in the middle."""
+    with psycopg.connect(state.nodes[state.publisher].dsn, autocommit=True) as connection:
+        end = time.monotonic() + _PREPARED_TIMEOUT_S
+        while not connection.execute(_PREPARED).fetchall() and time.monotonic() < end:
+            pass
+
+
 def strike(state: State, clients: Clients, kind: str, chance: random.Random) -> str:
     """SIGKILL one; returns what it was."""
     if kind == "server":
-        name = chance.choice(state.servers)
-        server_of(state, name).kill()
+        name, server = chance.choice([(name, server_of(state, name)) for name in state.servers])
+        until_prepared(state)
+        server.kill()
         return f"server {name}"
     if kind == "backend":
         node = chance.choice(sorted(state.nodes))
