@@ -98,15 +98,16 @@ async def test_how_functions_are_made(make_pair: MakePair, node: str) -> None:
     rows = await pair.topology.execute(
         node,
         """
-        select p.proname, p.prosecdef, r.rolsuper, r.rolcanlogin, r.rolcreaterole, r.rolbypassrls,
+        select p.proname, p.prosecdef, r.rolname, r.rolsuper, r.rolcanlogin, r.rolcreaterole, r.rolbypassrls,
                (select c from unnest(p.proconfig) as c where c like 'search_path=%%')
         from pg_proc p join pg_roles r on r.oid = p.proowner
         where p.pronamespace = 'msrepl'::regnamespace
         """,
         (),
     )
-    for name, definer, superuser, logs_in, creates_roles, bypasses, path in rows:
-        called_by_agents = not definer and name.startswith(("apply_", "set_", "net_"))
+    for name, definer, owner, superuser, logs_in, creates_roles, bypasses, path in rows:
+        by_itself = not definer or owner.startswith("msrepl_table_")
+        called_by_agents = by_itself and name.startswith(("apply_", "set_", "net_"))
         assert called_by_agents or path == "search_path=pg_catalog, pg_temp", name
         if definer and name not in ADMINISTRATORS:
             assert not (superuser or logs_in or creates_roles or bypasses), name
