@@ -150,6 +150,7 @@ def strike(state: State, clients: Clients, kind: str, chance: random.Random) -> 
             parts[part].kill()
             parts[part].wait()
         return str(part)
+    until_prepared(state)
     return clients.kill(kind, chance)
 
 
