@@ -293,6 +293,8 @@ def test_nobody_commits_past_the_coordinator(proven: bool, sqlstate: str) -> Non
         if proven:
             yield from session.execute("set local msrepl.proof = ''")
         yield from session.execute("update account set balance = 1 where id = 1")
+        # nor with settings that were changed
+        yield from session.execute("set local msrepl.marker = '(0,0)'")
         yield from session.execute("commit")
 
     with pytest.raises(SqlError) as error:
