@@ -76,7 +76,7 @@ async def fit(
         (json.dumps(await _procedures(connection, article)), stored.article_id),
     )
     await guard(connection, stored.article_id)
-    wanted = {number: _both(article.row_filter, text) for number, text in filters.items()}
+    wanted = {number: condition_of(article.row_filter, text) for number, text in filters.items()}
     if article.row_filter is not None:
         wanted[stored.article_id] = article.row_filter
     for number, condition in wanted.items():
@@ -216,7 +216,8 @@ async def _filters(connection: Connection, article_id: int) -> dict[int, str]:
     return dict(await cursor.fetchall())
 
 
-def _both(base: str | None, own: str) -> str:
+def condition_of(base: str | None, own: str) -> str:
+    """The row filter of an article for single Subscribers, with that of its base."""
     return own if base is None else f"({base}) and ({own})"
 
 
@@ -340,6 +341,6 @@ async def distributed(
         article = dataclasses.replace(article, parts=())  # each is an article of its own there
         made.append(DistributedArticle(article_id=stored.article_id, article=article, **base))
         for number, text in (await _filters(connection, stored.article_id)).items():
-            part = dataclasses.replace(article, row_filter=_both(article.row_filter, text))
+            part = dataclasses.replace(article, row_filter=condition_of(article.row_filter, text))
             made.append(DistributedArticle(article_id=number, article=part, **base))
     return tuple(made)

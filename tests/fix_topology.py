@@ -54,7 +54,7 @@ class Pair:
 
     def vote(self) -> str:
         """What asks for the Publisher's vote."""
-        return self.coordinator.vote(self.gid, self.app.info.backend_pid)
+        return self.coordinator.vote(self.gid, self.app.info.backend_pid, self.subscriber)
 
     async def execute(self, statement: str, params: Any = None) -> list[tuple[Any, ...]]:
         """One statement of the application."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
+from publisher import membership
 from twopc.articles import Article
 from twopc.names import VERSION_COLUMN
 from twopc.sql import fragments as f
@@ -44,8 +45,9 @@ async def differences(
         versions: False: row versions are not compared.
     """
     names = [each.name for each in article.columns if versions or each.name != VERSION_COLUMN]
-    there = await _rows(publisher, article, names, article.row_filter)
-    here = await _rows(subscriber, article, names, None)
+    belongs = await membership.condition(publisher, article)
+    there = await _rows(publisher, article, names, belongs)
+    here = await _rows(subscriber, article, names, sql.SQL("true"))
     lines = []
     for key in sorted(there.keys() | here.keys()):
         wanted, held = there.get(key), here.get(key)
@@ -82,14 +84,14 @@ def _key(article: Article, key: Sequence[str]) -> str:
 
 
 async def _rows(
-    connection: Connection, article: Article, names: Sequence[str], condition: str | None
+    connection: Connection, article: Article, names: Sequence[str], condition: sql.Composable
 ) -> Rows:
     """The rows by their key, every value as text."""
-    query = sql.SQL("select {}, {} from {} where {}").format(
+    query = sql.SQL("select {}, {} from {} as t where {}").format(
         _texts(article.key),
         _texts(names),
         f.table_of(article),
-        f.raw(condition) if condition else sql.SQL("true"),
+        condition,
     )
     width = len(article.key)
     async with connection.transaction():

@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
+from publisher import membership
 from sim.topology.nodes import grant_tables
 from subscriber import tables
 from subscriber.changing import changing
@@ -138,9 +139,11 @@ async def rows_of(
     connection: Connection, article: Article, columns: Sequence[str]
 ) -> AsyncIterator[bytes]:
     """COPY text of the rows that belong to an article."""
-    condition = f.raw(article.row_filter) if article.row_filter else sql.SQL("true")
-    command = sql.SQL("copy (select {} from {} where {}) to stdout").format(
-        f.identifiers(columns), f.table_of(article), condition
+    command = sql.SQL("copy (select {} from {} as {} where {}) to stdout").format(
+        f.identifiers(columns, membership.ALIAS),
+        f.table_of(article),
+        sql.Identifier(membership.ALIAS),
+        await membership.condition(connection, article),
     )
     async with connection.cursor() as cursor, cursor.copy(command) as copy:
         async for block in copy:

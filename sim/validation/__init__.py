@@ -25,8 +25,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, sql
 
+from publisher import membership
 from publisher import validation as publisher_end
 from publisher.distribution import kept
 from publisher.distribution.update_modes import update_modes
@@ -113,10 +114,11 @@ async def validate(
 class _Comparison:
     """What is known of one article so far."""
 
-    def __init__(self, article: DistributedArticle, *, versions: bool) -> None:
+    def __init__(
+        self, article: DistributedArticle, belongs: sql.Composable, *, versions: bool
+    ) -> None:
         self.article = article
-        there = article.article.row_filter
-        self.there = ChecksumTexts(article.article, row_filter=there, versions=versions)
+        self.there = ChecksumTexts(article.article, belongs=belongs, versions=versions)
         self.here = ChecksumTexts(article.article, versions=versions)
         self.expected, self.actual = Total(), Total()
         self.differences: list[Difference] = []
@@ -179,7 +181,12 @@ class _Session:
         modes = await update_modes(self.distribution, self.ends.publisher)
         self.read_only = modes.get(self.ends.subscriber) == "read only"
         chosen, versions = await self._articles(tables), not self.read_only
-        found = [_Comparison(article, versions=versions) for article in chosen]
+        found = [
+            _Comparison(
+                article, await membership.condition(self.reader, article.article), versions=versions
+            )
+            for article in chosen
+        ]
         looks, left = 0, list(found)
         while any(each in left or each.pending for each in found) and looks < LOOKS_MAX:
             looks += 1

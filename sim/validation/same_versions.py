@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, sql
 
+from publisher import membership
 from sim.validation.rows import buckets, merged_rows, rows_of
 from subscriber import validation as subscriber_end
 from subscriber.validation import by_column
@@ -37,12 +38,18 @@ _BLOCK = 1000
 class Rows:
     """An article's rows at both ends."""
 
-    def __init__(self, publisher: Connection, subscriber: Connection, article: Article) -> None:
+    def __init__(
+        self,
+        publisher: Connection,
+        subscriber: Connection,
+        article: Article,
+        belongs: sql.Composable,
+    ) -> None:
         self._publisher = publisher
         self._subscriber = subscriber
         self._article = article
         self._version = [c.name for c in article.value_columns].index(VERSION_COLUMN)
-        self._there = ChecksumTexts(article, row_filter=article.row_filter)
+        self._there = ChecksumTexts(article, belongs=belongs)
         self._here = ChecksumTexts(article)
 
     @classmethod
@@ -60,7 +67,8 @@ class Rows:
                 subscriber_dsn, autocommit=True, options=here
             ) as subscriber,
         ):
-            yield cls(publisher, subscriber, article)
+            belongs = await membership.condition(publisher, article)
+            yield cls(publisher, subscriber, article, belongs)
 
     async def compare(self) -> tuple[list[Key], frozenset[Apart]]:
         """Keys of rows that differ under the same version, and what differs under another."""

@@ -110,3 +110,44 @@ async def test_a_path_that_comes_with_the_commit(make_topology: MakeTopology) ->
             error = await pair.refused("update item set name = 'again' where id = 1")
     assert error.sqlstate == "55P03"
     assert all(who.startswith("msrepl_table_") for who in await nothing_reached(pair))
+
+
+ONLY_AS_THE_TABLES_ROLE = """
+create schema evil;
+create table item (id int primary key, "t" int, label text);
+create function evil.few(id int) returns boolean language plpgsql as $$
+begin
+    if current_user !~ '^msrepl_table_' then
+        raise exception 'evaluated as %', current_user;
+    end if;
+    return id % 2 = 0;
+end $$;
+insert into item select g, g, 'a ''quoted'', "text"' from generate_series(1, 9) g;
+"""
+
+
+async def test_what_a_filter_calls(make_topology: MakeTopology) -> None:
+    """Nor does an administrator who copies, compares or repairs rows of a filtered article."""
+    topology = await make_topology(subscribers=("sub1", "sub2"))
+    await topology.execute("pub", ONLY_AS_THE_TABLES_ROLE)
+    await topology.publish("item")
+    await topology.subscribe("sub1", filters={"item": "evil.few(id)"})
+    await topology.subscribe("sub2", update_mode="read only", filters={"item": "evil.few(id)"})
+    await topology.execute("pub", "update item set t = 0 where id < 5")
+    await topology.sync()
+    await topology.assert_converged()
+    for name in ("sub1", "sub2"):
+        await topology.execute(
+            name,
+            "set session_replication_role = replica; update item set t = 77 where id = 2;"
+            " reset session_replication_role",
+        )
+        (verdict,) = await topology.validate(name, repair=True)
+        assert verdict.repaired
+        assert await topology.execute(name, "select count(*) from item") == [(4,)]
+    await topology.reinitialise("sub1")
+    await topology.execute("pub", "alter table item alter label type varchar using label || '!'")
+    await topology.execute("sub1", "alter table item alter label type varchar")
+    await topology.execute("sub2", "alter table item alter label type varchar")
+    await topology.regenerate("item", repair=True)
+    await topology.assert_converged()

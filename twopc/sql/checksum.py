@@ -26,6 +26,8 @@ BUCKETS = 1024
 #: What values' texts depend on, set for the session as the log reader sets it.
 PINNED = path.FOR_VALUES
 
+_ALL = sql.SQL("true")
+
 # Types whose hash is over all the bits of the value.
 _PLAIN = {"boolean", "smallint", "integer", "oid", "uuid", "bytea", "date", '"char"'}
 _TEXT = {"text", "character varying"}
@@ -78,18 +80,16 @@ class ChecksumTexts:
     """The queries for one article. Keys are given as an array of texts per key column."""
 
     def __init__(
-        self, article: Article, *, row_filter: str | None = None, versions: bool = True
+        self, article: Article, *, belongs: sql.Composable = _ALL, versions: bool = True
     ) -> None:
-        """`row_filter`: at the Publisher, which rows belong to the article. `versions`: False: the row
-        version is not in the checksum."""
+        """`belongs`: at the Publisher, a condition on the table as `t`, which holds for the article's rows.
+        `versions`: False: the row version is not in the checksum."""
         self._article = article
         self._values = article.value_columns
         self._hashed = [c for c in self._values if versions or c.name != VERSION_COLUMN]
         self._key = article.key_columns
         self._table = f.table_of(article)
-        self._filter: sql.Composable = sql.SQL("true")
-        if row_filter is not None:
-            self._filter = sql.SQL("({})").format(f.raw(row_filter))
+        self._filter = belongs
 
     def _row_hash(self) -> sql.Composed:
         return _hash(self._hashed, [sql.Identifier(c.name) for c in self._hashed])
@@ -119,7 +119,7 @@ class ChecksumTexts:
         return sql.SQL(
             "with apart(k) as materialized (select {given_hash} from {given})\n"
             "select * from (select {key_hash} as k, {row_hash} as r, {key_text} as t\n"
-            "               from {table} where {filter}) as h\n"
+            "               from {table} as t where {filter}) as h\n"
             "where h.k not in (select a.k from apart as a)"
         ).format(
             given_hash=_hash(self._key, self._given_values()),

@@ -1,0 +1,53 @@
+"""Which rows of a published table belong to an article, for administrators who read them.
+
+An administrator is a superuser, and a row filter may call functions of the table's owner: so the filter is evaluated
+as it is for the log reader, in the name of the table's role.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from publisher.distributing import condition_of
+from twopc.articles import Article
+from twopc.errors import ArticleError
+from twopc.sql import fragments as f
+
+#: By which name the condition calls the table.
+ALIAS = "t"
+_FILTERS = """
+select a.article_id, a.filter_clause, p.article_id, p.filter_clause
+from msrepl.sysarticles a left join msrepl.sysfilteredarticles p on p.base = a.article_id
+where a.objid = %s::regclass
+"""
+_LOGGED = """
+select attname from pg_attribute
+where attrelid = %s::regclass and attnum > 0 and not attisdropped and attgenerated = '' order by attnum
+"""
+
+
+async def condition(connection: AsyncConnection[Any], article: Article) -> sql.Composable:
+    """A condition on the table as `ALIAS`, which holds for the article's rows.
+
+    Raises:
+        ArticleError: the Publisher does not know this filter.
+    """
+    if article.row_filter is None:
+        return sql.SQL("true")
+    table = f.table_of(article).as_string(None)
+    found = await (await connection.execute(_FILTERS, (table,))).fetchall()
+    numbers = {base: number for number, base, _, _ in found} | {
+        condition_of(base, own): number for _, base, number, own in found if number is not None
+    }
+    number = numbers.get(article.row_filter)
+    if number is None:
+        raise ArticleError(
+            f"article {article.name} has no row filter {article.row_filter!r} at the Publisher any more: "
+            "`twopc regenerate` it"
+        )
+    logged = [name for (name,) in await (await connection.execute(_LOGGED, (table,))).fetchall()]
+    return sql.SQL("(msrepl.filter_rows({}, array[row({})::text]))[1]").format(
+        sql.Literal(number), f.identifiers(logged, ALIAS)
+    )
