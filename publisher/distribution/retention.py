@@ -15,8 +15,10 @@ from typing import Any
 
 from psycopg import AsyncConnection, OperationalError, pq
 
+from twopc.errors import ServerError
 from twopc.log import get_logger
 from twopc.sql import path
+from twopc.sql.exclusive import free_key, others
 
 Connection = AsyncConnection[Any]
 
@@ -25,7 +27,10 @@ _log = get_logger(__name__)
 #: So many blocks are removed by one statement.
 _BLOCK = 1000
 #: Shared by sessions that read what may have been delivered already, exclusive in clean-up.
-_LOCK = "1836282470, 0"
+_NAME = "'msrepl retention'"
+_MAY_READ = "has_table_privilege(a.usesysid, 'msrepl.msrepl_transactions', 'select')"
+_FREE_KEY = free_key(_NAME, _MAY_READ)
+_OTHERS = others(_NAME, _MAY_READ)
 
 # clock_timestamp(): what is as old as the statement is not younger than it
 _LATE = """
@@ -133,12 +138,22 @@ async def kept(connection: Connection) -> AsyncIterator[None]:
     Args:
         connection: in autocommit mode.
     """
-    await connection.execute(f"select pg_advisory_lock_shared({_LOCK})".encode())
+    key = await _key(connection)
+    await connection.execute("select pg_advisory_lock_shared(%s)", (key,))
     try:
         yield
     finally:
         if connection.info.transaction_status == pq.TransactionStatus.IDLE:
-            await connection.execute(f"select pg_advisory_unlock_shared({_LOCK})".encode())
+            await connection.execute("select pg_advisory_unlock_shared(%s)", (key,))
+
+
+async def _key(connection: Connection) -> int:
+    row = await (await connection.execute(_FREE_KEY)).fetchone()
+    if row is None:
+        raise ServerError("strangers hold every advisory lock of the clean-up: end their sessions")
+    if row[1]:
+        _log.warning("strangers hold advisory locks of the clean-up", holders=row[1])
+    return int(row[0])
 
 
 async def clean_up(
@@ -160,15 +175,17 @@ async def clean_up(
     began = time.perf_counter()
     given_up = await connection.execute(_LATE, {"max": max_retention})
     deactivated = tuple(name for (name,) in await given_up.fetchall())
-    cursor = await connection.execute(f"select pg_try_advisory_lock({_LOCK})".encode())
-    row = await cursor.fetchone()
-    free = row is not None and bool(row[0])
+    key = await _key(connection)
+    row = await (await connection.execute("select pg_try_advisory_lock(%s)", (key,))).fetchone()
+    is_taken = row is not None and bool(row[0])
+    free = is_taken and await (await connection.execute(_OTHERS)).fetchone() is None
     transactions = commands = 0
-    if free:
-        try:
+    try:
+        if free:
             transactions, commands = await _remove(connection, min_retention)
-        finally:
-            await connection.execute(f"select pg_advisory_unlock({_LOCK})".encode())
+    finally:
+        if is_taken:
+            await connection.execute("select pg_advisory_unlock(%s)", (key,))
     for statement in _HISTORY:
         await connection.execute(statement.encode(), (history_retention,))
     return CleanUp(
