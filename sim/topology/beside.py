@@ -18,10 +18,11 @@ _READ_TO = """
 select coalesce(max(b.last_seqno), '0/0') from msrepl.mspublisher_databases d
 join msrepl.msrepl_blocks b on b.publisher_database_id = d.id where d.publisher = %s
 """
-#: Anybody may take a name: it is believed of the agents' role only.
+#: Anybody may take a name: it is believed of roles that may deliver only.
 _ATTENDED = """
 select exists (select from pg_stat_activity
-               where datname = current_database() and application_name = %s and usename = %s)
+               where datname = current_database() and application_name = %s
+                 and has_table_privilege(usesysid, to_regclass('msrepl.msreplication_subscriptions'), 'update'))
 """
 #: How often others are looked at.
 LOOK_EVERY_S = 0.01
@@ -89,5 +90,5 @@ class Beside(Registration):
 
     async def _is_attended(self, subscriber: str) -> bool:
         """An agent has a session at a Subscriber."""
-        name, role = f"msrepl agent for {self.publisher}", self.node(subscriber).agent_role
-        return bool((await self.execute(subscriber, _ATTENDED, (name, role)))[0][0])
+        name = f"msrepl agent for {self.publisher}"
+        return bool((await self.execute(subscriber, _ATTENDED, (name,)))[0][0])

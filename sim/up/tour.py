@@ -24,7 +24,7 @@ select count(*) filter (where state <> 'idle in transaction'), count(*) filter (
 from pg_stat_activity where datname = current_database() and usename = %s and application_name = 'psql'
 """
 _OPEN_THERE = "select count(*) from pg_stat_activity where application_name ~ %s and state = 'idle in transaction'"
-_BALANCE = "select balance from account where id = 1"
+_BALANCE = "select balance from public.account where id = 1"
 _TAKE = "update account set balance = balance - {} where id = 1;"
 
 
