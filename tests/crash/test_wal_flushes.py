@@ -72,6 +72,7 @@ class Meter:
 
     async def of(self, work: Work) -> Flushes:
         """The flushes of `work`, which is done many times; exactly, or it is a fraction."""
+        await self._of(work, 1)  # what the first one wrote about pages may be flushed with it
         few, many = await self._of(work, FEW), await self._of(work, MANY)
         each = [(many[node] - few[node]) / (MANY - FEW) for node in (PUBLISHER, SUBSCRIBER, LOG)]
         return Flushes(publisher=each[0], subscriber=each[1], log=each[2])
