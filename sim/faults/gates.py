@@ -40,6 +40,12 @@ _GATE = """
         end if;
     end;
 """
+#: In which routine each point is.
+_ROUTINES = {
+    "trigger.enter": names.sync_trigger_function,
+    "proc.before_compare": names.change_function,  # which the procedure calls
+    "proc.after_apply": names.sync_procedure,
+}
 _WAITING = """
 select l.pid, a.application_name from pg_locks l join pg_stat_activity a using (pid)
 where l.locktype = 'advisory' and not l.granted and l.classid = %s and l.objid = %s
@@ -92,9 +98,7 @@ class Gate:
         """Put it into the routines that are there now, and leave it open."""
         topology = self._topology
         articles = await publication.articles(await topology.admin(topology.publisher))
-        name_of = (
-            names.sync_trigger_function if self._point == "trigger.enter" else names.sync_procedure
-        )
+        name_of = _ROUTINES[self._point]
         routines = [
             name_of(operation, article.schema, article.table)
             for article in articles
