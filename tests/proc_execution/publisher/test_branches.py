@@ -11,7 +11,7 @@ ITEM = "create table item (id int primary key, n int)"
 LOG = "create table log (id int primary key, n int)"
 TRIGGER = """
 create procedure note(n int) language plpgsql as $$ begin {body}; end $$;
-create function noting() returns trigger language plpgsql as $$ begin call note(new.id); return null; end $$;
+create function noting() returns trigger language plpgsql security definer as $$ begin call note(new.id); return null; end $$;
 create trigger noting after insert on item for each row execute function noting()
 """
 
