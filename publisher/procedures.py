@@ -130,13 +130,10 @@ class ProcedureTexts:
         """What the functions have in common that change the table.
 
         Args:
-            rows: what the parameters are called, and the type of rows that is in each.
+            rows: what the rows of each parameter are called, and their type.
         """
         return {
             "function": _change_name(operation, self.article.schema, self.article.table),
-            "parameters": f.COMMA.join(
-                [sql.SQL("{} text").format(sql.Identifier(n)) for n in rows]
-            ),
             "signature": f.COMMA.join([sql.SQL("text")] * len(rows)),
             "rows": sql.SQL("\n    ").join(
                 [

@@ -1,13 +1,14 @@
 -- mssync_change_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
 -- called by: sp_mssync_del_<table>
 -- tables:    the published table
--- holes:     function, parameters, rows, runs_as, before, opened, closed, table, old_names, key_match,
+-- holes:     function, signature, rows, runs_as, before, opened, closed, table, old_names, key_match,
 --            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
---            inside, held_match, signature, owner, caller, comment
+--            inside, held_match, owner, caller, comment
 --
 -- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
--- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
-create or replace function {function}({parameters}) returns void
+-- mismatch locks by key and tries once more, as in mssync_change_upd_<table>. Parameters have no
+-- names, as in mssync_change_ins_<table>.
+create or replace function {function}({signature}) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$

@@ -1,12 +1,13 @@
 -- mssync_change_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
 -- called by: sp_mssync_ins_<table>
 -- tables:    the published table
--- holes:     function, parameters, rows, runs_as, before, opened, closed, table, columns, new_values,
---            new_names, clashes, article, only_key, denied, tables, after, signature, owner, caller, comment
+-- holes:     function, signature, rows, runs_as, before, opened, closed, table, columns, new_values,
+--            new_names, clashes, article, only_key, denied, tables, after, owner, caller, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
--- none). What it clashed with is looked up only after it failed.
-create or replace function {function}({parameters}) returns void
+-- none). What it clashed with is looked up only after it failed. Parameters have no names: PL/pgSQL may be set to
+-- refuse variables that shadow them.
+create or replace function {function}({signature}) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$

@@ -1,16 +1,17 @@
 -- mssync_change_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
 -- called by: sp_mssync_upd_<table>
 -- tables:    the published table
--- holes:     function, parameters, rows, runs_as, before, opened, closed, table, assignments, old_names,
+-- holes:     function, signature, rows, runs_as, before, opened, closed, table, assignments, old_names,
 --            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
---            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
---            salt, owner, caller, comment
+--            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, salt,
+--            owner, caller, comment
 --
 -- The old and the new rows pair by position. Behind a branch that is committed at the Subscriber but still
 -- prepared here the first UPDATE does not wait: the version in its snapshot is filtered out before any
 -- lock is met. So a mismatch locks the rows by key, which does wait, and tries once more. What such a branch
--- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
-create or replace function {function}({parameters}) returns void
+-- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches). Parameters
+-- have no names, as in mssync_change_ins_<table>.
+create or replace function {function}({signature}) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$

@@ -39,12 +39,13 @@ comment on type "msrepl"."mssync_del_row_thing" is 'Rows of thing on their way f
 -- mssync_change_ins_<table>: applies a Subscriber's INSERT if no unique key is taken.
 -- called by: sp_mssync_ins_<table>
 -- tables:    the published table
--- holes:     function, parameters, rows, runs_as, before, opened, closed, table, columns, new_values,
---            new_names, clashes, article, only_key, denied, tables, after, signature, owner, caller, comment
+-- holes:     function, signature, rows, runs_as, before, opened, closed, table, columns, new_values,
+--            new_names, clashes, article, only_key, denied, tables, after, owner, caller, comment
 --
 -- A plain INSERT, which waits for a row in doubt and takes deferrable constraints too (ON CONFLICT takes
--- none). What it clashed with is looked up only after it failed.
-create or replace function "msrepl"."mssync_change_ins_thing"("new_rows" text) returns void
+-- none). What it clashed with is looked up only after it failed. Parameters have no names: PL/pgSQL may be set to
+-- refuse variables that shadow them.
+create or replace function "msrepl"."mssync_change_ins_thing"(text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
@@ -201,16 +202,17 @@ comment on procedure "msrepl"."sp_mssync_ins_thing"("msrepl"."mssync_shape_thing
 -- mssync_change_upd_<table>: applies a Subscriber's UPDATE if no row changed since it was received.
 -- called by: sp_mssync_upd_<table>
 -- tables:    the published table
--- holes:     function, parameters, rows, runs_as, before, opened, closed, table, assignments, old_names,
+-- holes:     function, signature, rows, runs_as, before, opened, closed, table, assignments, old_names,
 --            new_names, key_match, old_version, tables, clashes, article, only_key, denied, key_json,
---            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, signature,
---            salt, owner, caller, comment
+--            held_version, row_json, held, inside, held_match, new_key_match, new_version, after, salt,
+--            owner, caller, comment
 --
 -- The old and the new rows pair by position. Behind a branch that is committed at the Subscriber but still
 -- prepared here the first UPDATE does not wait: the version in its snapshot is filtered out before any
 -- lock is met. So a mismatch locks the rows by key, which does wait, and tries once more. What such a branch
--- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches).
-create or replace function "msrepl"."mssync_change_upd_thing"("old_rows" text, "new_rows" text) returns void
+-- has inserted cannot even be locked: then the branch itself is waited for (msrepl.await_branches). Parameters
+-- have no names, as in mssync_change_ins_<table>.
+create or replace function "msrepl"."mssync_change_upd_thing"(text, text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
@@ -408,13 +410,14 @@ comment on procedure "msrepl"."sp_mssync_upd_thing"("msrepl"."mssync_shape_thing
 -- mssync_change_del_<table>: applies a Subscriber's DELETE if every published value is still the same.
 -- called by: sp_mssync_del_<table>
 -- tables:    the published table
--- holes:     function, parameters, rows, runs_as, before, opened, closed, table, old_names, key_match,
+-- holes:     function, signature, rows, runs_as, before, opened, closed, table, old_names, key_match,
 --            same, tables, denied, article, only_key, key_json, old_version, held_version, row_json, held,
---            inside, held_match, signature, owner, caller, comment
+--            inside, held_match, owner, caller, comment
 --
 -- "A WHERE clause that qualifies the current row with values from the deleted table" (seed 002). A
--- mismatch locks by key and tries once more, as in sp_mssync_upd_<table>.
-create or replace function "msrepl"."mssync_change_del_thing"("old_rows" text) returns void
+-- mismatch locks by key and tries once more, as in mssync_change_upd_<table>. Parameters have no
+-- names, as in mssync_change_ins_<table>.
+create or replace function "msrepl"."mssync_change_del_thing"(text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $msrepl$
