@@ -6,6 +6,7 @@ the call and then calls it takes its place, until the witness is removed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import psycopg
@@ -22,7 +23,8 @@ _ASIDE = "_witnessed"
 #: So long somebody's transaction may go on that began before calls were witnessed.
 _OVER_WITHIN_S = 60.0
 _TAKERS = """
-select p.proname, pg_get_userbyid(p.proowner), a.agent
+select p.proname, array(
+    select pg_get_userbyid(x.grantee)::text from aclexplode(p.proacl) x where x.grantee not in (0, p.proowner) order by 1)
 from msrepl.msreplication_proc_articles a
 join pg_proc p on p.pronamespace = 'msrepl'::regnamespace and p.proname = format('apply_%%s_call', a.article_id)
 where a.takes_calls and coalesce(obj_description(p.oid, 'pg_proc'), '') <> %(comment)s order by 1
@@ -32,7 +34,8 @@ select p.proname from pg_proc p
 where p.pronamespace = 'msrepl'::regnamespace and obj_description(p.oid, 'pg_proc') = %(comment)s order by 1
 """
 _SET_ASIDE = """
-select regexp_replace(p.proname, '_witnessed$', ''), pg_get_functiondef(p.oid), obj_description(p.oid, 'pg_proc')
+select regexp_replace(p.proname, '_witnessed$', ''), pg_get_functiondef(p.oid), obj_description(p.oid, 'pg_proc'),
+    pg_get_userbyid(p.proowner)
 from pg_proc p
 where p.pronamespace = 'msrepl'::regnamespace and p.proname ~ '^apply_[0-9]+_call_witnessed$' order by 1
 """
@@ -51,15 +54,18 @@ from msrepl.msreplication_subscriptions
 Connection = psycopg.Connection[Any]
 
 
-def texts(taker: str, owner: str, agent: str) -> str:
-    """What takes the place of the function that takes a routine's calls."""
+def texts(taker: str, agents: Iterable[str]) -> str:
+    """What takes the place of the function that takes a routine's calls.
+
+    Args:
+        agents: the roles that may execute that function.
+    """
     return render(
         "sim.spark.audit", "witness_call",
         function=sql.Identifier(SCHEMA, taker),
         taker=sql.Literal(taker),
         witnessed=sql.Identifier(SCHEMA, f"{taker}{_ASIDE}"),
-        owner=sql.Identifier(owner),
-        agent=sql.Identifier(agent),
+        agents=sql.SQL(", ").join(map(sql.Identifier, agents)),
         comment=sql.Literal(_COMMENT),
     )  # fmt: skip
 
@@ -79,16 +85,16 @@ def install(connection: Connection, subscriber: str) -> None:
         found = connection.execute(_TAKERS, {"comment": _COMMENT}).fetchall()
         if found:
             connection.execute(render("sim.spark.audit", "witness_note").encode())
-        for taker, owner, agent in found:
+        for taker, agents in found:
             _drop(connection, f"{taker}{_ASIDE}")  # of a subscription that is gone
             connection.execute(_renamed(taker, f"{taker}{_ASIDE}"))
-            connection.execute(texts(taker, owner, agent).encode())
+            connection.execute(texts(taker, agents).encode())
     if not found:
         return
     _others_are_over(connection, subscriber)
     with connection.transaction():
         connection.execute("set transaction isolation level repeatable read")
-        for taker, _, _ in found:
+        for taker, _ in found:
             connection.execute(_MARK, {"taker": taker})
 
 
@@ -116,18 +122,22 @@ def put_back(connection: Connection, subscriber: str) -> None:
     with connection.transaction():
         witnessed = takers(connection)
         found = [row for row in connection.execute(_SET_ASIDE).fetchall() if row[0] in witnessed]
-        for taker, definition, comment in found:
+        for taker, definition, comment, owner in found:
             # in the place of the one that notes: whoever runs that finds the other one under its name
             connection.execute(definition.replace(f"{taker}{_ASIDE}", taker, 1).encode())
+            function = sql.Identifier(SCHEMA, taker)
+            # it runs as its owner, and a function that is replaced keeps the one it had
+            text = sql.SQL("alter function {}(text) owner to {}")
+            connection.execute(text.format(function, sql.Identifier(owner)))
             text = sql.SQL("comment on function {}(text) is {}")
-            connection.execute(text.format(sql.Identifier(SCHEMA, taker), sql.Literal(comment)))
+            connection.execute(text.format(function, sql.Literal(comment)))
     if found:
         _others_are_over(connection, subscriber)
 
 
 def remove(connection: Connection) -> None:
     """Take away what is left once calls note themselves no longer (`put_back`)."""
-    for taker, _, _ in connection.execute(_SET_ASIDE).fetchall():
+    for taker, *_ in connection.execute(_SET_ASIDE).fetchall():
         _drop(connection, f"{taker}{_ASIDE}")
     connection.execute("drop function if exists msrepl.delivery_witness_note(text, text)")
 

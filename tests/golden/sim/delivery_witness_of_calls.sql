@@ -1,9 +1,10 @@
 -- msrepl.apply_<article>_call, while it is witnessed: notes the call, then makes it as before.
 -- called by: the distribution agent
 -- tables:    none
--- holes:     function, taker, witnessed, owner, agent, comment
+-- holes:     function, taker, witnessed, agents, comment
 --
--- The rights are the agent's, and no search_path is set, as in the function that was here before.
+-- The rights are the agent's, and no search_path is set: the function that was here before has the caller's.
+-- It belongs to whoever audits: the role of calls could alter what runs with the agent's rights.
 create function "msrepl"."apply_3_call"(command text) returns void
 language plpgsql
 as $msrepl$
@@ -14,8 +15,7 @@ begin
     perform pg_catalog.set_config('msrepl.witnessed_call', '', true);
 end
 $msrepl$;
-alter function "msrepl"."apply_3_call"(text) owner to "own";
 revoke all on function "msrepl"."apply_3_call"(text) from public;
-grant execute on function "msrepl"."apply_3_call"(text) to "agent";
-grant execute on function msrepl.delivery_witness_note(text, text) to "agent";
+grant execute on function "msrepl"."apply_3_call"(text) to "agent", "another";
+grant execute on function msrepl.delivery_witness_note(text, text) to "agent", "another";
 comment on function "msrepl"."apply_3_call"(text) is 'Notes a call for an audit, then makes it';

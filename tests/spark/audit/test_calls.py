@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
+#: Whose it is, who else may execute it, and how it runs.
+TAKER = """
+select pg_get_userbyid(proowner)::text,
+    array(select grantee::regrole::text from aclexplode(proacl) where grantee <> proowner order by 1),
+    prosecdef, proconfig, prosrc, obj_description(oid)
+from pg_proc where proname = 'apply_3_call'
+"""
+
 
 def test_delivered(spark: SparkSession) -> None:
     """Missing, twice, and sent by nobody; of calls that are alike, as many as were sent."""
@@ -92,7 +100,10 @@ def test_versions_of_a_table_that_calls_have_changed(spark: SparkSession) -> Non
 
 def test_text(golden: Callable[[str, str], None]) -> None:
     """What takes the place of the function that makes calls."""
-    golden("sim/delivery_witness_of_calls.sql", witness_calls.texts("apply_3_call", "own", "agent"))
+    golden(
+        "sim/delivery_witness_of_calls.sql",
+        witness_calls.texts("apply_3_call", ["agent", "another"]),
+    )
 
 
 async def _company(make_topology: Callable[..., Awaitable[Topology]], *writers: str) -> Topology:
@@ -142,8 +153,12 @@ async def test_a_topology_with_calls(
     archive = await accumulated(topology, spark, tmp_path / "archive")
     nodes = distributed(topology)
     found, known = await asyncio.to_thread(sites, nodes, archive)
+    before = await topology.execute("reader", TAKER)
     assert witness.install({"reader": nodes["reader"]}, known) == found.subscribers
     assert witness.install({"reader": nodes["reader"]}, known) == found.subscribers  # harmless
+    ((owner, agents, *_),), ((witnessed, allowed, *_),) = before, await topology.execute("reader", TAKER)  # fmt: skip
+    assert witnessed != owner  # who could alter what runs with the agent's rights
+    assert allowed == agents
     for by in (7, 8):
         await topology.execute("pub", f"begin isolation level serializable; call give_raise({by}); commit")  # fmt: skip
     await topology.execute("pub", "insert into note values (1, 'raised')")
@@ -192,6 +207,7 @@ async def test_a_topology_with_calls(
         "select proname from pg_proc where proname like '%%witness%%' or obj_description(oid) like '%%audit%%'",
     )
     assert left == []
+    assert await topology.execute("reader", TAKER) == before
     await topology.execute("pub", "begin isolation level serializable; call give_raise(1); commit")
     await topology.settle()
     salary = "select salary from employees where id = 1"

@@ -1,9 +1,10 @@
 -- msrepl.apply_<article>_call, while it is witnessed: notes the call, then makes it as before.
 -- called by: the distribution agent
 -- tables:    none
--- holes:     function, taker, witnessed, owner, agent, comment
+-- holes:     function, taker, witnessed, agents, comment
 --
--- The rights are the agent's, and no search_path is set, as in the function that was here before.
+-- The rights are the agent's, and no search_path is set: the function that was here before has the caller's.
+-- It belongs to whoever audits: the role of calls could alter what runs with the agent's rights.
 create function {function}(command text) returns void
 language plpgsql
 as $msrepl$
@@ -14,8 +15,7 @@ begin
     perform pg_catalog.set_config('msrepl.witnessed_call', '', true);
 end
 $msrepl$;
-alter function {function}(text) owner to {owner};
 revoke all on function {function}(text) from public;
-grant execute on function {function}(text) to {agent};
-grant execute on function msrepl.delivery_witness_note(text, text) to {agent};
+grant execute on function {function}(text) to {agents};
+grant execute on function msrepl.delivery_witness_note(text, text) to {agents};
 comment on function {function}(text) is {comment};
