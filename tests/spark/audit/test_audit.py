@@ -18,7 +18,7 @@ from sim.spark.audit import witness
 from sim.spark.audit.gather import sites
 from sim.spark.audit.report import CLASSES, Report, Wanted, audit
 from sim.topology import Topology
-from twopc.names import VERSION_COLUMN
+from twopc.names import VERSION_COLUMN, table_role
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -162,9 +162,9 @@ async def _plant(bank: _Bank, before: Mapping[int, str]) -> None:
         "select version from msrepl.delivery_witness where key = '{3}' order by id limit 1",
     )
     bank.as_agent("south", _set(3, 70, older), _set(3, 71, own))
-    # versions: somebody gives a row a version that it had before, as only the role of the sync procedures can
+    # versions: somebody gives a row a version that it had before, as only the table's role can
     with psycopg.connect(_nodes(bank.topology)["pub"]) as connection:
-        role = owner_role(connection.info.dbname)
+        role = table_role(owner_role(connection.info.dbname), "public", "account")
         connection.execute(sql.SQL("set local role {}").format(sql.Identifier(role)))
         connection.execute(_set(3, 72, older).encode())
     await bank.topology.settle()
