@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 from pyspark.sql import SparkSession
 
+from publisher.log_reader.control import LOG_READERS
 from sim.spark.archive import Archive, load, writer
-from sim.spark.replay import delivery
 from sim.topology import Topology
 from twopc.server.waiting import wait_for
 
@@ -63,7 +63,7 @@ async def agents_elsewhere(topology: Topology) -> None:
     with psycopg.connect(topology.node(topology.publisher).dsn, autocommit=True) as eyes:
         await asyncio.to_thread(
             wait_for,
-            lambda: eyes.execute(delivery.READS_THE_LOG, (slot,)).fetchone() == (True,),
+            lambda: eyes.execute(LOG_READERS, (slot,)).fetchone() is not None,
             what="the log to be read",
             timeout_s=60,
         )
