@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from publisher.publication import owner_role
-from tests.fix_topology import MakePair, Pair
+from tests.fix_topology import MakePair, MakeTopology, Pair
+from tests.publisher.test_values import ODD_SETTINGS, has_xml
 from twopc import names
 from twopc.errors import SubscriptionError
 
@@ -74,6 +75,28 @@ async def test_the_next_statement_sees_what_came_back(make_pair: MakePair) -> No
     assert await pair.topology.execute("pub", "select name, changed from item where id = 10") == [
         ("TENY", 2)
     ]
+    await pair.same("item")
+
+
+@pytest.mark.parametrize("shipping", ["eager", "lazy"])
+async def test_what_comes_back_is_read_as_it_was_printed(
+    make_topology: MakeTopology, make_pair: MakePair, shipping: str
+) -> None:
+    """Whatever the application has set in its session."""
+    kind = "xml" if await has_xml(await make_topology(subscribers=())) else "text"
+    pair = await make_pair(
+        f"create table item (id int primary key, parts text[], span interval, doc {kind});"
+        "create function fill() returns trigger language plpgsql as $$ begin"
+        "    new.parts := array['NULL', null]; new.span := '-1 mon 2 days -03:00';"
+        "    new.doc := '<b/>text'; return new; end $$;"
+        "create trigger fill before insert on item for each row execute function fill()",
+        publish=["item"],
+    )
+    for name, value in ODD_SETTINGS.items():
+        await pair.execute(f"set {name} = {value}")
+
+    await pair.run("insert into public.item values (1)", shipping=shipping)
+
     await pair.same("item")
 
 
