@@ -136,7 +136,7 @@ async def kill_backends(node: Node, pids: list[int]) -> None:
 
     def is_up_again() -> bool:
         try:
-            return not fetch(node, "select from pg_stat_activity where pid = any (%s)", (pids,))
+            return not fetch(node, "select pid from pg_stat_activity where pid = any (%s)", (pids,))
         except psycopg.OperationalError:
             return False
 
