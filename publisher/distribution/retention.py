@@ -15,7 +15,6 @@ from typing import Any
 
 from psycopg import AsyncConnection, OperationalError, pq
 
-from twopc.errors import ServerError
 from twopc.log import get_logger
 from twopc.sql import path
 from twopc.sql.exclusive import free_key, others
@@ -139,21 +138,20 @@ async def kept(connection: Connection) -> AsyncIterator[None]:
         connection: in autocommit mode.
     """
     key = await _key(connection)
-    await connection.execute("select pg_advisory_lock_shared(%s)", (key,))
+    await connection.execute("select pg_advisory_lock_shared(%s, %s)", key)
     try:
         yield
     finally:
         if connection.info.transaction_status == pq.TransactionStatus.IDLE:
-            await connection.execute("select pg_advisory_unlock_shared(%s)", (key,))
+            await connection.execute("select pg_advisory_unlock_shared(%s, %s)", key)
 
 
-async def _key(connection: Connection) -> int:
-    row = await (await connection.execute(_FREE_KEY)).fetchone()
-    if row is None:
-        raise ServerError("strangers hold every advisory lock of the clean-up: end their sessions")
-    if row[1]:
-        _log.warning("strangers hold advisory locks of the clean-up", holders=row[1])
-    return int(row[0])
+async def _key(connection: Connection) -> list[int]:
+    key: list[int]
+    ((*key, strangers),) = await (await connection.execute(_FREE_KEY)).fetchall()
+    if strangers:
+        _log.warning("strangers hold advisory locks of the clean-up", holders=strangers)
+    return key
 
 
 async def clean_up(
@@ -176,7 +174,7 @@ async def clean_up(
     given_up = await connection.execute(_LATE, {"max": max_retention})
     deactivated = tuple(name for (name,) in await given_up.fetchall())
     key = await _key(connection)
-    row = await (await connection.execute("select pg_try_advisory_lock(%s)", (key,))).fetchone()
+    row = await (await connection.execute("select pg_try_advisory_lock(%s, %s)", key)).fetchone()
     is_taken = row is not None and bool(row[0])
     free = is_taken and await (await connection.execute(_OTHERS)).fetchone() is None
     transactions = commands = 0
@@ -185,7 +183,7 @@ async def clean_up(
             transactions, commands = await _remove(connection, min_retention)
     finally:
         if is_taken:
-            await connection.execute("select pg_advisory_unlock(%s)", (key,))
+            await connection.execute("select pg_advisory_unlock(%s, %s)", key)
     for statement in _HISTORY:
         await connection.execute(statement.encode(), (history_retention,))
     return CleanUp(

@@ -90,24 +90,18 @@ class Control:
     async def _take_slot(self, publisher: str, takeover_s: float) -> None:
         execute = self.connection.execute
         await execute("select set_config('lock_timeout', %s, false)", (f"{takeover_s}s",))
-        row = await (await execute(_FREE_KEY, (self._slot,))).fetchone()
-        if row is None:
-            raise ServerError(
-                f"strangers hold every advisory lock of the log reader of {publisher!r}: end their sessions "
-                "(pg_locks has them)"
-            )
-        key, strangers = row
+        ((*key, strangers),) = await (await execute(_FREE_KEY, (self._slot,))).fetchall()
         if strangers:
             _log.warning("strangers hold advisory locks of the log reader", holders=strangers)
         is_taken = True
         try:
-            await execute("select pg_advisory_lock(%s)", (key,))
+            await execute("select pg_advisory_lock(%s, %s)", key)
         except errors.LockNotAvailable:
             is_taken = False
         other = await (await execute(LOG_READERS, (self._slot,))).fetchone()
         if other is not None or not is_taken:
             raise SlotInUseError(
-                f"another log reader ({other[1] if other else 'gone just now'}) reads slot {self._slot!r} of "
+                f"another log reader ({other[2] if other else 'gone just now'}) reads slot {self._slot!r} of "
                 f"Publisher {publisher!r} (18752): stop it first"
             )
         await execute("select set_config('lock_timeout', '0', false)")

@@ -49,10 +49,11 @@ _AGENT = "'msrepl agent of ' || $1"
 _STREAMS = "'msrepl streams of ' || $1"
 _FREE_KEY = Statement(free_key(_AGENT, _MAY_DELIVER), kept=False)
 _FREE_STREAM_KEY = Statement(free_key(_STREAMS, _MAY_DELIVER), kept=False)
-_LOCK = Statement("select pg_advisory_lock($1)", kept=False)
-_LOCK_SHARED = Statement("select pg_advisory_lock_shared($1)", kept=False)
+_LOCK = Statement("select pg_advisory_lock($1, $2)", kept=False)
+_LOCK_SHARED = Statement("select pg_advisory_lock_shared($1, $2)", kept=False)
 _LOCK_ONCE = Statement(
-    "select pg_advisory_lock(k), pg_advisory_unlock(k) from cast($1 as bigint) as k", kept=False
+    "select pg_advisory_lock(k, n), pg_advisory_unlock(k, n) from (values ($1::int, $2::int)) as v(k, n)",
+    kept=False,
 )
 _OTHER_AGENTS = Statement(others(_AGENT, _MAY_DELIVER), kept=False)
 _OTHER_STREAMS = Statement(others(_STREAMS, _MAY_DELIVER), kept=False)
@@ -174,7 +175,7 @@ class Target:
             await _check_streams(first, subscriber, profile.subscription_streams)
             for _ in range(1, profile.subscription_streams):
                 line = await _connect(dsn, publisher, profile, where, lines)
-                await ask(line, (_LOCK_SHARED, (await _free_key(line, _FREE_STREAM_KEY, name),)))
+                await ask(line, (_LOCK_SHARED, await _free_key(line, _FREE_STREAM_KEY, name)))
             return cls(publisher, lines, position, database)
         except BaseException:
             await together(*(line.close() for line in lines))
@@ -251,37 +252,31 @@ async def _be_alone(pipe: Pipe, publisher: bytes, subscriber: str) -> None:
     timeout = Statement(f"set lock_timeout = {_TAKE_OVER_MS}", kept=False)
     await ask(pipe, (timeout, ()))
     is_taken = await _lock(pipe, _LOCK, await _free_key(pipe, _FREE_KEY, publisher))
-    for key, _ in (await ask(pipe, (_OTHER_STREAMS, (publisher,)))).rows(0):
-        await _lock(pipe, _LOCK_ONCE, str(key).encode())
+    for *key, _ in (await ask(pipe, (_OTHER_STREAMS, (publisher,)))).rows(0):
+        await _lock(pipe, _LOCK_ONCE, [str(part).encode() for part in key])
     await ask(pipe, (Statement("reset lock_timeout", kept=False), ()))
     agents = await ask(pipe, (_OTHER_AGENTS, (publisher,)), (_OTHER_STREAMS, (publisher,)))
     found = agents.rows(0) + agents.rows(1)
     if found or not is_taken:
         raise DeliveryError(
             f"another distribution agent from {publisher.decode()!r} to {subscriber!r} is running"
-            f" (21036; {found[0][1] if found else 'gone just now'}): stop it first",
+            f" (21036; {found[0][2] if found else 'gone just now'}): stop it first",
             node=subscriber,
             number=21036,
             sqlstate="55P03",
         )
 
 
-async def _free_key(pipe: Pipe, query: Statement, publisher: bytes) -> bytes:
-    rows = (await ask(pipe, (query, (publisher,)))).rows(0)
-    if not rows:
-        raise ServerError(
-            f"strangers hold every advisory lock of the agent from {publisher.decode()!r}: end their sessions "
-            "(pg_locks has them)"
-        )
-    ((key, strangers),) = rows
+async def _free_key(pipe: Pipe, query: Statement, publisher: bytes) -> list[bytes]:
+    ((*key, strangers),) = (await ask(pipe, (query, (publisher,)))).rows(0)
     if strangers:
         _log.warning("strangers hold advisory locks of a distribution agent", holders=strangers)
-    return str(key).encode()
+    return [str(part).encode() for part in key]
 
 
-async def _lock(pipe: Pipe, lock: Statement, key: bytes) -> bool:
+async def _lock(pipe: Pipe, lock: Statement, key: Sequence[bytes]) -> bool:
     """False: it is not to be had."""
-    failure = (await pipe.run((lock, (key,)))).failure
+    failure = (await pipe.run((lock, key))).failure
     if failure is not None and failure.sqlstate != "55P03":
         raise LostError(str(failure))
     return failure is None

@@ -172,7 +172,10 @@ async def test_a_stranger_who_holds_its_locks_keeps_no_agent_away(
         async with stranger:
             for lock in ("agent", "streams"):
                 name = f"msrepl {lock} of {PUBLISHER}"
-                await stranger.execute("select pg_advisory_lock(hashtextextended(%s, 0))", (name,))
+                await stranger.execute(
+                    "select pg_advisory_lock(hashtext(%s), n) from generate_series(0, 99) as n",
+                    (name,),
+                )
             await ends.store(ins(1, "a", 1))
             await ends.agent(subscription_streams=streams).run_once()
             assert await ends.rows("t", "id") == [(1,)]

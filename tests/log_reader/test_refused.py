@@ -77,10 +77,13 @@ async def test_a_stranger_who_holds_its_lock_keeps_no_reader_away(both: Rig) -> 
                 publisher.server.dsn(publisher.name, "stranger", "x"), autocommit=True
             )
             async with stranger, both.reader(reading=QUICK):
-                held = "select (classid::bigint << 32 | objid::bigint) from pg_locks where locktype = 'advisory'"
-                ((key,),) = await (await admin.execute(held)).fetchall()
+                held = (
+                    "select classid::bigint::bit(32)::integer, objid::bigint::integer from pg_locks"
+                    " where locktype = 'advisory'"
+                )
+                (key,) = await (await admin.execute(held)).fetchall()
                 queued = asyncio.create_task(
-                    stranger.execute("select pg_advisory_lock(%s)", (key,))
+                    stranger.execute("select pg_advisory_lock(%s, %s)", key)
                 )
                 await both.closing[-1].close()
                 await queued

@@ -181,7 +181,7 @@ async def test_clean_up_waits_for_a_validation(make_topology: MakeTopology) -> N
         await AsyncConnection.connect(node.app_dsn) as stranger,
     ):
         # any role may take any advisory lock: it does not count
-        await stranger.execute("select pg_advisory_lock(hashtextextended('msrepl retention', 0))")
+        await stranger.execute("select pg_advisory_lock(hashtext('msrepl retention'), 0)")
         async with kept(reading):
             done = await clean_up(cleaning)
             assert (done.held, done.transactions) == (True, 0)
