@@ -6,14 +6,13 @@ for sure.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Mapping
 
 from sim.report.history import Record
 from sim.report.known import Known, Reasons
 from sim.report.played import took_effect_at
 from sim.report.sentences import counted, listed
-from sim.report.words import rows_text
+from sim.report.words import rows_text, shorten
 from twopc.names import BranchId
 
 _NOTHING: Reasons = ("", "")
@@ -56,7 +55,7 @@ def converged(known: Known) -> Reasons:
     if stopped:
         node = str((stopped[-1].data or {}).get("at") or stopped[-1].node)
         message = stopped[-1].message.removeprefix(f"{node}: ")
-        told = textwrap.shorten(message, _MESSAGE_MAX, placeholder=" …")
+        told = shorten(message, _MESSAGE_MAX)
         return f"the agent of {node or 'a Subscriber'} stopped: {told}", _own(known, node) or late
     for author in known.changes.authors:
         for stale in known.stale(author):

@@ -8,7 +8,6 @@ that took effect there. What a step did at its own node stands beside its lane.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +26,7 @@ from sim.report.words import (
     holder,
     notices,
     refusal,
+    shorten,
     style_of,
 )
 
@@ -238,7 +238,7 @@ class _Telling:
             yield self._note(ended, f"{call} {said}".strip(), style)
         why = because(ended) if ended.kind in ("rejected", "error") else ended.message
         if ended.kind != "ok" and why:
-            yield self._note(ended, textwrap.shorten(why, _WHY_MAX, placeholder=" …"), "faint")
+            yield self._note(ended, shorten(why, _WHY_MAX), "faint")
 
     def _other(self, record: Record) -> Iterator[Item]:
         if record.kind == "blocked":

@@ -5,7 +5,6 @@ A pure function of the order's records.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ from sim.report.sentences import (
     waits_for,
     wants,
 )
-from sim.report.words import happening, notices, rows_text
+from sim.report.words import happening, notices, rows_text, shorten
 
 __all__ = ["because_of", "story"]
 
@@ -56,7 +55,7 @@ def _code(record: Record) -> str:
 
 
 def _short(message: str) -> str:
-    return textwrap.shorten(message, _MESSAGE_MAX, placeholder=" …")
+    return shorten(message, _MESSAGE_MAX)
 
 
 def _sentence(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,14 @@ def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
         return "no rows"
     more = f" and {len(rows) - _ROWS_SHOWN} more" if len(rows) > _ROWS_SHOWN else ""
     return ", ".join(row_text(row) for row in rows[:_ROWS_SHOWN]) + more
+
+
+def shorten(message: str, width: int) -> str:
+    """A server's message on one line of at most `width` characters, cut between words.
+
+    Never at a hyphen: where a row version could be cut would depend on its digits.
+    """
+    return textwrap.shorten(message, width, placeholder=" …", break_on_hyphens=False)
 
 
 def result_text(record: Record) -> str:

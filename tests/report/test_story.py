@@ -11,6 +11,7 @@ from sim.report.history import Record, by_order
 from sim.report.played import played
 from sim.report.story import story
 from sim.report.timeline import timeline
+from sim.report.words import shorten
 from tests.fix_golden import Golden
 from tests.report.normal import normal, stories
 from tests.report.recorded import NAMES, ended, made, records, sent
@@ -125,3 +126,10 @@ def test_two_transactions_that_do_the_same() -> None:
         for at in ("0/1", "0/2")
     ]
     assert story(made(*brought)) == ["The agents bring a transaction of pub (x) to sub1."] * 2
+
+
+def test_a_long_message_is_cut_where_its_row_versions_digits_do_not_matter() -> None:
+    """A hyphen after two letters was a place to cut; in a uuid that is chance."""
+    digits = "01234567-0123-0123-0123-0123456789ab", "abcdefab-cdef-abcd-efab-cdefabcdefab"
+    short = [shorten(f"{'command ' * 29}'{each}'::uuid)", 240) for each in digits]
+    assert short[0] == short[1] == ("command " * 29).rstrip() + " …"
