@@ -190,6 +190,28 @@ def test_nothing_is_left_over() -> None:
     assert not offenders, "\n".join(offenders)
 
 
+def anchors(page: str) -> set[str]:
+    """What a link into a page may name behind ``#``: its headings, as GitHub spells them."""
+    headings = re.findall(r"^#+ (.*)", page, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_in_pages_resolve() -> None:
+    """To a file or folder of the project, and to a heading of it."""
+    offenders = []
+    for path in (path for path in TEXTS if path.suffix == ".md" and GOLDEN not in path.parents):
+        prose = re.sub(r"```.*?```", "", text_of(path), flags=re.DOTALL)
+        for link in re.findall(r"\]\(([^)\s]+)\)", prose):
+            name, _, anchor = link.partition("#")
+            target = (path.parent / name).resolve() if name else path
+            if not link.startswith("https://") and (
+                not target.exists()
+                or (anchor and target.suffix == ".md" and anchor not in anchors(text_of(target)))
+            ):
+                offenders.append(f"{name_of(path)}: {link}")
+    assert not offenders, "\n".join(offenders)
+
+
 def test_sql_does_not_sleep() -> None:
     """Waiting is done on locks and results."""
     sleeping = {
