@@ -4,13 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test lint types check golden schema lessons rights clean
+.PHONY: run test campaign lint types check golden schema lessons rights clean
 
 run: $(VENV)/.installed
 	@$(BIN)/twopc run scenarios/immediate/lost_update.twopc.yaml --order "alice first"
 
 test: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
+
+# Every cell of the grids and every search, of which `make test` plays a sample: hours.
+campaign: $(VENV)/.installed-dev
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup --full
+	@$(BIN)/python -m pytest -q tests/protocol tests/agreement --full --hypothesis-profile=thorough
+	@$(BIN)/python -m tests.grid -j $(WORKERS)
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .

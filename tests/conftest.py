@@ -9,6 +9,7 @@ collect_ignore_glob = ["scenario/bad/*", "scenario/fragments/*", "plugin/example
 
 pytest_plugins = [
     "tests.fix_golden",
+    "tests.fix_sample",
     "tests.fix_server",
     "tests.fix_topology",
     "tests.fix_link",

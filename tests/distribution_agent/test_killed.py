@@ -18,6 +18,7 @@ from subscriber.distribution_agent import target
 from tests.distribution_agent.ends import Does, Ends, dele, ins, upd
 from tests.distribution_agent.killing import Killing
 from tests.distribution_agent.test_delivery import AUDIT
+from tests.fix_sample import Sample
 from tests.propagation.here import mask
 from twopc.drivers import Points
 from twopc.drivers.points import AGENT_POINTS
@@ -134,9 +135,11 @@ async def test_every_point_is_reached(ends: Ends, work: Work) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-async def test_killed_at_every_point(ends: Ends, work: Work, killing: Killing, kind: str) -> None:
+async def test_killed_at_every_point(
+    ends: Ends, work: Work, killing: Killing, kind: str, sample: Sample
+) -> None:
     profile = KINDS[kind] | {"skip_errors": ["20598"]}
-    for place in await points_of(ends, work, KINDS[kind]):
+    for place in sample(await points_of(ends, work, KINDS[kind]), 6):
         await work.store()
         arm = place.replace("@", "=kill@")
         assert await killing.run(ends.config(), profile, arm) == -signal.SIGKILL, place
@@ -172,7 +175,9 @@ async def test_a_large_transaction_needs_little_memory(ends: Ends, killing: Kill
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-async def test_sessions_lost_at_every_point(ends: Ends, work: Work, kind: str) -> None:
+async def test_sessions_lost_at_every_point(
+    ends: Ends, work: Work, kind: str, sample: Sample
+) -> None:
     """The sessions at the Subscriber, at the distribution database, in turn, at the first and the last
     arrival at each point; the agent goes on by itself."""
 
@@ -187,7 +192,7 @@ async def test_sessions_lost_at_every_point(ends: Ends, work: Work, kind: str) -
 
     cuts = [(ends.sub, ends.subscriber.name), (ends.admin, ends.distribution.name)]
     found = {place.split("@")[0]: place for place in await points_of(ends, work, KINDS[kind])}
-    for place in [*(f"{name}@1" for name in found), *found.values()]:
+    for place in sample([*(f"{name}@1" for name in found), *found.values()], 6):
         await work.store()
         points = Points()
         name, _, nth = place.partition("@")
@@ -203,10 +208,10 @@ async def test_sessions_lost_at_every_point(ends: Ends, work: Work, kind: str) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-async def test_cancelled_at_every_point(ends: Ends, work: Work, kind: str) -> None:
+async def test_cancelled_at_every_point(ends: Ends, work: Work, kind: str, sample: Sample) -> None:
     """Its task is cancelled; what is on its way may or may not arrive."""
     found = {place.split("@")[0]: place for place in await points_of(ends, work, KINDS[kind])}
-    for place in [*(f"{name}@1" for name in found), *found.values()]:
+    for place in sample([*(f"{name}@1" for name in found), *found.values()], 6):
         await work.store()
         points = Points()
         name, _, nth = place.partition("@")

@@ -124,6 +124,7 @@ CELLS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(1, by=("variant", "decided"))
 @pytest.mark.parametrize(("variant", "point", "decided"), CELLS)
 async def test_decided_or_not_both_sites_agree(
     scene: Scene, variant: str, point: str, decided: bool
@@ -155,6 +156,7 @@ RECOVERY = [
 ]
 
 
+@pytest.mark.sample(3, by=("decided",))
 @pytest.mark.parametrize("point", RECOVERY)
 @pytest.mark.parametrize(
     ("first", "decided"), [("decision_logged", True), ("before_decision", False)]

@@ -76,6 +76,7 @@ async def check(bank: ApartBank, told: str) -> None:
     assert await bank.balances() == (there + 1, there + 1)
 
 
+@pytest.mark.sample(1, by=("commit", "node"))
 @pytest.mark.parametrize("node", NODES)
 @pytest.mark.parametrize(("commit", "point"), CELLS)
 async def test_it_comes_back_at_once(
@@ -104,6 +105,7 @@ MAY_BE_IN_DOUBT = {
 }
 
 
+@pytest.mark.sample(1, by=("commit", "node"))
 @pytest.mark.parametrize("node", NODES)
 @pytest.mark.parametrize(("commit", "point"), CELLS)
 async def test_it_comes_back_when_the_application_has_its_answer(
@@ -117,6 +119,7 @@ async def test_it_comes_back_when_the_application_has_its_answer(
     await check(apart_bank, told)
 
 
+@pytest.mark.sample(1, by=("node",))
 @pytest.mark.parametrize("node", NODES)
 @pytest.mark.parametrize(
     ("commit", "point"),

@@ -61,6 +61,7 @@ async def attempt(bank: Bank, coordinator: PostgresCoordinator, commit: str) -> 
     return "committed"
 
 
+@pytest.mark.sample(1, by=("commit", "whose"))
 @pytest.mark.parametrize("whose", SESSIONS)
 @pytest.mark.parametrize(("commit", "point"), CELLS)
 async def test_a_session_ended_at_a_point(bank: Bank, commit: str, point: str, whose: str) -> None:
@@ -127,6 +128,7 @@ async def test_the_second_phase_waits_for_nobody_to_be_right(bank: Bank) -> None
 # -- the client's own cancellation -----------------------------------------------------------------
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "point", [f"coordinator.{point}" for point in LOGGED if "begin" not in point]
 )

@@ -110,6 +110,7 @@ DECIDED = (
 LOGGING = ("presumed_abort", "presumed_commit", "presumed_nothing")
 
 
+@pytest.mark.sample(1, by=("variant", "expected"))
 @pytest.mark.parametrize("variant", LOGGING)
 @pytest.mark.parametrize(
     ("point", "expected"),
@@ -162,6 +163,7 @@ async def test_a_branch_committed_by_force_takes_the_others_with_it(
     assert await scene.effects() == ALL
 
 
+@pytest.mark.sample(2, by=("expected",))
 @pytest.mark.parametrize("ended", SUBSCRIBERS)
 @pytest.mark.parametrize(
     ("point", "expected"),

@@ -58,6 +58,7 @@ async def stored(rig: Rig) -> list[list[int]]:
     return [keys for keys, _ in found]
 
 
+@pytest.mark.sample(1, by=("point",))
 @pytest.mark.parametrize("how", READINGS)
 @pytest.mark.parametrize("point", LOG_READER_POINTS)
 async def test_killed_at_any_point(both: Rig, killed: Killed, point: str, how: str) -> None:

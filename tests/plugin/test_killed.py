@@ -17,10 +17,12 @@ import pytest
 from sim.testing import servers
 from sim.testing.bench import Bench, Wanted
 from sim.topology import owner
+from tests.fix_sample import Sample
 from tests.plugin.running import BANK, ROOT, arguments
 from twopc.server import ExternalServer, Server
 from twopc.server.waiting import wait_for
 
+#: Of these moments some are drawn.
 KILLS = 20
 #: Says what it does, a line each, so that whoever kills it knows how far it is.
 TEST = """
@@ -114,11 +116,13 @@ def left(server: ExternalServer) -> dict[str, list[str]]:
 
 
 @pytest.mark.slow
-def test_killed_on_a_server_that_stays(project: Path, external: ExternalServer) -> None:
-    """Twenty times, wherever it was; then a run passes, and nothing is left."""
+def test_killed_on_a_server_that_stays(
+    project: Path, external: ExternalServer, sample: Sample
+) -> None:
+    """Wherever it was; then a run passes, and nothing is left."""
     chance = random.Random(4)
-    for _ in range(KILLS):
-        kill_after(start(project, external.conninfo), chance.randint(0, LINES))
+    for lines in sample([chance.randint(0, LINES) for _ in range(KILLS)], 4):
+        kill_after(start(project, external.conninfo), lines)
     process = start(project, external.conninfo)
     shown, _ = process.communicate()
     assert process.returncode == 0, shown

@@ -133,7 +133,7 @@ def test_everything_else_once(name: str, writers: str) -> None:
     search(world)
 
 
-@pytest.mark.skipif(not THOROUGH, reason="minutes: run with --hypothesis-profile=thorough")
+@pytest.mark.full
 def test_any_timers_and_two_crashes() -> None:
     """Timers fire at any time; two crashes."""
     for faults in (Faults(crashes=1, losses=1, hasty=ANY), Faults(crashes=2, hasty=1)):

@@ -50,10 +50,8 @@ class Played:
 
 
 @pytest.fixture
-def whole_catalogue(request: pytest.FixtureRequest) -> list[Path]:
-    """Every shipped scenario, for tests that are asked for by ``-m catalogue``."""
-    if "catalogue" not in request.config.getoption("-m"):
-        pytest.skip("plays the whole catalogue: ask for it by -m catalogue")
+def whole_catalogue() -> list[Path]:
+    """Every shipped scenario that goes one way only."""
     every = sorted((Path(__file__).parents[2] / "scenarios").rglob("*.twopc.yaml"))
     return [path for path in every if path.parent.name != "stress"]  # loads go no way twice
 

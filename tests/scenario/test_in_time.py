@@ -54,7 +54,7 @@ def test_percentiles():
     assert (percentile(values, 50), percentile(values, 95), percentile(values, 100)) == (11, 20, 21)
 
 
-@pytest.mark.catalogue
+@pytest.mark.full
 async def test_waits_of_the_catalogue_are_told_in_time(server, whole_catalogue):
     """On a machine that has nothing else to do."""
     waits = []

@@ -125,7 +125,7 @@ async def test_a_shipped_scenario_goes_the_same_way(server, name):
     await the_same_way(server, SCENARIOS / f"{name}.twopc.yaml")
 
 
-@pytest.mark.catalogue
+@pytest.mark.full
 async def test_every_shipped_scenario_goes_the_same_way(server, whole_catalogue):
     for path in whole_catalogue:
         await the_same_way(server, path)
