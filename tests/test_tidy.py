@@ -8,8 +8,11 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PRODUCT = ("twopc", "publisher", "subscriber", "sim", "benchmarks")
@@ -209,6 +212,19 @@ def test_links_in_pages_resolve() -> None:
                 or (anchor and target.suffix == ".md" and anchor not in anchors(text_of(target)))
             ):
                 offenders.append(f"{name_of(path)}: {link}")
+    assert not offenders, "\n".join(offenders)
+
+
+def test_links_stay_within() -> None:
+    """A link that leads out of the tree replaces what is there on another machine."""
+    done = subprocess.run(
+        ["git", "ls-files", "--stage"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip("no checkout of git: nothing tells what belongs to the tree")
+    links = [line.partition("\t")[2] for line in done.stdout.splitlines() if line[:6] == "120000"]
+    offenders = [link for link in links if not (ROOT / link).resolve().is_relative_to(ROOT)]
+    offenders += [link for link in links if (ROOT / link).readlink().is_absolute()]
     assert not offenders, "\n".join(offenders)
 
 
