@@ -1,16 +1,18 @@
-"""Any client of a Subscriber in virtual time, and the resolver that finishes what it has decided.
+"""Any client of a Subscriber in virtual time: its transactions' names, and its resolver's `PublisherPort` and
+`SubscriberPort`.
 
-The meaning of subscriber/sql/{begin_any_client,refuse_unprepared}.sql and of `twopc.drivers.resolver`: the client's own
-COMMIT prepares the Publisher's branch, and with its marker in it is the decision.
+The meaning of subscriber/sql/{begin_any_client,refuse_unprepared}.sql, and of the `twopc.drivers.resolver_watch` that a
+client's commit wakes: the client's own COMMIT prepares the Publisher's branch, and with its marker in it is the
+decision. What becomes of the branch is said by `twopc.drivers.resolver`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import simpy
@@ -19,21 +21,171 @@ from sim.model.clients import PublisherClient
 from sim.model.coordinator import Place
 from sim.model.log_client import ModelDecided
 from sim.model.node import ModelNode
+from sim.model.node.node import MARKERS
+from sim.model.node.session import NodeSession
 from sim.model.node.tx import OpenTx
+from sim.model.replication.articles import link_role
+from sim.model.replication.subscription import flush_log
+from sim.model.sites import ModelSite
 from sim.model.words import Cause, Label, SqlError, Steps
 from twopc.drivers.points import Points
-from twopc.drivers.virtual import steps
+from twopc.drivers.virtual import VirtualTime, steps
 from twopc.errors import conflict_facts
 from twopc.names import PREFIX, branch_gid
 from twopc.protocol.effects import Outcome
-from twopc.waits import link_name
+from twopc.waits import link_name, link_prefix
 
-#: How often it is looked while a client commits, and otherwise while something of one is there.
-_PACE_S = 0.001
 _SWEEP_S = 0.25
+#: The first pause between looks while a client commits, doubled while nothing is found.
+_PACE_S = 0.001
+#: From which pause on it would fall asleep; until then, who explores may have it look at any moment.
+_DROWSY_S = 0.016
+_PAUSE_MAX_S = 0.064
+#: So many sweeps may come at any moment, too, once a client commits: what takes long is not over by then.
+_SWEEPS_AWAKE = 2
 #: For how long a client's end waits for what it has at the Publisher.
 _ENDED_S = 10.0
 _MARK = "msrepl.any_client"
+
+
+class _Node:
+    """See `twopc.drivers.resolver.MarkersPort`."""
+
+    def __init__(self, node: ModelNode, site: ModelSite, prefix: str) -> None:
+        self.name = node.name
+        self._node = node
+        self._site = site
+        self._prefix = prefix
+
+    async def old_markers(self, kept_s: float, fences_kept_s: float, rows_max: int) -> list[str]:
+        """See `MarkersPort`."""
+
+        def look() -> list[str]:
+            self._node.tell(f"markers of {self._prefix[:-1]}", changed=False)
+            table, now, found = self._node.table(MARKERS), self._node.clock(), list[str]()
+            for row in table.rows():
+                gid, fence, created = (
+                    cast("Any", row[table.at[name]]) for name in ("gid", "fence", "created_at")
+                )
+                kept = fences_kept_s if fence else kept_s
+                if gid.startswith(self._prefix) and created.timestamp() < now - kept:
+                    found.append(gid)
+            return found[:rows_max]
+
+        return await self._site.look("look for old markers", look)
+
+    async def forget(self, gids: list[str]) -> None:
+        """See `MarkersPort`."""
+        await self._site.forget(gids)
+
+
+class _Publisher(_Node):
+    """See `twopc.drivers.resolver.PublisherPort`."""
+
+    def __init__(self, node: ModelNode, site: ModelSite, prefix: str, subscriber: str) -> None:
+        super().__init__(node, site, prefix)
+        self._role = link_role(subscriber)
+        self._links = f"{link_prefix(subscriber)} "
+
+    async def voted(self) -> list[str]:
+        """See `PublisherPort`."""
+        found = await self._site.prepared(self._prefix)
+        return [gid for gid, one in found.items() if one.owner == self._role]
+
+    async def commit(self, gids: list[str]) -> int:
+        """See `PublisherPort`."""
+        done = 0
+        with suppress(psycopg.Error):
+            for gid in gids:
+                done += await self._site.finish(gid, self._role, Outcome.COMMITTED)
+        return done
+
+    async def prepared(self) -> set[str]:
+        """See `PublisherPort`."""
+        return {*await self._site.prepared(self._prefix)}
+
+    async def idle_links(self, idle_s: float) -> Mapping[int, tuple[NodeSession, float]]:
+        """See `PublisherPort`."""
+
+        def look() -> dict[int, tuple[NodeSession, float]]:
+            self._node.looked()
+            since = self._node.kernel.now - idle_s
+            return {
+                int(one.application_name.removeprefix(self._links)): (one, one.idle_since)
+                for one in self._node.sessions.values()
+                if one.role == self._role
+                and one.application_name.startswith(self._links)
+                and _is_idle_in_transaction(one)
+                and one.idle_since < since
+            }
+
+        return await self._site.look("look for idle links", look)
+
+    async def end_links(self, links: Sequence[tuple[NodeSession, float]]) -> None:
+        """See `PublisherPort`."""
+
+        def end() -> None:
+            self._node.touched()
+            for one, since in links:
+                if _is_idle_in_transaction(one) and one.idle_since == since:
+                    one.terminate()
+
+        await self._site.look("end links", end)
+
+
+def _is_idle_in_transaction(one: NodeSession) -> bool:
+    return one.tx is not None and not one.busy and one.dead is None
+
+
+class _Subscriber(_Node):
+    """See `twopc.drivers.resolver.SubscriberPort`."""
+
+    def __init__(self, node: ModelNode, site: ModelSite, prefix: str) -> None:
+        super().__init__(node, site, prefix)
+        self._held: set[int] = set()
+
+    async def markers(self, gids: Collection[str]) -> Mapping[str, bool]:
+        """See `SubscriberPort`."""
+        return await self._site.markers([*gids])
+
+    async def flush(self) -> None:
+        """See `SubscriberPort`."""
+        await self._site.ask("flush", lambda one: one.execute(_flush))
+
+    @asynccontextmanager
+    async def hold(self, pids: Sequence[int]) -> AsyncIterator[Mapping[int, bool]]:
+        """See `SubscriberPort`. Who has nothing open shares no lock, and nobody else takes it here."""
+
+        def take() -> dict[int, bool]:
+            self._node.looked()
+            self._tell(changed=True)
+            sessions = self._node.sessions
+            idle = [pid for pid in pids if pid not in sessions or sessions[pid].tx is None]
+            self._held.update(idle)
+            return dict.fromkeys(idle, True)
+
+        idle = await self._site.look("keep links from being used", take)
+        try:
+            yield idle
+        finally:
+            self._tell(changed=True)
+            self._held.difference_update(idle)
+
+    def holds(self, pid: int) -> bool:
+        """Whether a session is kept from using its link again."""
+        self._tell(changed=False)
+        return pid in self._held
+
+    async def holders(self, pids: Sequence[int]) -> list[tuple[int, int, str]]:
+        """See `SubscriberPort`."""
+        return []
+
+    def _tell(self, *, changed: bool) -> None:
+        self._node.tell("links held", changed=changed)
+
+
+def _flush(tx: OpenTx, params: Any) -> Steps[Any]:
+    return flush_log(tx)
 
 
 class AnyClients:
@@ -44,31 +196,43 @@ class AnyClients:
         epoch: theirs alone, of the variant ``last_agent``.
     """
 
-    def __init__(self, place: Place, subscriber: str, coordinator: str, epoch: int) -> None:
-        self._place = place
+    def __init__(
+        self, place: Place, subscriber: str, coordinator: str, epoch: int, markers_kept_s: float
+    ) -> None:
         self._kernel = place.kernel
         self.here: ModelNode = place.nodes[subscriber]
         self.there: ModelNode = place.nodes[place.publisher]
         self._prefix = f"{PREFIX}:{coordinator}:{epoch}:"
         self._actor = f"resolver:{subscriber}"
-        self._sites = {
+        sites = {
             one: place.wiring.site(place.nodes[one], place.network, self._actor, self._actor)
             for one in place.nodes
         }
-        self._recovery = place.wiring.recovery(
-            coordinator,
-            publisher=place.publisher,
-            participants=self._sites,
-            decisions=ModelDecided(
-                place.ledger, place.network, self._actor, place.log_at, self._actor
+        self._subscriber = _Subscriber(self.here, sites[subscriber], self._prefix)
+        self._resolver = place.wiring.resolver(
+            _Publisher(self.there, sites[place.publisher], self._prefix, subscriber),
+            self._subscriber,
+            place.wiring.recovery(
+                coordinator,
+                publisher=place.publisher,
+                participants=sites,
+                decisions=ModelDecided(
+                    place.ledger, place.network, self._actor, place.log_at, self._actor
+                ),
+                points=Points(),
+                retention_s=math.inf,
             ),
-            points=Points(),
-            retention_s=math.inf,
+            VirtualTime(lambda: place.kernel.now, self._until_sweep),
+            sweep_s=_SWEEP_S,
+            markers_kept_s=markers_kept_s,
         )
         self._numbers = count(1)
-        self._seen: set[str] = set()
         self._ending: set[str] = set()
         """Branches whose client was committing when it was looked last."""
+        self._pause_s = _PACE_S
+        self._sweeps_awake = 0
+        self._sweep = self._timer = place.kernel.event()
+        """Comes when the next sweep is due, and what makes it come."""
         self._processes: dict[str, simpy.Process] = {}
 
     # -- for the Subscriber's triggers ---------------------------------------------------------------
@@ -78,15 +242,22 @@ class AnyClients:
         gid = f"{self._prefix}{next(self._numbers)}"
         tx.set("msrepl.gid", gid, local=True)
         tx.set(_MARK, "yes", local=True)
+        link = tx.session.link
+        if link is not None and self._subscriber.holds(tx.session.pid):
+            link.close()
         self._wake(self._sweeping)
         return gid
 
     def ends(self, gid: str) -> None:
         """The Publisher's branch is about to be prepared, and its decision to be made."""
         self._ending.add(branch_gid(gid, self.there.name))
+        self._pause_s, self._sweeps_awake = _PACE_S, _SWEEPS_AWAKE
+        if not self._sweep.triggered:
+            self._kernel.cancel(self._timer)
+            self._time_sweep(_SWEEP_S)
         self._wake(self._watching)
 
-    # -- the resolver --------------------------------------------------------------------------------
+    # -- when the resolver looks ---------------------------------------------------------------------
 
     def _wake(self, work: Callable[[], Steps[None]]) -> None:
         process = self._processes.get(work.__name__)
@@ -94,22 +265,40 @@ class AnyClients:
             self._processes[work.__name__] = self._kernel.spawn(work(), self._actor)
 
     def _watching(self) -> Steps[None]:
-        """Finish what is decided, until nothing is about to be."""
+        """Look while a client is about to decide, and while what is decided is not finished."""
         while self._ending:
-            with suppress(psycopg.Error):  # it is tried again
-                yield from self._finish()
-            yield from self._pause(_PACE_S)
+            yield self._pause(self._pause_s, "look", awake=self._pause_s < _DROWSY_S)
+            done = yield from steps(self._resolver.finish_decided())
+            self._pause_s = _PACE_S if done else min(2 * self._pause_s, _PAUSE_MAX_S)
+            committing = {
+                branch_gid(one.tx.setting("msrepl.gid") or "", self.there.name)
+                for one in self.here.sessions.values()
+                if one.tx is not None and one.tx.ending
+            }
+            self._ending &= committing | {*self.there.branches}
 
     def _sweeping(self) -> Steps[None]:
-        """Look from time to time, as long as anything of a client is there."""
-        while self._left():
-            with suppress(psycopg.Error):
-                yield from self._sweep()
-            yield from self._pause(_SWEEP_S)
+        """Sweep from time to time, as long as anything of a client is there."""
+        return steps(self._resolver.keep_sweeping(self._left))
 
-    def _pause(self, seconds: float) -> Steps[None]:
-        label = Label(actor=self._actor, cause=Cause.POLL, what="resolver")
-        yield self._kernel.delay(seconds, label)
+    def _until_sweep(self, seconds: float) -> simpy.Event:
+        self._sweep = self._kernel.event()
+        self._time_sweep(seconds)
+        return self._sweep
+
+    def _time_sweep(self, seconds: float) -> None:
+        awake = self._sweeps_awake > 0
+        self._sweeps_awake -= awake
+        timer = self._timer = self._pause(seconds, "sweep", awake=awake)
+        assert timer.callbacks is not None
+        timer.callbacks.append(self._sweep_is_due)
+
+    def _sweep_is_due(self, _: simpy.Event) -> None:
+        self._sweep.succeed()
+
+    def _pause(self, seconds: float, what: str, *, awake: bool) -> simpy.Event:
+        cause = Cause.MESSAGE if awake else Cause.POLL
+        return self._kernel.delay(seconds, Label(actor=self._actor, cause=cause, what=what))
 
     def _left(self) -> bool:
         return (
@@ -117,39 +306,6 @@ class AnyClients:
             or any(one.tx is not None and is_any(one.tx) for one in self.here.sessions.values())
             or bool(self.left_links())
         )
-
-    def _finish(self) -> Steps[None]:
-        """Commit what is decided: prepared at the Publisher, with a marker at the Subscriber."""
-        publisher = self._sites[self.there.name]
-        prepared = yield from steps(publisher.prepared(self._prefix))
-        ours: Mapping[str, str] = {
-            branch_gid(gid.rpartition(":")[0], self.here.name): gid for gid in prepared
-        }
-        markers: Mapping[str, bool] = {}
-        if ours:
-            markers = yield from steps(self._sites[self.here.name].markers([*ours]))
-        for own, fence in markers.items():
-            gid = ours[own]
-            if not fence:
-                yield from steps(publisher.finish(gid, prepared[gid].owner, Outcome.COMMITTED))
-                self._ending.discard(gid)
-        committing = {
-            branch_gid(one.tx.setting("msrepl.gid") or "", self.there.name)
-            for one in self.here.sessions.values()
-            if one.tx is not None and one.tx.ending
-        }
-        self._ending &= committing | {*prepared}
-
-    def _sweep(self) -> Steps[None]:
-        """Settle what was prepared the last time already; end links whose sessions have nothing open."""
-        publisher = self._sites[self.there.name]
-        prepared = {*(yield from steps(publisher.prepared(self._prefix)))}
-        if prepared & self._seen:
-            yield from steps(self._recovery.run())
-        self._seen = prepared
-        left = self.left_links()
-        if left:
-            yield from steps(publisher.end_links(self.here.name, left))
 
     def left_links(self) -> list[int]:
         """Processes at the Subscriber without a transaction whose links have one at the Publisher."""
@@ -206,9 +362,10 @@ class AnyClient(PublisherClient):
         over = "dblink" in error.context or conflict_facts(error.detail) is not None
         return self._clients.there.name if over else self.node
 
-    def _until(self, over: Any) -> Steps[None]:
-        kernel = self._network.kernel
-        until = kernel.now + _ENDED_S
+    def _until(self, over: Callable[[], bool]) -> Steps[None]:
+        kernel, waited_s = self._network.kernel, 0.0
         label = Label(actor=f"client:{self.name}", cause=Cause.POLL, what="wait for the resolver")
-        while not over() and kernel.now < until:
-            yield kernel.delay(_PACE_S, label)
+        while not over() and waited_s < _ENDED_S:
+            pause_s = min(max(_PACE_S, waited_s / 8), _PAUSE_MAX_S)
+            yield kernel.delay(pause_s, label)
+            waited_s += pause_s

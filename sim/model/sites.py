@@ -66,7 +66,7 @@ class ModelSite:
                 found.sort(key=lambda one: one.gid)  # who was the first changes nothing
             return {one.gid: one for one in found}
 
-        return await self._look("look for branches", look)
+        return await self.look("look for branches", look)
 
     async def owner_of(self, gid: str) -> str | None:
         """The role that prepared a branch; None if it is not prepared."""
@@ -75,7 +75,7 @@ class ModelSite:
             found = self._node.branch(gid)
             return None if found is None else found.owner
 
-        return await self._look(f"look for {gid}", look)
+        return await self.look(f"look for {gid}", look)
 
     async def markers(self, gids: list[str]) -> dict[str, bool]:
         """Those of `gids` that have a marker here; True for a fence."""
@@ -84,7 +84,7 @@ class ModelSite:
             wanted = set(gids)
             return {row.gid: row.fence for row in self._node.markers(*gids) if row.gid in wanted}
 
-        return await self._look("read markers", look)
+        return await self.look("read markers", look)
 
     async def committed(self, prefix: str, after: str, rows_max: int) -> dict[str, list[str]]:
         """Branches committed here whose gid begins so and comes behind `after`, with the other sites."""
@@ -94,7 +94,7 @@ class ModelSite:
             found = [(gid, row) for gid, row in rows if gid.startswith(prefix) and gid > after]
             return {gid: [*row.participants] for gid, row in found[:rows_max]}
 
-        return await self._look("compare markers", look)
+        return await self.look("compare markers", look)
 
     async def settle(self, gid: str, outcome: Outcome, sites: list[str]) -> Outcome:
         """Bring a branch to an outcome if it has none, and tell which it has."""
@@ -102,14 +102,14 @@ class ModelSite:
 
     async def fence(self, gid: str, sites: list[str]) -> Outcome | None:
         """How a branch ended, and can no longer help having ended; None if it is prepared."""
-        said = await self._ask(f"fence {gid}", lambda _: self._node.fence(gid, sites))
+        said = await self.ask(f"fence {gid}", lambda _: self._node.fence(gid, sites))
         return _OUTCOME_OF[said]
 
     async def finish(self, gid: str, owner: str, outcome: Outcome) -> bool:
         """Commit or roll back a prepared branch; False: somebody else has, or is about to."""
         verb = "commit prepared" if outcome is Outcome.COMMITTED else "rollback prepared"
         try:
-            await self._ask(f"{verb} {gid}", lambda one: one.execute(f"{verb} '{gid}'"))
+            await self.ask(f"{verb} {gid}", lambda one: one.execute(f"{verb} '{gid}'"))
         except (pg.UndefinedObject, pg.ObjectNotInPrerequisiteState):
             return False
         return True
@@ -134,7 +134,7 @@ class ModelSite:
                 yield self._network.kernel.delay(_BUSY_S, label)
             return [one.pid for one in found]
 
-        return await self._ask("end sessions", end)
+        return await self.ask("end sessions", end)
 
     async def end_session(self, pid: int, started: str) -> None:
         """End one session, if it is still the one that started then."""
@@ -145,7 +145,7 @@ class ModelSite:
             if found is not None and str(found.born) == started:
                 found.terminate()
 
-        await self._look(f"end session {pid}", end)
+        await self.look(f"end session {pid}", end)
 
     async def end_links(self, subscriber: str, pids: list[int]) -> list[int]:
         """At the Publisher: end the links that sessions of a Subscriber have."""
@@ -153,7 +153,7 @@ class ModelSite:
 
     async def forget_epoch(self, prefix: str, rows_max: int) -> int:
         """Remove markers whose gid starts so; returns how many."""
-        gids = await self._look(
+        gids = await self.look(
             "look for markers",
             lambda: [row.gid for row in self._node.markers(prefix) if row.gid.startswith(prefix)],
         )
@@ -168,7 +168,7 @@ class ModelSite:
             return StatementResult(tag=f"DELETE {count}", rowcount=count)
 
         if gids:
-            await self._ask("forget markers", lambda one: one.execute(delete))
+            await self.ask("forget markers", lambda one: one.execute(delete))
 
     async def close(self) -> None:
         """Close the connections; harmless twice."""
@@ -176,16 +176,17 @@ class ModelSite:
 
     # -- asking ------------------------------------------------------------------------------------
 
-    async def _look(self, what: str, look: Callable[[], T]) -> T:
-        """Something that takes no time there."""
+    async def look(self, what: str, look: Callable[[], T]) -> T:
+        """Something that takes no time there. psycopg.Error"""
 
         def steps(_: NodeSession) -> Steps[T]:
             return look()
             yield  # it is a generator
 
-        return await self._ask(what, steps)
+        return await self.ask(what, steps)
 
-    async def _ask(self, what: str, work: Callable[[NodeSession], Steps[T]]) -> T:
+    async def ask(self, what: str, work: Callable[[NodeSession], Steps[T]]) -> T:
+        """Something that a session does there. psycopg.Error"""
         with raised():
             return await Awaited(self._pool.ask(what, work, self._touches))
 

@@ -207,7 +207,7 @@ class System:
         """Let any client of a Subscriber in."""
         coordinator = f"{self.spec.coordinator}.{one.name}"
         epoch = self.ledger.let(coordinator)
-        made = AnyClients(self.place, one.name, coordinator, epoch)
+        made = AnyClients(self.place, one.name, coordinator, epoch, self.spec.markers_kept_s)
         self.subscriptions[one.name].let_any_client(made)
         return made
 

@@ -13,6 +13,7 @@ from sim.model.sites import ModelSite
 from subscriber.distribution_agent.planner import Planner as AgentPlanner
 from twopc.drivers.postgres import Driver
 from twopc.drivers.recovery import Recovery
+from twopc.drivers.resolver import Resolver
 from twopc.drivers.several import SeveralDriver
 from twopc.protocol import Participant
 
@@ -29,6 +30,8 @@ class Wiring:
     several: type[SeveralDriver] = SeveralDriver
     """The same, of a transaction at several Subscribers."""
     recovery: type[Recovery] = Recovery
+    resolver: type[Resolver] = Resolver
+    """Of any client's transactions."""
     participant: type[Participant] = Participant
     """The machine of a branch at a node."""
     ledger: type[Ledger] = Ledger

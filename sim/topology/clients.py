@@ -13,7 +13,7 @@ from sim.topology.inspection import Inspection
 from subscriber import any_client
 from subscriber.any_client import AnyClient
 from twopc.drivers.participant import ParticipantAddress
-from twopc.drivers.resolver import Resolved, Resolver
+from twopc.drivers.resolver_servers import Resolved, ServerResolver
 from twopc.errors import ConfigurationError, InDoubtError
 from twopc.names import role
 from twopc.protocol import VARIANTS
@@ -27,7 +27,7 @@ class Clients(Inspection):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._starting = asyncio.Lock()
-        self.resolvers: dict[str, Resolver] = {}
+        self.resolvers: dict[str, ServerResolver] = {}
         """Those that run, by Subscriber."""
 
     async def allow_any_client(self, *subscribers: str, resolve: bool = True) -> None:
@@ -147,9 +147,9 @@ class Clients(Inspection):
             if name not in self.resolvers:
                 self.resolvers[name] = await self._resolver(name, known)
 
-    async def _resolver(self, name: str, known: AnyClient) -> Resolver:
+    async def _resolver(self, name: str, known: AnyClient) -> ServerResolver:
         publisher = self.node(self.publisher)
-        resolver = Resolver(
+        resolver = ServerResolver(
             Resolved(
                 coordinator=known.coordinator,
                 publisher=ParticipantAddress(name=publisher.name, dsn=publisher.coordinator_dsn),

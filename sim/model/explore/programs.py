@@ -47,6 +47,8 @@ class Client:
     """Further Subscribers at which its transactions work, too."""
     at: Mapping[str, str] = field(default_factory=dict)
     """By step: at which of them, where it is not its node."""
+    any_client: bool = False
+    """Without a coordinator; its own COMMIT decides."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -67,6 +69,8 @@ class Script:
     """Invariants of its own: what is broken, in words."""
     checks: tuple[str, ...] = ()
     """Names of further invariants: see `sim.model.explore.invariants`."""
+    forgoes: tuple[str, ...] = ()
+    """Invariants that its clients themselves give up."""
     keeps_rows: bool = False
     """What the first table held is kept of every moment, not of the end alone."""
     lingers: int = 0
@@ -114,7 +118,9 @@ class ScriptRun:
     def _client(self, name: str, client: Client) -> Steps[None]:
         place = [*self.script.clients].index(name)
         numbers = itertools.count(place * _APART + 1)  # whoever begins first changes nothing
-        session = self.system.session(name, client.node, client.also, numbers)
+        session = self.system.session(
+            name, client.node, client.also, numbers, any_client=client.any_client
+        )
         params: dict[str, Any] = {}
         told, refused = self.evidence.told, False
         self._sessions[name] = session
@@ -125,20 +131,18 @@ class ScriptRun:
             label = Label(actor=name, cause=Cause.LAUNCH, what=f"{step}: {text}", touches=touches)
             yield self.kernel.delay(0.0, label)
             self._asks()
-            gid = session.gid
             if refused and text != "begin":
                 continue
             refused = False
             try:
                 if not session.is_open and text not in ("rollback", "sync"):
                     yield from session.begin(client.level)
-                    gid = session.gid
                 if text == "commit":
                     yield from session.commit()
-                    told.append(_told(name, client, step, gid, "committed"))
+                    told.append(_told(name, client, step, session.gid, "committed"))
                 elif text == "rollback":
                     yield from session.rollback()
-                    told.append(_told(name, client, step, gid, "rolled back"))
+                    told.append(_told(name, client, step, session.gid, "rolled back"))
                 elif text == "sync":
                     yield from self.system.sync(self.system.subscribers)
                 elif text != "begin":
@@ -152,8 +156,9 @@ class ScriptRun:
                         row = (found.rows or [()])[0]
                         params[column] = row[found.names.index(by)]
             except TransactionError as error:
-                told.append(_told(name, client, step, gid, _outcome(error), error))
-                yield from session.rollback()
+                told.append(_told(name, client, step, session.gid, _outcome(error), error))
+                with suppress(TransactionError):  # its connection may be lost, too
+                    yield from session.rollback()
                 refused = True
             except DeliveryError:
                 continue  # it is delivered in the end
@@ -228,7 +233,11 @@ class ScriptRun:
         hung = [name for name, process in self._alive.items() if process.is_alive]
         if hung:
             return [("ends", f"{', '.join(hung)} never ended")]
-        found = broken(self.evidence, self.script.checks)
+        found = [
+            one
+            for one in broken(self.evidence, self.script.checks)
+            if one[0] not in self.script.forgoes
+        ]
         for name, claim in self.script.claims.items():
             found += [(name, message) for message in claim(self.evidence)]
         return found

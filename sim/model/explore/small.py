@@ -76,6 +76,32 @@ def _deferred(system: System) -> None:
     system.nodes["sub1"].define("insert into held values (0, 1)")
 
 
+#: Does something at the end of a transaction, behind everything that was waiting there: it is queued by what was.
+_AT_LAST = (
+    "create table late (n int)",
+    "create function at_last() returns trigger language plpgsql as $$ begin "
+    "if new.n < 3 then insert into late values (new.n + 1); end if; "
+    "perform set_config('synchronous_commit', 'off', true); return null; end $$",
+    "create constraint trigger at_last after insert on late deferrable initially deferred "
+    "for each row execute function at_last()",
+)
+
+
+def _any_client(
+    name: str, steps: tuple[tuple[str, str], ...], *, sql: tuple[str, ...] = (),
+    forgoes: tuple[str, ...] = (),
+) -> Script:  # fmt: skip
+    """A client without a coordinator."""
+    own = replace(spec("last_agent").subscribers[0], any_client=True, sql=sql)
+    return Script(
+        name=name,
+        spec=replace(spec("last_agent"), subscribers=(own,)),
+        clients={"alice": Client(node="sub1", steps=steps, any_client=True)},
+        checks=("converged",),
+        forgoes=forgoes,
+    )
+
+
 _READ = ("read", "select balance from account where id = 1")
 _READ_AND_TAKE = (
     _READ,
@@ -146,6 +172,14 @@ _PROGRAMS = (
     _transfer("transfer by last agent", "last_agent"),
     _in_both("transfer between Subscribers", "presumed_abort"),
     _in_both("transfer between Subscribers by presumed commit", "presumed_commit"),
+    _any_client("any client", (("write", _TAKE), _END)),
+    # whoever does not wait for the disk may lose what he was told, and others have seen
+    _any_client(
+        "any client that does not wait for the disk",
+        (("write", _TAKE), ("later", "insert into late values (0)"), _END),
+        sql=_AT_LAST,
+        forgoes=("I3", "I4"),
+    ),
     Script(
         name="ended by itself",
         spec=spec(),

@@ -75,6 +75,8 @@ class NodeSession:
         self.committing = False
         """Past the point where a cancel counts."""
         self.busy = False
+        self.idle_since = 0.0
+        """By the kernel's time, when the last statement ended."""
         self.on_link = False
         self.victim: float | None = None
         """When the transaction began that was chosen to end a deadlock across servers."""
@@ -153,6 +155,7 @@ class NodeSession:
             if explored:
                 self.node.tell(self._called, changed=False)
             self.busy = False
+            self.idle_since = self.node.kernel.now
             if self._timer is not None:
                 self._stop_timer()
             if self.tx is not None and "idle_in_transaction_session_timeout" in self.settings:

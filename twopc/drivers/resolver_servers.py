@@ -1,0 +1,330 @@
+"""The resolver on servers: the sessions by which it looks at both nodes, and the tasks that it lives in.
+
+What it does with them is in `twopc.drivers.resolver`; here is nothing decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection, errors, pq, sql
+
+from twopc.drivers.database import (
+    ANSWER_TIMEOUT_S,
+    DURABLE,
+    Database,
+    connect_timeout,
+    cut_after,
+)
+from twopc.drivers.decided import Decided
+from twopc.drivers.hand import Hand
+from twopc.drivers.lean import report
+from twopc.drivers.participant import Participant, ParticipantAddress
+from twopc.drivers.points import Points
+from twopc.drivers.recovery import Recovery
+from twopc.drivers.resolver import Resolver
+from twopc.drivers.resolver_watch import Watch
+from twopc.drivers.runtime import Asyncio
+from twopc.log import get_logger
+from twopc.names import PREFIX
+from twopc.sql import path
+from twopc.together import together
+from twopc.waits import link_prefix
+
+_log = get_logger(__name__)
+
+#: How many branches are finished at a time: their commits share the Publisher's flushes.
+_HANDS = 16
+#: Somebody else has finished it, or is about to.
+_QUICKER = (errors.UndefinedObject.sqlstate, errors.ObjectNotInPrerequisiteState.sqlstate)
+_VOTED = sql.SQL(
+    "select gid from pg_prepared_xacts"
+    " where starts_with(gid, {}) and database = current_database() and owner = {}"
+)
+_MARKERS = sql.SQL("select gid, fence from msrepl.branch_marker where gid in ({})")
+_FLUSH = sql.SQL("select msrepl.flush_log()").format()
+#: Names are believed of the link role only: anybody may take one.
+_IDLE_LINKS = """
+select split_part(application_name, ' ', 3)::bigint, pid, backend_start::text, state_change::text
+from pg_stat_activity
+where datname = current_database() and usename = %s and application_name ~ %s
+  and state like 'idle in transaction%%' and state_change < clock_timestamp() - %s * interval '1 second'
+"""
+#: See begin_any_client. Of roles that we are no member of nothing but the pid is shown: such a session may have a
+#: transaction open.
+_HOLD = """
+select s.pid, pg_try_advisory_xact_lock(1836282472, s.pid)
+from unnest(%s::integer[]) as s(pid)
+where not exists (
+    select from pg_stat_activity as a
+    where a.datname = current_database() and a.pid = s.pid
+      and (a.state is distinct from 'idle' or a.xact_start is not null))
+"""
+_HOLDERS = """
+select l.objid::bigint, l.pid, a.usename::text from pg_locks as l left join pg_stat_activity as a on a.pid = l.pid
+where l.locktype = 'advisory' and l.granted and l.objsubid = 2 and l.classid = 1836282472 and l.objid::bigint = any (%s)
+  and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+"""
+#: A link is idle as it was seen to be, or it is not ended.
+_END_LINKS = """
+select pg_terminate_backend(a.pid, 2000)
+from pg_stat_activity as a
+join unnest(%s::integer[], %s::timestamptz[], %s::timestamptz[]) as l(pid, backend_start, state_change)
+    using (pid, backend_start, state_change)
+where a.state like 'idle in transaction%%'
+"""
+_PID_MAX = 2**31 - 1
+_OLD_MARKERS = """
+select gid from msrepl.branch_marker
+where starts_with(gid, %s) and created_at < clock_timestamp() - %s * interval '1 second'
+  and (not fence or created_at < clock_timestamp() - %s * interval '1 second')
+limit %s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """Where a resolver works."""
+
+    coordinator: str
+    """In whose name the Subscriber's clients begin global transactions."""
+    publisher: ParticipantAddress
+    subscriber: ParticipantAddress
+    distribution: str = field(repr=False)
+    """Connection string of the distribution database, for the coordinator's role."""
+    link_role: str
+    """Which role prepares their branches at the Publisher."""
+    channel: str
+    """On which the Subscriber tells of decided branches."""
+
+    @property
+    def prefix(self) -> str:
+        """What the gids of these clients begin with."""
+        return f"{PREFIX}:{self.coordinator}:"
+
+
+class _Server:
+    """One of the two nodes; see `twopc.drivers.resolver.MarkersPort`.
+
+    `finish_decided` has a connection of its own: a sweep that waits must not keep it from looking.
+    """
+
+    def __init__(self, at: Resolved, address: ParticipantAddress) -> None:
+        self._at = at
+        self._address = address
+        self.name = address.name
+        self._participant = Participant(address, f"resolver {at.coordinator}")
+        self._looking = Hand(self.connect)
+
+    async def connect(self) -> AsyncConnection[Any]:
+        """A session of the resolver's here. psycopg.Error"""
+        connection = await AsyncConnection.connect(
+            self._address.dsn,
+            autocommit=True,
+            application_name=f"twopc resolver {self._at.coordinator}",
+            connect_timeout=connect_timeout(ANSWER_TIMEOUT_S),
+            options=path.options(self._address.dsn),
+        )
+        try:
+            with cut_after(connection, ANSWER_TIMEOUT_S):
+                await connection.execute(DURABLE)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def close(self) -> None:
+        """Close the connections; harmless twice."""
+        await together(self._looking.close(), self._participant.close())
+
+    async def old_markers(self, kept_s: float, fences_kept_s: float, rows_max: int) -> list[str]:
+        """See `MarkersPort`."""
+        rows = await self._participant.database.fetch(
+            _OLD_MARKERS, (self._at.prefix, kept_s, fences_kept_s, rows_max)
+        )
+        return [gid for (gid,) in rows]
+
+    async def forget(self, gids: list[str]) -> None:
+        """See `MarkersPort`."""
+        await self._participant.forget(gids)
+
+
+class PublisherServer(_Server):
+    """See `twopc.drivers.resolver.PublisherPort`."""
+
+    def __init__(self, at: Resolved) -> None:
+        super().__init__(at, at.publisher)
+        self._hands = [Hand(self._connect_as_link) for _ in range(_HANDS)]
+        self._voted = _VOTED.format(sql.Literal(at.prefix), sql.Literal(at.link_role))
+
+    async def close(self) -> None:
+        """Close the connections; harmless twice."""
+        await together(super().close(), *(hand.close() for hand in self._hands))
+
+    async def voted(self) -> list[str]:
+        """See `PublisherPort`."""
+        return [gid for gid, *_ in _rows(await self._looking.run(self._voted))]
+
+    async def commit(self, gids: list[str]) -> int:
+        """See `PublisherPort`."""
+        shares = [share for n in range(_HANDS) if (share := gids[n::_HANDS])]
+        counts = await together(
+            *(self._commit(hand, share) for hand, share in zip(self._hands, shares, strict=False))
+        )
+        return sum(counts)
+
+    async def _commit(self, hand: Hand, gids: list[str]) -> int:
+        count = 0
+        for gid in gids:
+            command = sql.SQL("commit prepared {}").format(sql.Literal(gid))
+            try:
+                failure = report((await hand.run(command))[0])
+            except psycopg.Error as error:
+                _log.debug("not finished at once", reason=" ".join(str(error).split()))
+                break
+            if failure is None:
+                count += 1
+            elif failure.sqlstate not in _QUICKER:
+                _log.debug("not finished at once", reason=str(failure))
+        return count
+
+    async def _connect_as_link(self) -> AsyncConnection[Any]:
+        connection = await self.connect()
+        try:
+            await connection.execute(
+                sql.SQL("set role {}").format(sql.Identifier(self._at.link_role))
+            )
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def prepared(self) -> set[str]:
+        """See `PublisherPort`."""
+        return {*await self._participant.prepared(self._at.prefix)}
+
+    async def idle_links(self, idle_s: float) -> Mapping[int, Sequence[Any]]:
+        """See `PublisherPort`."""
+        names = f"^{re.escape(link_prefix(self._at.subscriber.name))} [0-9]{{1,10}}$"
+        rows = await self._participant.database.fetch(
+            _IDLE_LINKS, (self._at.link_role, names, idle_s)
+        )
+        return {pid: link for pid, *link in rows if pid <= _PID_MAX}
+
+    async def end_links(self, links: Sequence[Sequence[Any]]) -> None:
+        """See `PublisherPort`."""
+        await self._participant.database.fetch(_END_LINKS, [*map(list, zip(*links, strict=True))])
+
+
+class SubscriberServer(_Server):
+    """See `twopc.drivers.resolver.SubscriberPort`."""
+
+    def __init__(self, at: Resolved) -> None:
+        super().__init__(at, at.subscriber)
+
+    async def markers(self, gids: Collection[str]) -> Mapping[str, bool]:
+        """See `SubscriberPort`."""
+        question = _MARKERS.format(sql.SQL(", ").join(map(sql.Literal, gids)))
+        return {gid: fence == "t" for gid, fence in _rows(await self._looking.run(question))}
+
+    async def flush(self) -> None:
+        """See `SubscriberPort`."""
+        _rows(await self._looking.run(_FLUSH))
+
+    @asynccontextmanager
+    async def hold(self, pids: Sequence[int]) -> AsyncIterator[Mapping[int, bool]]:
+        """See `SubscriberPort`."""
+        async with self._participant.database.use() as connection, connection.transaction():
+            cursor = await connection.execute(_HOLD, ([*pids],))
+            yield dict(await cursor.fetchall())
+
+    async def holders(self, pids: Sequence[int]) -> list[tuple[int, int, str]]:
+        """See `SubscriberPort`."""
+        rows = await self._participant.database.fetch(_HOLDERS, ([*pids],))
+        return [(pid, holder, role) for pid, holder, role in rows]
+
+
+class ServerResolver(Resolver):
+    """A resolver on servers.
+
+    Args:
+        at: where it works.
+        sweep_s: this and the rest as for `Resolver`.
+    """
+
+    def __init__(self, at: Resolved, *, sweep_s: float = 0.5, markers_kept_s: float = 60.0) -> None:
+        self._servers = (PublisherServer(at), SubscriberServer(at))
+        publisher, subscriber = self._servers
+        recovery = Recovery(
+            at.coordinator,
+            publisher=at.publisher.name,
+            participants={
+                one.name: Participant(one, at.coordinator) for one in (at.publisher, at.subscriber)
+            },
+            decisions=Decided(
+                Database("distribution", at.distribution, f"twopc recovery {at.coordinator}")
+            ),
+            points=Points(),
+            retention_s=math.inf,  # its epoch is for as long as clients are let in
+        )
+        super().__init__(
+            publisher,
+            subscriber,
+            recovery,
+            Asyncio(),
+            sweep_s=sweep_s,
+            markers_kept_s=markers_kept_s,
+        )
+        self._watch = Watch(subscriber.connect, at.channel, self.finish_decided)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        """Begin to listen, and settle what is left from before.
+
+        Raises:
+            psycopg.Error: a database cannot be reached.
+        """
+        await self._watch.open()
+        await self.settle()
+        self._tasks = [
+            asyncio.create_task(self._watch.run(), name="twopc resolver"),
+            asyncio.create_task(self._sweep_for_good(), name="twopc resolver sweep"),
+        ]
+
+    async def close(self) -> None:
+        """Stop. Harmless twice; what is decided and not finished yet is found by the next one."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await together(
+            *(server.close() for server in self._servers),
+            self._watch.close(),
+            self._recovery.close(),
+        )
+
+    async def _sweep_for_good(self) -> None:
+        while True:
+            try:
+                await self.keep_sweeping(lambda: True)
+            except Exception:
+                _log.exception("resolver cannot look")  # a fault of ours must not end it
+
+
+def _rows(results: list[pq.abc.PGresult]) -> list[list[str]]:
+    """The rows of one result, as text. psycopg.DatabaseError: it is an error."""
+    (result,) = results
+    if (failure := report(result)) is not None:
+        raise psycopg.DatabaseError(str(failure))
+    columns = range(result.nfields)
+    return [
+        [(result.get_value(row, column) or b"").decode() for column in columns]
+        for row in range(result.ntuples)
+    ]
