@@ -5,11 +5,11 @@ Pure: both ends and whoever shows a verdict share it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from twopc.distributed import DistributedArticle
+from twopc.lexer import tokens, unquoted
 from twopc.propagation import CommandType, parameters, record_values
 
 #: A key: its columns' values as text, in the key's order.
@@ -138,7 +138,6 @@ _OPERATION = {
     CommandType.UPDATE: "upd",
     CommandType.DELETE: "del",
 }
-_TOKEN = re.compile(r"""("(?:[^"]|"")*")|(E?)('(?:[^']|'')*')|\b(NULL)\b""")
 
 
 def touched_keys(article: DistributedArticle, command_type: int, command: str) -> set[Key]:
@@ -188,11 +187,12 @@ def _keys_of_statement(article: DistributedArticle, command_type: int, statement
 def _literals(statement: str) -> Iterable[tuple[str, str | None]]:
     """Every literal of a statement, with the identifier that stands before it."""
     name = ""
-    for identifier, escaped, value, null in _TOKEN.findall(statement):
-        if identifier:
-            name = identifier[1:-1].replace('""', '"')
-        elif null:
+    for token in tokens(statement):
+        if token.kind == "quoted":
+            name = token.name
+        elif token.word == "null":
             yield name, None
-        else:
-            plain = value[1:-1].replace("''", "'")
+        elif token.kind == "string":
+            escaped = token.text[0] == "E"
+            plain = unquoted(token.text.removeprefix("E"))
             yield name, plain.replace("\\\\", "\\") if escaped else plain

@@ -26,10 +26,10 @@ from publisher.proc_execution.articles import (
     stored,
 )
 from publisher.proc_execution.examine import examine
-from publisher.proc_execution.scan import commits as ends_transactions
 from publisher.proc_execution.texts import RoutineTexts, drop_texts
 from twopc import names
 from twopc.errors import ArticleError
+from twopc.lexer import ends_transaction
 from twopc.proc_execution import ProcArticle, ProcType, ProcWarning
 from twopc.sql.printing import full_names
 from twopc.sql.render import render
@@ -83,7 +83,7 @@ async def publish_procedure(
         check(routine)
         await _check_new(connection, routine)
         if commits is None:
-            commits = routine.kind == "p" and ends_transactions(routine.source)
+            commits = routine.kind == "p" and bool(ends_transaction(routine.source))
         if type is not ProcType.SCHEMA_ONLY:
             _check_calls(routine, type, commits=commits, xact_abort=xact_abort)
         await check_tables(connection, (*(reads or ()), *(writes or ())))

@@ -11,27 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from publisher.proc_execution.writes import Narrow, of_writes
+from twopc import lexer
 from twopc.proc_execution import ProcWarning
 
-_TOKEN = re.compile(
-    r"""
-    (?P<space>\s+|--[^\n]*)
-  | (?P<comment>/\*)
-  | (?P<escaped>[eE]'(?:[^'\\]|\\.|'')*')
-  | (?P<string>'(?:[^']|'')*')
-  | (?P<dollar>\$(?P<tag>[A-Za-z_\x80-\U0010ffff][\w]*)?\$)
-  | (?P<quoted>"(?:[^"]|"")*")
-  | (?P<number>\d[\w.]*)
-  | (?P<word>[A-Za-z_\x80-\U0010ffff][\w$]*)
-  | (?P<other>.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_COMMENT = re.compile(r"/\*|\*/")
 _BODY = re.compile(r"\nAS (\$(?:function|procedure)x*\$)(.*)\1\s*\Z", re.DOTALL)
-
-#: What stands before the first word of a statement.
-_BEFORE = {"", ";", "begin", "then", "else", "loop", ">"}
 
 _CLOCK = {
     "now", "statement_timestamp", "transaction_timestamp", "clock_timestamp", "timeofday", "age",
@@ -84,16 +67,6 @@ def source_of(definition: str) -> str:
 def words_of(source: str) -> tuple[str, ...]:
     """The words of a text: no comments, no strings; in lower case unless quoted, which they stay."""
     return tuple(each for each in _tokens(source) if each[0].isalpha() or each[0] in '_"')
-
-
-def commits(source: str) -> bool:
-    """Whether a statement COMMIT or ROLLBACK stands in it."""
-    before = ""
-    for token in _tokens(source):
-        if token in ("commit", "rollback") and before in _BEFORE:
-            return True
-        before = token
-    return False
 
 
 def warnings_of(
@@ -154,28 +127,9 @@ def strange_type(name: str) -> bool:
 
 def _tokens(source: str) -> Iterator[str]:
     """Words, quoted names and single characters; numbers, strings and comments are left out."""
-    at = 0
-    while found := _TOKEN.match(source, at):
-        at = found.end()
-        match found.lastgroup:
-            case "comment":
-                at = _comment_end(source, at)
-            case "dollar":
-                end = source.find(found["dollar"], at)
-                at = len(source) if end < 0 else end + len(found["dollar"])
-            case "word":
-                yield found["word"].lower()
-            case "quoted" | "other":
-                yield found[0]
-
-
-def _comment_end(source: str, at: int) -> int:
-    depth = 1
-    for found in _COMMENT.finditer(source, at):
-        depth += 1 if found[0] == "/*" else -1
-        if not depth:
-            return found.end()
-    return len(source)
+    for token in lexer.tokens(source):
+        if token.kind in ("word", "quoted", "mark"):
+            yield token.word or token.text
 
 
 def _name(name: str) -> str:

@@ -5,6 +5,7 @@ Pure functions of records and of what is known about their rows.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,20 +13,20 @@ from typing import Any
 from sim.report.changes import Author, Change, Changes, changed_text
 from sim.report.history import Record
 from sim.report.words import because, nameless, row_text, rows_text
+from twopc import lexer
 
 #: Changes of one transaction that are told one by one.
 _CHANGES_TOLD = 3
-_NAME = r'(?:"[^"]+"|[\w.]+)'
-_STATEMENTS = (
-    (re.compile(rf"^insert\s+into\s+({_NAME})", re.IGNORECASE), "add", "adds", "to"),
-    (re.compile(rf"^update\s+(?:only\s+)?({_NAME})", re.IGNORECASE), "change", "changes", "of"),
-    (re.compile(rf"^delete\s+from\s+({_NAME})", re.IGNORECASE), "delete", "deletes", "of"),
-)
+#: By a statement's first word: the same in plain words, and what stands before its table.
+_WRITES = {
+    "insert": ("add", "adds", "to"),
+    "update": ("change", "changes", "of"),
+    "delete": ("delete", "deletes", "of"),
+}
+#: Words between it and the table's name.
+_FILLERS = frozenset(("into", "from", "only"))
 _MISSING = re.compile(
     r"Key \([^)]*\)=\((?P<value>.*?)\) is not present in table \"(?P<table>[^\"]+)\""
-)
-_READ = re.compile(
-    rf"^(?:select|with|table)\b.*?(?:\bfrom\s+({_NAME})|$)", re.IGNORECASE | re.DOTALL
 )
 
 
@@ -36,25 +37,51 @@ def one_line(sql: str) -> str:
 
 def did(sql: str, ended: Record) -> str:
     """What a statement that went well did: ``changes 1 row of account``."""
-    for pattern, _, does, of in _STATEMENTS:
-        found = pattern.match(sql.strip())
-        if found:
-            return f"{does} {counted(ended.rowcount or 0, 'row')} {of} {found[1]}"
+    verb, table = _verb_and_table(sql)
+    if verb in _WRITES and table:
+        _, does, of = _WRITES[verb]
+        return f"{does} {counted(ended.rowcount or 0, 'row')} {of} {table}"
     if ended.rows is not None:
-        found = _READ.match(sql.strip())
-        where = f" of {found[1]}" if found and found[1] else ""
-        return f"reads {rows_text(ended.rows)}{where}"
+        return f"reads {rows_text(ended.rows)}{f' of {table}' if table else ''}"
     return "runs a statement"
 
 
 def wants(sql: str) -> str:
     """What a statement is about to do: ``wants to change account``."""
-    for pattern, do, _, of in _STATEMENTS:
-        found = pattern.match(sql.strip())
-        if found:
-            return f"wants to {do} {'a row to' if of == 'to' else 'rows of'} {found[1]}"
-    found = _READ.match(sql.strip())
-    return f"wants to read {found[1]}" if found and found[1] else "runs a statement"
+    verb, table = _verb_and_table(sql)
+    if not table:
+        return "runs a statement"
+    if verb not in _WRITES:
+        return f"wants to read {table}"
+    do, _, of = _WRITES[verb]
+    return f"wants to {do} {'a row to' if of == 'to' else 'rows of'} {table}"
+
+
+def _verb_and_table(sql: str) -> tuple[str, str]:
+    """A statement's first word, and the name of the table that it writes, or is the first to read; empty: none."""
+    statement = next(iter(lexer.statements(sql)), [])
+    said = lexer.words(statement)
+    verb = said[0] if said else ""
+    if verb in _WRITES:
+        at = 1
+        while at < len(said) and said[at] in _FILLERS:
+            at += 1
+        return verb, _name(statement[at:])
+    if verb in ("select", "with", "table"):
+        sources = (_name(statement[at + 1 :]) for at, word in enumerate(said) if word == "from")
+        return verb, next(filter(None, sources), "")
+    return verb, ""
+
+
+def _name(tokens: Sequence[lexer.Token]) -> str:
+    """The name with which the tokens begin, as it is written; empty if they begin otherwise."""
+    parts = itertools.takewhile(lambda token: token.name or token.text == ".", tokens)
+    name = ""
+    for part in parts:
+        if name and not name.endswith(".") and part.text != ".":
+            break  # an alias, or the next word
+        name += part.text
+    return name
 
 
 def waits_for(wait: Mapping[str, Any]) -> str:

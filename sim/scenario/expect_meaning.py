@@ -17,6 +17,7 @@ from sim.scenario.reach import NUMBERS, refuse_without
 from sim.scenario.tables import Table
 from sim.scenario.text import Document, listed, suggestion
 from sim.scenario.words import Cell
+from twopc import lexer
 from twopc.errors import KINDS
 
 Path = tuple[str | int, ...]
@@ -118,7 +119,7 @@ def _somewhere(document: Document, scenario: Scenario, at: Path, node: str | Non
 def _query(document: Document, at: Path, text: str) -> None:
     """A custom invariant only reads, in one statement, and nothing is known to it."""
     said = ""
-    if len(sqltext.statements(text)) != 1:
+    if len(lexer.statements(text)) != 1:
         said = "an invariant is one query"
     elif not sqltext.verbs(text) <= {"select", "values", "table"}:
         said = "an invariant only reads: it is a select that must return no rows"

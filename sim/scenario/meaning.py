@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sim.scenario import sqltext
 from sim.scenario.expect_meaning import check_expect, check_rows, sqlstate_of
 from sim.scenario.expectations import EVERYWHERE
 from sim.scenario.faults_meaning import check_faults
@@ -23,6 +22,7 @@ from sim.scenario.text import Document
 from sim.scenario.tiny_tables import warn_of_tiny_tables
 from sim.scenario.twins_meaning import check_twins
 from sim.scenario.workload_meaning import check_load
+from twopc import lexer
 from twopc.names import VERSION_COLUMN
 
 __all__ = ["check_meaning", "sqlstate_of"]
@@ -120,7 +120,7 @@ def _table(document: Document, at: Path, name: str, table: Table) -> None:
         document.error(document.mark((*at, "columns")), f"table '{name}' has no columns")
         return
     for column, text in table.columns.items():
-        if not sqltext.statements(text):
+        if not lexer.statements(text):
             document.error(
                 document.mark((*at, "columns", column)), f"column '{column}' has no type"
             )

@@ -6,9 +6,10 @@ import itertools
 import re
 from collections.abc import Collection
 
-from sim.scenario.sqltext import Token, follows, identifier, statements
+from sim.scenario.sqltext import follows
 from twopc import forbidden
 from twopc.forbidden import Forbidden
+from twopc.lexer import Token, statements, words
 
 _FIRST_WORDS = {
     "listen": forbidden.LISTEN,
@@ -33,12 +34,12 @@ def foreign_tables(text: str) -> frozenset[str]:
     """The tables that `text` makes for tables of other servers."""
     found = set()
     for statement in statements(text):
-        words = [token.word for token in statement]
-        if words[:3] == ["create", "foreign", "table"]:
-            at = 6 if words[3:6] == ["if", "not", "exists"] else 3
+        said = words(statement)
+        if said[:3] == ["create", "foreign", "table"]:
+            at = 6 if said[3:6] == ["if", "not", "exists"] else 3
             if [token.text for token in statement[at + 1 : at + 2]] == ["."]:
                 at += 2
-            found |= {identifier(token) for token in statement[at : at + 1]}
+            found |= {token.name for token in statement[at : at + 1]}
     return frozenset(found - {""})
 
 
@@ -56,31 +57,31 @@ def advisory_locks(text: str) -> frozenset[str]:
 
 
 def _forbidden(statement: list[Token], foreign: Collection[str]) -> Forbidden | None:
-    words = [token.word for token in statement]
-    if words[0] != "create" and any(identifier(token) in foreign for token in statement):
+    said = words(statement)
+    first = said[0]
+    if first != "create" and any(token.name in foreign for token in statement):
         return forbidden.FOREIGN
-    first = words[0]
     if first in _FIRST_WORDS:
         return _FIRST_WORDS[first]
     if first == "create" and _creates_temporary(statement):
         return forbidden.TEMPORARY
-    if first in ("select", "with") and any(follows(words, "into", each) for each in _TEMPORARY):
+    if first in ("select", "with") and any(follows(said, "into", each) for each in _TEMPORARY):
         return forbidden.TEMPORARY
-    if first == "declare" and follows(words, "cursor", "with", "hold"):
+    if first == "declare" and follows(said, "cursor", "with", "hold"):
         return forbidden.HOLD
     return _forbidden_call(statement)
 
 
 def _creates_temporary(statement: list[Token]) -> bool:
     """CREATE [OR REPLACE] [GLOBAL | LOCAL] TEMP …, or CREATE … pg_temp.name."""
-    words = [token.word for token in statement]
+    said = words(statement)
     at = 1
-    while words[at : at + 1] and words[at] in ("or", "replace", "global", "local"):
+    while said[at : at + 1] and said[at] in ("or", "replace", "global", "local"):
         at += 1
-    if words[at : at + 1] and words[at] in _TEMPORARY:
+    if said[at : at + 1] and said[at] in _TEMPORARY:
         return True
     return any(
-        token.text.strip('"').lower() == "pg_temp" and after.text == "."
+        token.name == "pg_temp" and after.text == "."
         for token, after in itertools.pairwise(statement)
     )
 

@@ -7,22 +7,17 @@ from __future__ import annotations
 
 import re
 
-from sim.scenario import sqltext
 from sim.scenario.expectations import Expect
 from sim.scenario.model import Scenario
 from sim.scenario.procedures import Procedure
 from sim.scenario.reach import refuse_without
 from sim.scenario.steps_meaning import check_scripts
 from sim.scenario.text import Document
+from twopc import lexer
 
 Path = tuple[str | int, ...]
 
 _KEY = re.compile(r'(?P<name>[^\W\d]\w*|"(?:[^"]|"")+")(?:\((?P<types>[^()]*)\))?')
-_CREATE = re.compile(
-    r"\s*create\s+(?:or\s+replace\s+)?(?:procedure|function)\s+(?:public\s*\.\s*)?"
-    r'(?P<name>[^\W\d]\w*|"(?:[^"]|"")+")\s*\(',
-    re.IGNORECASE,
-)
 
 
 def name_of(key: str) -> tuple[str, str | None]:
@@ -30,11 +25,25 @@ def name_of(key: str) -> tuple[str, str | None]:
     found = _KEY.fullmatch(key.strip())
     if found is None:
         return key, None
-    return _folded(found["name"]), found["types"]
+    return next(lexer.tokens(found["name"])).name, found["types"]
 
 
-def _folded(name: str) -> str:
-    return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
+def _created(body: str) -> str:
+    """The name of the routine in schema public that a text creates; empty if it is anything else."""
+    statements = lexer.statements(body)
+    if len(statements) != 1:
+        return ""
+    said = iter([token.name or token.text for token in statements[0]])
+    verb = next(said)
+    kind = next(said, "")
+    if kind == "or" and next(said, "") == "replace":
+        kind = next(said, "")
+    name, following = next(said, ""), next(said, "")
+    if name == "public" and following == ".":
+        name, following = next(said, ""), next(said, "")
+    return (
+        name if verb == "create" and kind in ("procedure", "function") and following == "(" else ""
+    )
 
 
 def check_procedures(document: Document, scenario: Scenario) -> None:
@@ -69,16 +78,16 @@ def _procedure(document: Document, scenario: Scenario, name: str, procedure: Pro
             f"'{name}' is no routine's name: write give_raise, or give_raise(numeric)",
         )
         return
-    created = _CREATE.match(procedure.body)
-    if created is None or len(sqltext.statements(procedure.body)) != 1:
+    created = _created(procedure.body)
+    if not created:
         document.error(
             document.mark((*at, "body")),
             "it is one CREATE PROCEDURE or CREATE FUNCTION in schema public",
         )
-    elif _folded(created["name"]) != wanted:
+    elif created != wanted:
         document.error(
             document.mark((*at, "body")),
-            f"it makes '{_folded(created['name'])}', and the key says '{wanted}'",
+            f"it makes '{created}', and the key says '{wanted}'",
         )
     for key in ("reads", "writes"):
         for place, table in enumerate(getattr(procedure, key) or ()):

@@ -12,6 +12,7 @@ from sim.scenario.expectations import EVERYWHERE
 from sim.scenario.model import OrderItem, Scenario
 from sim.scenario.tables import Subscriber, Table
 from sim.scenario.text import Document, listed, suggestion
+from twopc import lexer
 
 Path = tuple[str | int, ...]
 
@@ -58,7 +59,7 @@ def _published(document: Document, at: Path, name: str, table: Table) -> None:
 
 
 def _condition(document: Document, at: Path, text: str) -> None:
-    if len(list(sqltext.statements(text))) != 1 or sqltext.parameters(text):
+    if len(list(lexer.statements(text))) != 1 or sqltext.parameters(text):
         document.error(document.mark(at), "a filter is one condition over the table's columns")
 
 
@@ -80,7 +81,7 @@ def _subscriber(document: Document, at: Path, subscriber: Subscriber, scenario: 
                 f"'{error}' is neither one of {listed(NUMBERS)} nor a SQLSTATE",
             )
     for place, each in enumerate(subscriber.sql):
-        if not sqltext.statements(each):
+        if not lexer.statements(each):
             document.error(document.mark((*at, "sql", place)), "there is no SQL in it")
     for table, condition in subscriber.filter.items():
         if table not in scenario.tables:

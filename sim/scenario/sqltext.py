@@ -1,76 +1,14 @@
-"""SQL as a scenario needs to see it: parameters, statements, verbs and tables.
+"""What a scenario needs to know of its SQL: parameters, verbs, tables that are read and written.
 
-A tokenizer for PostgreSQL's lexical rules (strings, dollar quotes, nested comments, quoted names)
-and nothing more: no grammar, no server. `:name` is a parameter; `::type`, `a[1:2]` and `:=` are not.
+It looks at tokens (`twopc.lexer`), not at grammar, and asks no server.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
-_TOKEN = re.compile(
-    r"""
-      (?P<space>\s+|--[^\n]*)
-    | (?P<comment>/\*)
-    | (?P<dollar>\$(?:[A-Za-z_\x80-\uffff][A-Za-z0-9_\x80-\uffff]*)?\$)
-    | (?P<escape>[eE]'(?:[^'\\]|''|\\.)*(?:'|\Z))
-    | (?P<string>(?:[bBxXnN]|[uU]&)?'(?:[^']|'')*(?:'|\Z))
-    | (?P<quoted>(?:[uU]&)?"(?:[^"]|"")*(?:"|\Z))
-    | (?P<cast>::|:=)
-    | (?P<parameter>:[A-Za-z_][A-Za-z0-9_]*)
-    | (?P<number>\d[\w.]*)
-    | (?P<word>[A-Za-z_\x80-\uffff][A-Za-z0-9_$\x80-\uffff]*)
-    | (?P<mark>.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One token; spaces and comments are tokens of kind "space"."""
-
-    kind: str
-    text: str
-
-    @property
-    def word(self) -> str:
-        """A key word or plain name in lower case; empty for anything else."""
-        return self.text.lower() if self.kind == "word" else ""
-
-
-def tokens(text: str) -> Iterator[Token]:
-    """The tokens of `text`; joined, they are `text` again."""
-    at = 0
-    brackets = 0
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        assert found is not None, "the last alternative takes any character"
-        kind, end = str(found.lastgroup), found.end()
-        if kind == "comment":
-            kind, end = "space", _comment_end(text, at)
-        elif kind == "dollar":
-            closing = text.find(found.group(), end)
-            kind, end = "string", len(text) if closing < 0 else closing + len(found.group())
-        elif kind == "parameter" and brackets:
-            kind, end = "mark", at + 1  # a[1:n] is a slice
-        elif kind == "mark":
-            brackets = max(0, brackets + (found.group() == "[") - (found.group() == "]"))
-        yield Token("string" if kind == "escape" else kind, text[at:end])
-        at = end
-
-
-def _comment_end(text: str, at: int) -> int:
-    """Where the comment that begins at `at` ends: they nest."""
-    depth = 0
-    for found in re.finditer(r"/\*|\*/", text[at:]):
-        depth += 1 if found.group() == "/*" else -1
-        if depth == 0:
-            return at + found.end()
-    return len(text)
+from twopc.lexer import Token, statements, tokens, words
 
 
 def parameters(text: str) -> list[str]:
@@ -95,32 +33,6 @@ def numbered(text: str, names: list[str]) -> str:
     )
 
 
-def statements(text: str) -> list[list[Token]]:
-    """The statements of `text` as lists of tokens without spaces; empty ones are left out.
-
-    A semicolon inside the body of a SQL-standard function (``begin atomic … end``) does not end it.
-    """
-    found: list[list[Token]] = [[]]
-    depth = 0
-    for token in tokens(text):
-        if token.kind == "space":
-            continue
-        before = found[-1][-1].word if found[-1] else ""
-        if (
-            (depth and token.word == "case")
-            or (token.word == "atomic" and before == "begin")
-            or (depth and token.word == "begin")
-        ):
-            depth += 1
-        elif depth and token.word == "end":
-            depth -= 1
-        if token.text == ";" and not depth:
-            found.append([])
-        else:
-            found[-1].append(token)
-    return [each for each in found if each]
-
-
 _LOCKING = frozenset({"insert", "update", "delete", "merge", "copy", "lock", "share", "call"})
 
 
@@ -129,23 +41,9 @@ def takes_locks(text: str) -> bool:
     return any(token.word in _LOCKING for token in tokens(text))
 
 
-def transaction_control(text: str) -> str:
-    """The first statement that begins, ends or prepares a transaction, in words; else empty."""
-    for statement in statements(text):
-        first = statement[0].word
-        second = statement[1].word if len(statement) > 1 else ""
-        if first == "rollback" and _to_savepoint(statement):
-            continue
-        if first in ("begin", "start", "commit", "end", "abort", "rollback") or (
-            (first, second) == ("prepare", "transaction")
-        ):
-            return f"{first} {second}".strip().upper()
-    return ""
-
-
 def may_commit(text: str, *, is_open: bool) -> bool:
     """Whether something is committed by `text`, sent while a transaction is open or while none is."""
-    heads = [tuple(token.word for token in statement[:2]) for statement in statements(text)]
+    heads = [tuple(words(statement[:2])) for statement in statements(text)]
     if any(head[0] in ("commit", "end") or head == ("prepare", "transaction") for head in heads):
         return True
     return not is_open and bool(heads) and heads[0][0] not in ("begin", "start")
@@ -163,8 +61,8 @@ def _to_savepoint(rollback: list[Token]) -> bool:
 
 def copies(text: str) -> bool:
     """Whether `text` is a COPY through the client, for which a scenario has no data."""
-    words = [token.word for statement in statements(text) for token in statement]
-    return words[:1] == ["copy"] and not {"stdin", "stdout"}.isdisjoint(words)
+    said = [word for statement in statements(text) for word in words(statement)]
+    return said[:1] == ["copy"] and not {"stdin", "stdout"}.isdisjoint(said)
 
 
 def has(text: str, *phrase: str) -> bool:
@@ -172,9 +70,9 @@ def has(text: str, *phrase: str) -> bool:
     return follows([token.word for token in tokens(text) if token.kind != "space"], *phrase)
 
 
-def follows(words: list[str], *phrase: str) -> bool:
-    """Whether the words of `phrase` follow each other in `words`."""
-    spans = zip(*(words[at:] for at in range(len(phrase))), strict=False)
+def follows(said: list[str], *phrase: str) -> bool:
+    """Whether the words of `phrase` follow each other in a statement's."""
+    spans = zip(*(said[at:] for at in range(len(phrase))), strict=False)
     return phrase in spans
 
 
@@ -188,23 +86,23 @@ def verbs(text: str) -> frozenset[str]:
     """
     found: set[str] = set()
     for statement in statements(text):
-        words = [token.word for token in statement]
-        first = words[0]
+        said = words(statement)
+        first = said[0]
         inside = {
-            word for at, word in enumerate(words) if word in _MODIFYING and _commands(words, at)
+            word for at, word in enumerate(said) if word in _MODIFYING and _commands(said, at)
         }
         if first == "with":
             found |= inside or {"select"}
         else:
             found.add(first)
-        if "select" in words and "into" in words and not inside:
+        if "select" in said and "into" in said and not inside:
             found.add("select into")
     return frozenset(found)
 
 
-def _commands(words: list[str], at: int) -> bool:
+def _commands(said: list[str], at: int) -> bool:
     """Whether the word at `at` begins a statement, and is no part of FOR UPDATE or DO UPDATE."""
-    return at == 0 or words[at - 1] not in {
+    return at == 0 or said[at - 1] not in {
         "for",
         "key",
         "do",
@@ -272,8 +170,8 @@ class _View:
     def __init__(self, statement: list[Token], known: Collection[str]) -> None:
         self._tokens = statement
         self._known = frozenset(known)
-        self._words = [token.word for token in statement]
-        self._names = [identifier(token) for token in statement]
+        self._words = words(statement)
+        self._names = [token.name for token in statement]
         self._ctes = self._common_tables()
 
     def _text(self, at: int) -> str:
@@ -386,10 +284,3 @@ class _View:
             if depth == 0:
                 return here
         return len(self._tokens)
-
-
-def identifier(token: Token) -> str:
-    """The name that a token is, as PostgreSQL folds it; empty if it is none."""
-    if token.kind == "quoted" and token.text.startswith('"'):
-        return token.text[1:-1].replace('""', '"')
-    return token.word

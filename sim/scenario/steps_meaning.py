@@ -13,7 +13,7 @@ from sim.scenario.model import Scenario
 from sim.scenario.reach import check_agent, refuse_without
 from sim.scenario.steps import OF_AGENTS, OF_SUBSCRIPTIONS, Session, Step
 from sim.scenario.text import Document, suggestion
-from twopc import forbidden
+from twopc import forbidden, lexer
 
 Path = tuple[str | int, ...]
 
@@ -34,7 +34,7 @@ def check_sessions(document: Document, scenario: Scenario) -> None:
 def check_scripts(document: Document, at: Path, texts: tuple[str, ...]) -> None:
     """Note texts without SQL."""
     for place, each in enumerate(texts):
-        if not sqltext.statements(each):
+        if not lexer.statements(each):
             document.error(document.mark((*at, place)), "there is no SQL in it")
 
 
@@ -263,16 +263,16 @@ def _script(document: Document, at: Path, session: Session, step: Step) -> None:
             "a script is sent as it stands, past the coordinator: it goes with 'plain: true' of the "
             "session; several statements of a transaction go under 'lines'",
         )
-    if not sqltext.statements(step.script):
+    if not lexer.statements(step.script):
         document.error(document.mark((*at, "script")), "there is no SQL in it")
 
 
 def _one_statement(document: Document, place: Path, text: str, *, is_plain: bool = False) -> None:
     """Note what is not one statement that a step can send."""
-    if not list(sqltext.statements(text)):
+    statements = lexer.statements(text)
+    if not statements:
         document.error(document.mark(place), "there is no SQL in it")
-    control = sqltext.transaction_control(text)
-    if control:
+    if control := next(filter(None, map(lexer.transaction_control, statements)), ""):
         document.error(
             document.mark(place),
             f"{control} does not belong in SQL: transactions are steps of their own "
@@ -282,7 +282,7 @@ def _one_statement(document: Document, place: Path, text: str, *, is_plain: bool
         document.error(
             document.mark(place), "COPY through the client has no data here; write insert or select"
         )
-    elif len(sqltext.statements(text)) > 1:
+    elif len(statements) > 1:
         document.error(document.mark(place), "one statement to a text; several go under 'lines'")
 
 

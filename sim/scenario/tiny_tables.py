@@ -6,10 +6,10 @@ rows they would not, so that the scenario would teach what is not so.
 
 from __future__ import annotations
 
-from sim.scenario import sqltext
 from sim.scenario.model import Scenario, Session
 from sim.scenario.tables import Table
 from sim.scenario.text import Document
+from twopc.lexer import statements
 
 #: With so many rows PostgreSQL's planner looks for one of them by an index.
 ROWS_MIN = 50
@@ -44,11 +44,11 @@ def _keys(session: Session, name: str, table: Table) -> frozenset[str]:
     found: set[str] = set()
     for _, step in session.named_steps:
         for text in step.statements:
-            tokens = [token for token in sqltext.tokens(text) if token.kind != "space"]
-            if name not in map(sqltext.identifier, tokens):
+            tokens = [token for each in statements(text) for token in each]
+            if name not in (token.name for token in tokens):
                 continue
             for at, token in enumerate(tokens[:-2]):
                 value = tokens[at + 2]
-                if sqltext.identifier(token) == column and tokens[at + 1].text == "=":
+                if token.name == column and tokens[at + 1].text == "=":
                     found |= {value.text} if value.kind in ("number", "string") else set()
     return frozenset(found)

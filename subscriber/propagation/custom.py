@@ -7,7 +7,6 @@ is the agent's. A name without a schema is looked for in the schema of the desti
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from psycopg import AsyncConnection
 
 from twopc.articles import Article
 from twopc.errors import SubscriptionError
+from twopc.lexer import ends_transaction
 from twopc.propagation import Method
 
 Connection = AsyncConnection[Any]
@@ -52,12 +52,6 @@ join pg_language l on l.oid = p.prolang
 where p.prokind in ('f', 'p') and p.proname = %(name)s and n.nspname = any (%(schemas)s)
 order by array_position(%(schemas)s::text[], n.nspname::text), fits desc, p.oid
 """
-
-_ENDS = re.compile(r"(?:\A|;|\b(?:begin|then|else|loop))\s*(commit|rollback)\b(?!\s+to\b)", re.I)
-#: What may hold those words without meaning them: comments and strings.
-_NO_CODE = re.compile(
-    r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$", re.S
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +106,10 @@ async def find_routine(
             f"{where} has the parameters ({found[0][4]}); this call brings ({expected})"
         )
     schema, name, signature, kind, _, source, language, _ = fitting
-    ends = _ENDS.search(_NO_CODE.sub(" ", source)) if language == "plpgsql" else None
-    if ends is not None:
+    ending = ends_transaction(source) if language == "plpgsql" else ""
+    if ending:
         raise SubscriptionError(
-            f"{where} ends the transaction ({ends[1].upper()}): the agent commits whole transactions of "
+            f"{where} ends the transaction ({ending}): the agent commits whole transactions of "
             "the Publisher; explicit transactions must not be used in custom procedures"
         )
     return Routine(schema=schema, name=name, signature=signature, is_procedure=kind == "p")

@@ -5,35 +5,35 @@ from __future__ import annotations
 import pytest
 from psycopg import sql
 
-from twopc.drivers.statements import Trace, ending_word, trace_of
+from twopc.drivers.statements import Trace, ending_command, trace_of
 
 
 @pytest.mark.parametrize(
-    ("query", "word"),
+    ("query", "command"),
     [
-        ("commit", "commit"),
+        ("commit", "COMMIT"),
         ("  COMMIT;", "COMMIT"),
-        ("end", "end"),
-        ("rollback", "rollback"),
-        ("rollback work", "rollback"),
-        ("Start  Transaction read only", "Start  Transaction"),
-        ("begin", "begin"),
-        ("prepare transaction 'mine'", "prepare transaction"),
-        ("-- it is time\ncommit", "commit"),
-        ("/* so */ commit", "commit"),
-        ("select 1; commit", "commit"),
-        ("select 'it''s; not over'; commit", "commit"),
-        ("select $$ ; $$; commit; begin", "commit"),
-        (r"select e'\'; '; abort", "abort"),
-        ("select 1 -- ;\n; end", "end"),
-        (b"commit", "commit"),
-        (b"select 1;commit", "commit"),
-        (sql.SQL("commit"), "commit"),
-        (sql.SQL("select {}; ").format(sql.Literal("a;b")) + sql.SQL("rollback"), "rollback"),
+        ("end", "END"),
+        ("rollback", "ROLLBACK"),
+        ("rollback work", "ROLLBACK"),
+        ("Start  Transaction read only", "START TRANSACTION"),
+        ("begin", "BEGIN"),
+        ("prepare transaction 'mine'", "PREPARE TRANSACTION"),
+        ("-- it is time\ncommit", "COMMIT"),
+        ("/* so */ commit", "COMMIT"),
+        ("select 1; commit", "COMMIT"),
+        ("select 'it''s; not over'; commit", "COMMIT"),
+        ("select $$ ; $$; commit; begin", "COMMIT"),
+        (r"select e'\'; '; abort", "ABORT"),
+        ("select 1 -- ;\n; end", "END"),
+        (b"commit", "COMMIT"),
+        (b"select 1;commit", "COMMIT"),
+        (sql.SQL("commit"), "COMMIT"),
+        (sql.SQL("select {}; ").format(sql.Literal("a;b")) + sql.SQL("rollback"), "ROLLBACK"),
     ],
 )
-def test_it_is_recognised(query: object, word: str) -> None:
-    assert ending_word(query) == word
+def test_it_is_recognised(query: object, command: str) -> None:
+    assert ending_command(query) == command
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_it_is_recognised(query: object, word: str) -> None:
     ],
 )
 def test_nothing_else_is(query: object) -> None:
-    assert ending_word(query) == ""
+    assert ending_command(query) == ""
 
 
 @pytest.mark.parametrize(

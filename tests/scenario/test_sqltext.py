@@ -1,4 +1,4 @@
-"""SQL tokens: parameters, statements, and what cannot be prepared."""
+"""SQL tokens: parameters, tables, and what cannot be prepared."""
 
 from __future__ import annotations
 
@@ -7,11 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.scenario import preparing, sqltext
-
-
-@given(st.text(alphabet="ab:'\"$[]/*-;%\\\n éE1."))
-def test_tokens_joined_are_the_text(text):
-    assert "".join(token.text for token in sqltext.tokens(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -35,45 +30,6 @@ def test_parameters(text, names):
 def test_placeholders():
     text = "select :a, 5 % 2, 'x%:a', a like '%' || :a"
     assert sqltext.placeholders(text) == "select %(a)s, 5 %% 2, 'x%%:a', a like '%%' || %(a)s"
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("", 0),
-        ("; -- nothing\n;", 0),
-        ("select 1;", 1),
-        ("select ';'; select $$;$$", 2),
-        (
-            "create function f() returns int language sql begin atomic select 1; select 2; end; select 1",
-            2,
-        ),
-        ("create function f() returns int begin atomic select case when true then 1 end; end", 1),
-    ],
-)
-def test_statements(text, count):
-    assert len(sqltext.statements(text)) == count
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("begin", "BEGIN"),
-        ("START TRANSACTION", "START TRANSACTION"),
-        ("select 1; Commit", "COMMIT"),
-        ("prepare transaction 'x'", "PREPARE TRANSACTION"),
-        ("rollback prepared 'x'", "ROLLBACK PREPARED"),
-        ("savepoint a", ""),
-        ("rollback to a", ""),
-        ("rollback work to savepoint a", ""),
-        ("release a", ""),
-        ("prepare p as select 1", ""),
-        ("select 'commit'", ""),
-        ("update t set commit = 1", ""),
-    ],
-)
-def test_transaction_control(text, found):
-    assert sqltext.transaction_control(text) == found
 
 
 @pytest.mark.parametrize(

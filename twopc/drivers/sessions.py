@@ -26,6 +26,7 @@ from twopc.together import together
 
 _IDLE = pq.TransactionStatus.IDLE
 _IDLE_MAX = 32
+_STRINGS = b"standard_conforming_strings"
 _ROLL_BACK = b"rollback; select msrepl.reset_link()"
 _STARTED = b"""
 select backend_start::text, pid, current_setting('default_transaction_isolation'), format(', read %s, %sdeferrable',
@@ -83,9 +84,16 @@ class Session:
         """A transaction is open, or has failed and waits for its rollback."""
         return not self.lean.lost and self.connection.pgconn.transaction_status != _IDLE
 
+    @property
+    def standard_conforming_strings(self) -> bool:
+        """The session's setting of that name: a backslash is a plain character in a plain string."""
+        connection = self.connection
+        return connection.closed or connection.pgconn.parameter_status(_STRINGS) != b"off"
+
     def soil(self, query: object) -> None:
         """Note what a statement leaves in the session."""
-        self.dirt = max(self.dirt, trace_of(query))
+        standard = self.standard_conforming_strings
+        self.dirt = max(self.dirt, trace_of(query, standard_conforming_strings=standard))
 
     async def roll_back(self) -> None:
         """Roll back what is open, here and over the link; a session that cannot is given up."""

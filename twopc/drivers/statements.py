@@ -1,48 +1,39 @@
 """What a statement of an application does to its transaction, and leaves in its session.
 
-Looks at words, not at grammar: what cannot be seen here is noticed when the statement is done, by then at
-the price of the transaction. Pure.
+It looks at tokens (`twopc.lexer`): what cannot be seen in a text is noticed when the statement is done, by then
+at the price of the transaction. Pure.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterable
 from enum import IntEnum
 
 from psycopg import sql
 
-_ENDS = re.compile(
-    r"\s*(?P<word>commit|end|abort|rollback(?!\s+(?:(?:work|transaction)\s+)?to\b)|begin"
-    r"|start\s+transaction|prepare\s+transaction)\b",
-    re.IGNORECASE,
-)
-#: Comments, and texts in which words mean nothing: literals, quoted names, dollar quotes.
-_QUIET = re.compile(
-    r"""(?P<comment>--[^\n]*|/\*.*?\*/)
-    | \b[eE]'(?:[^'\\]|\\.|'')*'
-    | '(?:[^']|'')*'
-    | "(?:[^"]|"")*"
-    | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$""",
-    re.DOTALL | re.VERBOSE,
-)
-#: The body of such a function is made of statements, and ends with END.
-_ATOMIC = re.compile(r"\bbegin\s+atomic\b", re.IGNORECASE)
+from twopc.lexer import Token, statements, transaction_control, words
+
 _WROTE = re.compile(r"(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) [1-9]")
-
-
-#: Without one of these words none of what follows is there; looking for them takes next to no time.
+#: Most texts need not be read: a command stands at their beginning, or they hold one of each of these.
+_COMMAND = re.compile(r"\b(?:commit|end|abort|rollback|begin|start|prepare)\b", re.IGNORECASE)
+_NOT_FIRST = re.compile(r";|--|/\*")
+#: Without one of these words a statement leaves nothing.
 _TELLTALES = (
     "role", "authorization", "set_config", "advisory_lock", "listen", "hold", "temp", "prepare", "load"
 )  # fmt: skip
-_LEAVES = re.compile(
-    r"(?:\A|;)\s*listen\b|\bwith\s+hold\b|\bpg_temp\b|\bpg_(?:try_)?advisory_lock(?:_shared)?\s*\("
-    r"|\b(?:create(?:\s+or\s+replace)?(?:\s+(?:global|local))?|into)\s+temp(?:orary)?\b"
-    # a quoted name may be any setting's
-    r"|(?:\A|;)\s*(?:re)?set\s+(?:session\s+)?(?:role\b|(?:session\s+)?authorization\b|'')"
+_TELLTALE = re.compile(
+    r"\b(?:role|authorization|pg_(?:try_)?advisory_lock(?:_shared)?|listen|hold|temp(?:orary)?|pg_temp"
+    r"|prepare|load)\b"
 )
-_STAYS = re.compile(r"(?:\A|;)\s*(?:prepare|load)\b")
 _SET_CONFIG = re.compile(r"\bset_config\s*\(")
+#: The same, of another setting than the role, written out; in a string, too, which may be a body.
 _SET_ANOTHER = re.compile(r"\bset_config\s*\(\s*'(?!(?:role|session_authorization)')")
+_TEMPORARY = frozenset(("temp", "temporary"))
+_LOCKS = frozenset(
+    f"pg_{attempt}advisory_lock{share}" for attempt in ("", "try_") for share in ("", "_shared")
+)
 
 
 class Trace(IntEnum):
@@ -55,16 +46,60 @@ class Trace(IntEnum):
     """What stays as long as the session does."""
 
 
-def trace_of(query: object) -> Trace:
+def trace_of(query: object, *, standard_conforming_strings: bool = True) -> Trace:
     """What a statement may leave in its session besides settings, as far as its own words tell."""
-    text = _text(query).lower()
-    if not any(word in text for word in _TELLTALES):
+    text = _text(query)
+    lower = text.lower()
+    if not any(word in lower for word in _TELLTALES):
         return Trace.NONE
-    plain = _plain(text)
-    if _STAYS.search(plain):
+    if len(_SET_CONFIG.findall(lower)) > len(_SET_ANOTHER.findall(lower)):
+        least = Trace.DIRT
+    else:
+        least = Trace.NONE
+    if _TELLTALE.search(lower) is None:
+        return least
+    parts = statements(text, standard_conforming_strings=standard_conforming_strings)
+    return max((least, *map(_trace_of, parts)))
+
+
+def _trace_of(statement: list[Token]) -> Trace:
+    said = words(statement)
+    first = said[0]
+    if first in ("prepare", "load"):
         return Trace.STAIN
-    sets_role = len(_SET_CONFIG.findall(text)) > len(_SET_ANOTHER.findall(text))
-    return Trace.DIRT if sets_role or _LEAVES.search(plain) else Trace.NONE
+    if first == "listen" or (first in ("set", "reset") and _names_role(statement)):
+        return Trace.DIRT
+    if first == "create" and _TEMPORARY.intersection(_object_kind(said)):
+        return Trace.DIRT
+    pairs = itertools.pairwise(statement)
+    return Trace.DIRT if any(itertools.starmap(_leaves, pairs)) else Trace.NONE
+
+
+def _names_role(statement: list[Token]) -> bool:
+    """SET and RESET of the role, or of a setting by a quoted name, which may be any."""
+    rest = statement[1:]
+    while rest[:1] and rest[0].word == "session":
+        rest = rest[1:]
+    return bool(rest) and (rest[0].kind == "quoted" or rest[0].word in ("role", "authorization"))
+
+
+def _object_kind(create: list[str]) -> Iterable[str]:
+    """The first word of what CREATE makes that is no word of CREATE's own."""
+    rest = itertools.dropwhile(
+        lambda word: word in ("or", "replace", "global", "local"), create[1:]
+    )
+    return itertools.islice(rest, 1)
+
+
+def _leaves(token: Token, following: Token) -> bool:
+    """Two tokens of a statement that leaves something, whatever else it does."""
+    word = token.word
+    return (
+        (word == "with" and following.word == "hold")
+        or (word == "into" and following.word in _TEMPORARY)
+        or (token.name == "pg_temp" and following.text == ".")
+        or (token.name in _LOCKS and following.text == "(")
+    )
 
 
 def surely_wrote(tag: str) -> bool:
@@ -72,25 +107,20 @@ def surely_wrote(tag: str) -> bool:
     return _WROTE.match(tag) is not None
 
 
-def ending_word(query: object) -> str:
-    """The first word of a statement in `query` that begins or ends a transaction; empty if none does.
+def ending_command(query: object, *, standard_conforming_strings: bool = True) -> str:
+    """The first command in `query` that begins or ends a transaction; empty if none does.
 
     Args:
         query: anything that psycopg executes: a text, bytes, or composed SQL.
+        standard_conforming_strings: the session's setting of that name.
     """
     text = _text(query)
-    found = _ENDS.match(text)
-    if found is None and (";" in text or "--" in text or "/*" in text):
-        plain = _plain(text)
-        statements = plain.split(";")
-        if _ATOMIC.search(plain):
-            del statements[1:]
-        found = next(filter(None, map(_ENDS.match, statements)), None)
-    return found["word"] if found is not None else ""
-
-
-def _plain(text: str) -> str:
-    return _QUIET.sub(lambda quiet: " " if quiet["comment"] else "''", text)
+    if not _COMMAND.match(text.lstrip()) and not (
+        _NOT_FIRST.search(text) and _COMMAND.search(text)
+    ):
+        return ""
+    parts = statements(text, standard_conforming_strings=standard_conforming_strings)
+    return next(filter(None, map(transaction_control, parts)), "")
 
 
 def _text(query: object) -> str:

@@ -16,7 +16,7 @@ from twopc.drivers.lean import Report, report_of
 from twopc.drivers.outcome import VICTIM, rejection
 from twopc.drivers.plan import Plan
 from twopc.drivers.sessions import Session
-from twopc.drivers.statements import ending_word, surely_wrote
+from twopc.drivers.statements import ending_command, surely_wrote
 from twopc.errors import (
     ConfigurationError,
     DeadlockError,
@@ -220,10 +220,12 @@ class Transaction:
 
     def check(self, query: Any) -> None:
         """Refuse a statement that would end the transaction past its coordinator."""
-        word = ending_word(query)
-        if word:
+        command = ending_command(
+            query, standard_conforming_strings=self.session.standard_conforming_strings
+        )
+        if command:
             raise LocalProtocolError(
-                f"{word.upper()} is not for execute(): the global transaction {self.gid} is ended"
+                f"{command} is not for execute(): the global transaction {self.gid} is ended"
                 " by commit() or rollback()"
             )
 

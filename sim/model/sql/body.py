@@ -12,7 +12,6 @@ from typing import Any
 from sim.model.sql import parse, types
 from sim.model.sql.bind import Context, Record
 from sim.model.sql.steps import (
-    TOKEN,
     Block,
     Step,
     codes_of,
@@ -24,6 +23,7 @@ from sim.model.sql.steps import (
     without_into,
 )  # fmt: skip
 from sim.model.words import SqlError, Steps, UnsupportedError
+from twopc.lexer import tokens, unquoted
 
 
 def sql_body(text: str, variables: frozenset[str], plans: Any) -> Block:
@@ -62,13 +62,9 @@ class _Parser:
         self.variables = variables
         self.types: dict[str, types.Type] = {}
         self.tokens = [
-            (
-                match[0].lower() if match.lastgroup == "word" else match[0],
-                match.start(),
-                match.end(),
-            )
-            for match in TOKEN.finditer(text)
-            if match.lastgroup != "space"
+            (token.word or token.text, token.start)
+            for token in tokens(text)
+            if token.kind != "space"
         ]
         self.place = 0
 
@@ -93,7 +89,7 @@ class _Parser:
         depth = cases = 0
         start = self.tokens[self.place][1] if self.place < len(self.tokens) else len(self.text)
         while self.place < len(self.tokens):
-            word, at, _ = self.tokens[self.place]
+            word, at = self.tokens[self.place]
             if not depth and not cases and word in stops:
                 return self.text[start:at].strip()
             depth += {"(": 1, ")": -1}.get(word, 0)
@@ -136,7 +132,7 @@ class _Parser:
         )
 
     def declaration(self) -> Step:
-        name = parse.unquoted(self.next())
+        name = unquoted(self.next())
         if self.word() == "constant":
             self.next()
         said = self.until(";", ":=", "default", "=")
@@ -208,11 +204,11 @@ class _Parser:
         return run
 
     def assignment(self) -> Step:
-        name = parse.unquoted(self.next())
+        name = unquoted(self.next())
         field = ""
         if self.word() == ".":
             self.next()
-            field = parse.unquoted(self.next())
+            field = unquoted(self.next())
         self.next()
         value = self.expression(self.until(";"))
         self.expect(";")
@@ -271,7 +267,7 @@ class _Parser:
 
     def loop_rows(self) -> Step:
         self.next()
-        name = parse.unquoted(self.next())
+        name = unquoted(self.next())
         self.expect("in")
         if self.word() not in ("select", "(", "with", "values") or ".." in self._ahead("loop"):
             first = self.expression(self.until(".."))

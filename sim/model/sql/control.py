@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sim.model.sql import parse
 from sim.model.words import UnsupportedError
+from twopc.lexer import unquoted
 
 _LEVELS = ("read uncommitted", "read committed", "repeatable read", "serializable")
 
@@ -35,18 +36,18 @@ def control(text: str) -> Control | None:
     if first in ("commit", "end", "rollback", "abort"):
         verb = "commit" if first in ("commit", "end") else "rollback"
         if second == "prepared":
-            return Control(verb=f"{verb} prepared", name=parse.unquoted(_last(text)))
+            return Control(verb=f"{verb} prepared", name=unquoted(_last(text)))
         if verb == "rollback" and "to" in words[1:3]:
-            return Control(verb="rollback to", name=parse.unquoted(words[-1]))
+            return Control(verb="rollback to", name=unquoted(words[-1]))
         if second not in ("", "transaction", "work"):
             raise UnsupportedError(text, " ".join(words).upper())
         return Control(verb=verb)
     if first == "prepare" and second == "transaction":
-        return Control(verb="prepare", name=parse.unquoted(_last(text)))
+        return Control(verb="prepare", name=unquoted(_last(text)))
     if first == "savepoint":
-        return Control(verb="savepoint", name=parse.unquoted(words[-1]))
+        return Control(verb="savepoint", name=unquoted(words[-1]))
     if first == "release":
-        return Control(verb="release", name=parse.unquoted(words[-1]))
+        return Control(verb="release", name=unquoted(words[-1]))
     return None
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sim.model.sql import parse, types
+from sim.model.sql import types
 from sim.model.sql.bind import Context, Fn, Scope
 from sim.model.sql.expressions import compiled
 from sim.model.sql.parse import kind
 from sim.model.words import SqlError, UnsupportedError
+from twopc.lexer import unquoted
 
 #: Under which an array is given to the last parameter as a whole: ``VARIADIC array``.
 WHOLE = ""
@@ -99,7 +100,7 @@ def read(text: str, words: Sequence[str], plans: Any) -> Iterator[Parameter]:
         if stops:
             default = plans.expression_with(" ".join(rest[stops[0] + 1 :]), frozenset())
             rest = rest[: stops[0]]
-        name = f"${number}" if len(rest) == 1 else parse.unquoted(rest[0])
+        name = f"${number}" if len(rest) == 1 else unquoted(rest[0])
         type_text = " ".join(rest[1:] or rest).replace(" [ ]", "[]").replace(" (", "(")
         yield Parameter(name, types.named(type_text), mode, default)
 

@@ -11,12 +11,7 @@ import re
 from typing import Any
 
 from sim.model.words import UnsupportedError
-
-_WORD = re.compile(
-    r"""\s+ | --[^\n]* | /\*.*?\*/ | (?P<quoted>"(?:[^"]|"")*") | (?P<dollar>\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)
-    | (?P<string>[eE]?'(?:[^']|'')*') | (?P<word>[A-Za-z_][\w$]*) | (?P<number>\d+(?:\.\d+)?) | (?P<sign>::|:=|.)""",
-    re.S | re.X,
-)
+from twopc import lexer
 
 #: Of SQL's words those that the parser does not take for a parameter's name, and what makes a name of them.
 _KEYWORD = re.compile(
@@ -30,56 +25,30 @@ _NAME = "_named"
 
 @functools.lru_cache(maxsize=4096)
 def words(text: str) -> tuple[str, ...]:
-    """The tokens of a text: words in lower case, strings and quoted names as they stand."""
-    found = []
-    for match in _WORD.finditer(text):
-        kind = match.lastgroup
-        if kind == "tag":
-            kind = "dollar"
-        if kind is None:
-            continue
-        token = match[0]
-        found.append(token.lower() if kind == "word" else token)
+    """The tokens of a text without semicolons at its end: words in lower case, anything else as written."""
+    found = [token.word or token.text for token in lexer.tokens(text) if token.kind != "space"]
     while found and found[-1] == ";":
         found.pop()
     return tuple(found)
 
 
-def unquoted(token: str) -> str:
-    """The content of a string or quoted name."""
-    if token.startswith("$"):
-        tag = token[: token.index("$", 1) + 1]
-        return token[len(tag) : -len(tag)]
-    if token[:1] in ("'", '"'):
-        quote = token[0]
-        return token[1:-1].replace(quote * 2, quote)
-    return token
-
-
 @functools.lru_cache(maxsize=1024)
 def statements(text: str) -> tuple[str, ...]:
-    """Several statements in one text, one by one; semicolons in strings and bodies do not count."""
-    found, start, depth = [], 0, 0
-    for match in _WORD.finditer(text):
-        if match[0] == ";" and not depth:
-            found.append(text[start : match.start()])
-            start = match.end()
-        elif match[0] == "(":
-            depth += 1
-        elif match[0] == ")":
-            depth -= 1
-    found.append(text[start:])
-    return tuple(one.strip() for one in found if words(one))
+    """The texts of the statements in a text."""
+    return tuple(
+        text[statement[0].start : statement[-1].start + len(statement[-1].text)]
+        for statement in lexer.statements(text)
+    )
 
 
 def _renamed(text: str) -> str:
     """The text with other names for parameters that are called as keywords are: ``:from``."""
-    found, last = "", ""
-    for match in _WORD.finditer(text):
-        is_keyword = last == ":" and _KEYWORD.fullmatch(match[0]) is not None
-        found += match[0] + _NAME if is_keyword else match[0]
-        last = match[0]
-    return found
+    return "".join(
+        token.text + _NAME
+        if token.kind == "parameter" and _KEYWORD.fullmatch(token.text, 1)
+        else token.text
+        for token in lexer.tokens(text)
+    )
 
 
 @functools.lru_cache(maxsize=4096)

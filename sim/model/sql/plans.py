@@ -15,6 +15,7 @@ from sim.model.sql.control import Control, control
 from sim.model.sql.select import Plan
 from sim.model.sql.short import Short
 from sim.model.words import LostError, SqlError, StatementResult, Steps, UnsupportedError
+from twopc.lexer import unquoted
 
 if TYPE_CHECKING:
     from sim.model.node.node import ModelNode
@@ -170,9 +171,7 @@ class Plans:
             for name in "".join(one for one in names if one not in ("cascade", "restrict")).split(
                 ","
             ):
-                ddl.drop_table(
-                    parse.unquoted(name.removeprefix("public.")), self, missing_ok=missing_ok
-                )
+                ddl.drop_table(unquoted(name.removeprefix("public.")), self, missing_ok=missing_ok)
             return "DROP TABLE"
         if what == "trigger":
             return plpgsql.drop_trigger(names, self, missing_ok=missing_ok)

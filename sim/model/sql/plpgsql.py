@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
 
-from sim.model.sql import body, parse
+from sim.model.sql import body
 from sim.model.sql.bind import Context, Record
 from sim.model.sql.parameters import Signature, checked, read
 from sim.model.sql.steps import Block
 from sim.model.words import RowChange, SqlError, Steps, UnsupportedError
+from twopc.lexer import unquoted
 
 _OPERATIONS = {"ins": "INSERT", "upd": "UPDATE", "del": "DELETE", "tru": "TRUNCATE"}
 _TRIGGER_VARIABLES = frozenset(
@@ -168,12 +169,10 @@ def define(text: str, words: tuple[str, ...], plans: Any) -> str:
         _trigger(text, words, place + 1, plans)
         return "CREATE TRIGGER"
     opening = words.index("(")
-    name = "".join(parse.unquoted(one) for one in words[place + 1 : opening]).removeprefix(
-        "public."
-    )
+    name = "".join(unquoted(one) for one in words[place + 1 : opening]).removeprefix("public.")
     closing = _closing(words, opening)
     rest = list(words[closing + 1 :])
-    language = parse.unquoted(rest[rest.index("language") + 1]) if "language" in rest else "sql"
+    language = unquoted(rest[rest.index("language") + 1]) if "language" in rest else "sql"
     source = next((one for one in rest if one.startswith(("$", "'"))), None)
     if language.lower() not in ("sql", "plpgsql") or source is None:
         raise UnsupportedError(text, f"a function in {language}")
@@ -189,7 +188,7 @@ def define(text: str, words: tuple[str, ...], plans: Any) -> str:
         name,
         checked(text, signature, language=language.lower(), is_procedure=is_procedure),
         language.lower(),
-        parse.unquoted(source),
+        unquoted(source),
         plans,
     )
     function.void = rest[:2] == ["returns", "void"] and language.lower() == "plpgsql"
@@ -211,7 +210,7 @@ def _closing(words: tuple[str, ...], opening: int) -> int:
 
 
 def _trigger(text: str, words: tuple[str, ...], place: int, plans: Any) -> None:
-    name = parse.unquoted(words[place])
+    name = unquoted(words[place])
     timing = words[place + 1]
     on = words.index("on", place)
     events = [word for word in words[place + 2 : on] if word != "or"]
@@ -236,7 +235,7 @@ def _trigger(text: str, words: tuple[str, ...], place: int, plans: Any) -> None:
             "referencing",
         ):
             break
-        table_words.append(parse.unquoted(word))
+        table_words.append(unquoted(word))
     if "referencing" in rest or rest[len(table_words)] == "from":
         raise UnsupportedError(text, "REFERENCING")
     table = plans.node.table("".join(table_words))
@@ -274,9 +273,7 @@ def alter_trigger(text: str, words: tuple[str, ...], plans: Any) -> str:
         if word in ("enable", "disable", "always", "replica")
     )
     start = next(place for place, word in enumerate(words) if word in ("enable", "disable"))
-    names = [
-        parse.unquoted(word) for word in words[2:start] if word not in ("only", "if", "exists")
-    ]
+    names = [unquoted(word) for word in words[2:start] if word not in ("only", "if", "exists")]
     table = plans.node.table("".join(names))
     fires = {
         "enable": "origin",
@@ -284,7 +281,7 @@ def alter_trigger(text: str, words: tuple[str, ...], plans: Any) -> str:
         "enable always": "always",
         "enable replica": "replica",
     }[verb]
-    name = parse.unquoted(words[at + 1])
+    name = unquoted(words[at + 1])
     found = [one for one in table.triggers if name in ("all", "user", one.name)]
     if not found and name not in ("all", "user"):
         raise SqlError("42704", f'trigger "{name}" for table "{table.name}" does not exist')
@@ -295,7 +292,7 @@ def alter_trigger(text: str, words: tuple[str, ...], plans: Any) -> str:
 
 def drop_trigger(words: Sequence[str], plans: Any, *, missing_ok: bool) -> str:
     """DROP TRIGGER … ON …. 42704"""
-    name, table = parse.unquoted(words[0]), plans.node.table("".join(words[2:]))
+    name, table = unquoted(words[0]), plans.node.table("".join(words[2:]))
     left = [one for one in table.triggers if one.name != name]
     if len(left) == len(table.triggers) and not missing_ok:
         raise SqlError("42704", f'trigger "{name}" for table "{table.name}" does not exist')

@@ -14,6 +14,7 @@ from sim.model.sql import parse
 from sim.model.sql.bind import Context
 from sim.model.sql.types import as_text
 from sim.model.words import SqlError, Steps, UnsupportedError
+from twopc.lexer import tokens, unquoted
 
 Step = Callable[[Any, Context], Steps[Any]]
 
@@ -27,11 +28,6 @@ CONDITIONS = {
     "feature_not_supported": "0A000", "object_not_in_prerequisite_state": "55000",
     "insufficient_privilege": "42501", "undefined_table": "42P01", "integrity_constraint_violation": "23000",
 }  # fmt: skip
-TOKEN = re.compile(
-    r"""(?P<space>\s+|--[^\n]*|/\*.*?\*/)|(?P<string>[eE]?'(?:[^']|'')*'|"(?:[^"]|"")*")
-    |(?P<word>[A-Za-z_][\w$]*)|(?P<sign>:=|\.\.|.)""",
-    re.S | re.X,
-)
 
 
 class Block:
@@ -80,7 +76,7 @@ def codes_of(text: str) -> frozenset[str]:
     for one in re.split(r"\s+or\s+", text.strip(), flags=re.I):
         word = one.strip().lower()
         if word.startswith("sqlstate"):
-            found.add(parse.unquoted(one.split(None, 1)[1].strip()))
+            found.add(unquoted(one.split(None, 1)[1].strip()))
         elif word == "others":
             found.add("others")
         elif word in CONDITIONS:
@@ -150,9 +146,9 @@ def complaint(text: str, expression: Callable[[str], Callable[[Context], Any]]) 
     if parts:
         first = parts[0]
         if first.lower().startswith("sqlstate"):
-            state = parse.unquoted(first.split(None, 1)[1].strip())
+            state = unquoted(first.split(None, 1)[1].strip())
         elif first.startswith("'"):
-            pattern = parse.unquoted(first)
+            pattern = unquoted(first)
         elif first.lower() in CONDITIONS:
             state = CONDITIONS[first.lower()]
         else:
@@ -197,10 +193,10 @@ def _shown(value: Any) -> str:
 
 def _arguments(text: str) -> list[str]:
     parts, start, depth = [], 0, 0
-    for match in TOKEN.finditer(text):
-        depth += {"(": 1, ")": -1}.get(match[0], 0)
-        if match[0] == "," and not depth:
-            parts.append(text[start : match.start()].strip())
-            start = match.end()
+    for token in tokens(text):
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if token.text == "," and not depth:
+            parts.append(text[start : token.start].strip())
+            start = token.start + 1
     parts.append(text[start:].strip())
     return [part for part in parts if part]

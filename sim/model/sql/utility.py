@@ -16,6 +16,7 @@ from sim.model.sql.functions import STRICT
 from sim.model.sql.parameters import Signature, given_by
 from sim.model.sql.short import calls
 from sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
+from twopc.lexer import unquoted
 
 Plan = Callable[..., Steps[StatementResult]]
 
@@ -108,7 +109,7 @@ def _set(text: str, words: tuple[str, ...]) -> Plan:
     if equals is None:
         raise SqlError("42601", f"syntax error: {text}")
     name = "".join(rest[:equals])
-    value = " ".join(parse.unquoted(word) for word in rest[equals + 1 :]).replace(" , ", ", ")
+    value = " ".join(unquoted(word) for word in rest[equals + 1 :]).replace(" , ", ", ")
     if value == "default" and not rest[-1].startswith("'"):
         return _at_once("SET", lambda tx: tx.set(name, None, local=local))
     return _at_once("SET", lambda tx: tx.set(name, value, local=local))
@@ -178,7 +179,7 @@ def _lock(text: str, words: tuple[str, ...], plans: Any) -> Plan:
         if said not in TABLE_MODES:
             raise SqlError("42601", f"syntax error: {text}")
         mode, rest = TABLE_MODES[said], rest[:place]
-    tables = [plans.node.table(parse.unquoted(name)) for name in "".join(rest).split(",")]
+    tables = [plans.node.table(unquoted(name)) for name in "".join(rest).split(",")]
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
         tx.statement()
@@ -193,7 +194,7 @@ def _lock(text: str, words: tuple[str, ...], plans: Any) -> Plan:
 
 def _truncate(text: str, words: tuple[str, ...], plans: Any) -> Plan:
     rest = [word for word in words[1:] if word not in ("table", "only", "cascade", "restrict")]
-    tables = [plans.node.table(parse.unquoted(name)) for name in "".join(rest).split(",")]
+    tables = [plans.node.table(unquoted(name)) for name in "".join(rest).split(",")]
     for table in tables:
         if table.referenced:
             raise SqlError(
@@ -244,7 +245,7 @@ def _do(text: str, words: tuple[str, ...], plans: Any) -> Plan:
     if body is None:
         raise UnsupportedError(text, "DO without a body in dollars")
     function = plpgsql.Function(
-        "do", Signature("do", (), is_procedure=True), "plpgsql", parse.unquoted(body), plans
+        "do", Signature("do", (), is_procedure=True), "plpgsql", unquoted(body), plans
     )
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from sim.scenario import sqltext
 from sim.scenario.model import Order, Scenario, Step
+from twopc import lexer
 
 #: A node and a table.
 Place = tuple[str, str]
@@ -319,22 +320,10 @@ def _texts(scenario: Scenario, name: str) -> Iterator[str]:
 
 @functools.cache
 def _words(text: str) -> frozenset[str]:
-    return frozenset(token.word for token in _bare(text) if token.word)
+    return frozenset(token.word for token in lexer.code(text) if token.word)
 
 
 def _named(text: str, scenario: Scenario) -> set[str]:
     """The scenario's tables that are named in a text."""
-    names = {token.word or token.text.strip('"') for token in _bare(text)}
+    names = {token.name for token in lexer.code(text)}
     return names & scenario.tables.keys()
-
-
-def _bare(text: str) -> Iterator[sqltext.Token]:
-    """The tokens of a text, and of the bodies that are strings in it."""
-    for token in sqltext.tokens(text):
-        if token.kind == "string":
-            body = token.text.strip("'")
-            if token.text.startswith("$"):
-                body = token.text[token.text.index("$", 1) + 1 : token.text.rindex("$")]
-            yield from sqltext.tokens(body)
-        else:
-            yield token

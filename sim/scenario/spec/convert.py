@@ -18,17 +18,17 @@ from typing import Any
 from sim.scenario.spec.grammar import Block, Launch, Permutation, Session, Spec, parse
 from sim.scenario.spec.layout import written
 from sim.scenario.text import Document, Map, Mark, Number, Sequence
+from twopc import lexer
 
 PUBLISHER = "pub"
-_LIMITS = re.compile(
-    r"\b(?:lock|statement|transaction|deadlock|idle_in_transaction_session)_timeout\b",
-    re.IGNORECASE,
+_LIMITS = frozenset(
+    f"{limited}_timeout"
+    for limited in ("lock", "statement", "transaction", "deadlock", "idle_in_transaction_session")
 )
 #: For a step without SQL, which isolationtester lets pass: it does nothing and returns nothing.
 _NOTHING = "select"
-_CONTROL = re.compile(
-    r"(?:\s*(?:begin|start|commit|end|rollback|abort|set|reset|prepare)\b[^;]*;?)+\s*",
-    re.IGNORECASE,
+_CONTROL = frozenset(
+    ("begin", "start", "commit", "end", "rollback", "abort", "set", "reset", "prepare")
 )
 
 
@@ -206,7 +206,7 @@ class _Converter:
             elif blocker.kind == "notices":
                 yield _wait(f"{names[blocker.step]} notices {blocker.notices}", blocker.mark)
         step = self._spec.steps[launch.step][1]
-        if _has_limit(session) and not _CONTROL.fullmatch(step.block.text):
+        if _has_limit(session) and not _only_controls(step.block.text):
             yield _wait(f"{name} done", launch.mark)
 
 
@@ -258,7 +258,13 @@ def _has_limit(session: Session) -> bool:
     blocks = [step.block for step in session.steps]
     if session.setup is not None:
         blocks.append(session.setup)
-    return any(_LIMITS.search(block.text) for block in blocks)
+    return any(token.word in _LIMITS for block in blocks for token in lexer.code(block.text))
+
+
+def _only_controls(text: str) -> bool:
+    """Its statements, of which there is one at least, only steer transactions and settings."""
+    statements = lexer.statements(text)
+    return bool(statements) and all(each[0].word in _CONTROL for each in statements)
 
 
 def _wait(text: str, mark: Mark) -> tuple[Map, Mark]:

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from publisher.proc_execution.scan import (
     Known,
-    commits,
     source_of,
     strange_type,
     warnings_of,
     words_of,
 )
 from publisher.proc_execution.writes import Narrow
+from twopc.lexer import ends_transaction
 
 _INSIDE = st.text("ab ;'\"$\\/*-\n", max_size=12)
 
@@ -34,14 +34,14 @@ def hidden(words: str) -> st.SearchStrategy[str]:
 @given(hidden("; commit; now() "), hidden(" begin rollback;"))
 def test_words_in_strings_and_comments_never_count(one: str, other: str) -> None:
     source = f"begin {one} ; select {other} ; end"
-    assert not commits(source)
+    assert not ends_transaction(source)
     assert [each for each in words_of(source) if each[0] != '"'] == ["begin", "select", "end"]
     assert warnings_of(source, tables={}, known=Known()) == ()
 
 
 @given(hidden("x"), st.sampled_from(["COMMIT", "rollback"]))
 def test_statements_beside_them_count(one: str, word: str) -> None:
-    assert commits(f"begin perform {one}; {word}; end")
+    assert ends_transaction(f"begin perform {one}; {word}; end")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_statements_beside_them_count(one: str, word: str) -> None:
     ],
 )
 def test_columns_of_that_name(source: str) -> None:
-    assert not commits(source)
+    assert not ends_transaction(source)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_columns_of_that_name(source: str) -> None:
     ],
 )
 def test_statements(source: str) -> None:
-    assert commits(source)
+    assert ends_transaction(source)
 
 
 @pytest.mark.parametrize(
