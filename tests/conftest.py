@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 #: Not tests of ours: files that are broken on purpose, pieces of files, and a project that has its own.
@@ -16,6 +18,10 @@ pytest_plugins = [
     "tests.fix_pgbouncer",
     "tests.fix_spark",
 ]
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell ignores it for what it starts in the background; processes that tests interrupt would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _STARTS_SERVERS = {"server", "two_servers", "rig", "on"}
 

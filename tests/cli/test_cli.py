@@ -210,7 +210,7 @@ orders: [{name: one, steps: [sleep]}]
         _, err = process.communicate(timeout=60)
     finally:
         process.kill()
-        process.wait()
+        process.communicate()  # closes its pipes
     assert process.returncode == exits.INTERRUPTED
     assert "interrupted" in err
     assert "Traceback" not in err
@@ -244,7 +244,7 @@ def test_kept_for_a_look(tmp_path):
         process.communicate(timeout=60)
     finally:
         process.kill()
-        process.wait()
+        process.communicate()  # closes its pipes
     assert process.returncode == 0
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(dsns["sub1"])
@@ -276,7 +276,7 @@ def test_nobody_reads_to_the_end(tmp_path, arguments, until_line):
         _, err = process.communicate(timeout=60)
     finally:
         process.kill()
-        process.wait()
+        process.communicate()  # closes its pipes
     assert process.returncode == exits.UNREAD
     assert not re.search("Traceback|Exception ignored|BrokenPipe|internal error|selector", err)
     if until_line:

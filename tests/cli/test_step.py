@@ -131,7 +131,7 @@ def test_somebody_gives_up(step, tmp_path):
         _, err = process.communicate(timeout=60)
     finally:
         process.kill()
-        process.wait()
+        process.communicate()  # closes its pipes
     assert process.returncode == exits.INTERRUPTED
     assert err.endswith("interrupted\n")
     assert "server stopped" in err

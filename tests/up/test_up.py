@@ -78,8 +78,6 @@ class Screen:
             stdout=theirs,
             stderr=theirs,
             env={**os.environ, "COLUMNS": "120", "LINES": "40", "TERM": "xterm"},
-            # whoever starts us in the background may have had Ctrl-C ignored
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         os.close(theirs)
 
