@@ -1,0 +1,102 @@
+"""Which tests can see a file of the product: by imports, and how far away.
+
+A fixture counts as an import of the module that defines it; a module's name in a string (a program that is started,
+a plugin) too; an SQL file belongs to the modules of the folder above its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+#: Where the product's command begins, which tests start as a process.
+_COMMANDS = {"sim": "sim/__main__.py", "twopc": "twopc/__main__.py"}
+
+
+class Reach:
+    """The import graph of a tree."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.resolve()
+        self._fixtures: dict[str, set[Path]] = {}
+        for path in (root / "tests").rglob("*.py"):
+            if path.name == "conftest.py" or path.name.startswith("fix_"):
+                for name in _fixtures(self._tree(path.resolve())):
+                    self._fixtures.setdefault(name, set()).add(path.resolve())
+
+    def tests(self, path: str) -> list[list[str]]:
+        """The test files that reach a file: those that import it, then those one step further, and so on."""
+        files = self._importers()
+        target = self._root / path
+        if target.suffix == ".sql":
+            edge = {each for each in files if target.parent.parent == each.parent}
+        else:
+            edge = {target.resolve()}
+        seen = set(edge)
+        steps = []
+        while edge:
+            edge = {other for each in edge for other in files.get(each, ())} - seen
+            seen |= edge
+            tests = sorted(each for each in edge if each.name.startswith("test_"))
+            if tests:
+                steps.append([each.relative_to(self._root).as_posix() for each in tests])
+        return steps
+
+    @functools.cached_property
+    def _sources(self) -> list[Path]:
+        hidden = {"__pycache__", ".venv", ".twopc"}
+        return sorted(
+            path.resolve()
+            for path in self._root.rglob("*.py")
+            if not hidden & set(path.relative_to(self._root).parts)
+        )
+
+    @functools.cache  # noqa: B019 - lives as long as the program
+    def _importers(self) -> dict[Path, set[Path]]:
+        found: dict[Path, set[Path]] = {path: set() for path in self._sources}
+        for path in self._sources:
+            for other in self._imports(path):
+                if other != path and other in found:
+                    found[other].add(path)
+        return found
+
+    @functools.cache  # noqa: B019 - likewise
+    def _tree(self, path: Path) -> ast.Module:
+        return ast.parse(path.read_text(encoding="utf-8"))
+
+    def _imports(self, path: Path) -> Iterator[Path]:
+        is_test = self._root / "tests" in path.parents
+        for node in ast.walk(self._tree(path)):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                names = [_COMMANDS.get(node.value, node.value) if is_test else node.value]
+            elif is_test and isinstance(node, ast.arg):
+                yield from self._fixtures.get(node.arg, ())
+            for name in names:
+                yield from self._files(name)
+
+    def _files(self, name: str) -> Iterator[Path]:
+        """The file of a module, and those of the packages around it, which are imported first."""
+        if name.endswith("__main__.py"):
+            yield (self._root / name).resolve()
+        parts = name.split(".")
+        if not all(part.isidentifier() for part in parts):
+            return
+        for count in range(1, len(parts) + 1):
+            base = self._root.joinpath(*parts[:count])
+            yield (base / "__init__.py").resolve()
+        yield base.with_suffix(".py").resolve()
+
+
+def _fixtures(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and any(
+            "fixture" in ast.unparse(decorator) for decorator in node.decorator_list
+        ):
+            yield node.name
