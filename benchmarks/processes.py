@@ -20,7 +20,7 @@ from typing import Any
 from publisher.distribution.update_modes import UpdateMode
 from publisher.log_reader import LogReader
 from sim.topology import Topology
-from subscriber.distribution_agent import DistributionAgent, Profile
+from subscriber.distribution_agent import DistributionAgent, Profile, Servers
 
 PROFILE = {"commit_batch_size": 1000, "commit_batch_threshold": 10_000}
 
@@ -127,8 +127,8 @@ async def main() -> None:
     if "slot" in role:
         await LogReader(**role).run(stop)
     else:
-        role["profile"] = Profile(**role["profile"])
-        await DistributionAgent(**role).run(stop)
+        profile = Profile(**role.pop("profile"))
+        await DistributionAgent(Servers(**role), profile=profile).run(stop)
 
 
 if __name__ == "__main__":

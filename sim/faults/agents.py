@@ -12,7 +12,7 @@ from typing import Any
 from sim.faults.remote import DeadError, RemoteProcess
 from sim.faults.serving import Serving
 from sim.faults.words import Place
-from subscriber.distribution_agent import Delivered, DistributionAgent, Profile
+from subscriber.distribution_agent import Delivered, DistributionAgent, Profile, Servers
 from twopc import log
 from twopc.errors import DeliveryError
 
@@ -33,14 +33,13 @@ class AgentSetup:
 class _Delivering(Serving):
     def __init__(self, setup: AgentSetup, calls: Connection, halts: Connection) -> None:
         super().__init__(setup.armed, calls, halts)
-        self._agent = DistributionAgent(
+        servers = Servers(
             subscriber=setup.subscriber,
             publisher=setup.publisher,
             distribution_dsn=setup.distribution_dsn,
             subscriber_dsn=setup.subscriber_dsn,
-            profile=setup.profile,
-            points=self._points,
         )
+        self._agent = DistributionAgent(servers, profile=setup.profile, points=self._points)
 
     def _serving(self) -> AbstractAsyncContextManager[Any]:
         return _closed(self._agent)

@@ -10,7 +10,7 @@ from publisher.log_reader.planner import Planner as LogPlanner
 from sim.model.ledger import Ledger
 from sim.model.log_client import ModelLog
 from sim.model.sites import ModelSite
-from subscriber.distribution_agent.planner import Planner as AgentPlanner
+from subscriber.distribution_agent import DistributionAgent
 from twopc.drivers.postgres import Driver
 from twopc.drivers.recovery import Recovery
 from twopc.drivers.resolver import Resolver
@@ -41,7 +41,8 @@ class Wiring:
     site: type[ModelSite] = ModelSite
     """A node as drivers and recovery ask it."""
     log_planner: type[LogPlanner] = LogPlanner
-    agent_planner: type[AgentPlanner] = AgentPlanner
+    agent: type[DistributionAgent] = DistributionAgent
+    """Of a Subscriber; its class says what plans, delivers and mends."""
     parts: Parts = field(default_factory=dict)
     """Those of `sim.model.replication.behaviour.PARTS` and `sim.model.distribution.distributing.PARTS`."""
     names: tuple[str, ...] = ()

@@ -15,7 +15,13 @@ from publisher.distribution import registry
 from publisher.log_reader import LogReader
 from publisher.posting import post_message, stored_message
 from sim.topology.beside import Beside
-from subscriber.distribution_agent import AheadError, Delivered, DistributionAgent, Profile
+from subscriber.distribution_agent import (
+    AheadError,
+    Delivered,
+    DistributionAgent,
+    Profile,
+    Servers,
+)
 from twopc.errors import ArticleError, ConfigurationError, SlotInUseError, SubscriptionError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text, lsn_value
@@ -256,13 +262,13 @@ class Distribution(Beside):
 
     def make_agent(self, subscriber: str) -> DistributionAgent:
         """A Subscriber's agent, not opened yet."""
-        return DistributionAgent(
+        servers = Servers(
             subscriber=subscriber,
             publisher=self.publisher,
             distribution_dsn=self.node(self.distribution).agent_dsn,
             subscriber_dsn=self.node(subscriber).agent_dsn,
-            profile=self.profiles.get(subscriber),
         )
+        return DistributionAgent(servers, profile=self.profiles.get(subscriber))
 
     # -- running by themselves ---------------------------------------------------------------------
 

@@ -1,15 +1,16 @@
 """The distribution agent: brings a Publisher's transactions to one Subscriber, each exactly once.
 
-``planner`` and ``dispatch`` decide, and are pure; ``source`` and ``target`` are the two databases,
-``delivery`` and ``streams`` the way between them, ``mending`` what happens when a batch fails; ``agent`` is
-the loop. Knows the Publisher by name only.
+``planner`` decides, and is pure; ``agent`` is the loop, ``delivery`` and ``streams`` the way to the Subscriber,
+``mending`` what happens when a batch fails: one engine above ``ports``, on servers and in virtual time. ``source``
+and ``target`` are the two databases on servers. Knows the Publisher by name only.
 """
 
 from __future__ import annotations
 
 from subscriber.distribution_agent.agent import Delivered, DistributionAgent
 from subscriber.distribution_agent.main import Config, main
-from subscriber.distribution_agent.mending_plan import AheadError
+from subscriber.distribution_agent.ports import AheadError
 from subscriber.distribution_agent.profile import Profile
+from subscriber.distribution_agent.servers import Servers
 
-__all__ = ["AheadError", "Config", "Delivered", "DistributionAgent", "Profile", "main"]
+__all__ = ["AheadError", "Config", "Delivered", "DistributionAgent", "Profile", "Servers", "main"]

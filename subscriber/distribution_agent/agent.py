@@ -4,31 +4,41 @@ A short loop around the planner. The position is written in the commit of the da
 agent, it goes on where the Subscriber is. Two batches are on their way at a time: the second finds the
 position where the first should have left it, or is refused.
 
-Runs beside the distribution database (push) or beside the Subscriber (pull): it is the same.
+Runs beside the distribution database (push) or beside the Subscriber (pull), on servers or in virtual time: it is
+the same. It must not know how a database is asked.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import psycopg
 
 from subscriber.distribution_agent.delivery import Counts, Delivery
 from subscriber.distribution_agent.failures import may_pass
-from subscriber.distribution_agent.grouping import keep_apart
 from subscriber.distribution_agent.mending import Mending
-from subscriber.distribution_agent.mending_plan import AheadError, PassingError
 from subscriber.distribution_agent.patience import Patience
-from subscriber.distribution_agent.pipe import LostError, Pipe
+from subscriber.distribution_agent.planner import Planner
+from subscriber.distribution_agent.ports import (
+    AheadError,
+    Begin,
+    Commit,
+    LostError,
+    MakeDurable,
+    Move,
+    PassingError,
+    RefusedError,
+    Signal,
+    SourcePort,
+    TargetPort,
+    WorldPort,
+    perform,
+)
 from subscriber.distribution_agent.profile import Profile
-from subscriber.distribution_agent.reporting import Reporting
-from subscriber.distribution_agent.source import Source
-from subscriber.distribution_agent.streams import Streams
-from subscriber.distribution_agent.target import RefusedError, Target
+from subscriber.distribution_agent.streams import Streams, settle
 from twopc.drivers.points import Points
 from twopc.errors import DeliveryError, TwopcError
 from twopc.log import get_logger
@@ -38,8 +48,6 @@ logger = get_logger(__name__)
 
 #: How often the distribution database is told the position, at most.
 _REPORT_EVERY_MS = 1000
-#: How long an agent that is told to stop may take: it may wait for a row that somebody holds.
-END_S = 3.0
 #: How often `run_once` tries what may pass by itself, a deadlock for one.
 _ATTEMPTS = 4
 _PASSING = (PassingError, LostError, RefusedError, psycopg.OperationalError, OSError)
@@ -64,47 +72,39 @@ class DistributionAgent:
     """One subscription's agent.
 
     Args:
-        subscriber, publisher: node names; the Subscriber's name is also that of its changes' originator.
-        distribution_dsn, subscriber_dsn: of the agent's role at either database.
         profile: None: the one that is kept with the subscription, read whenever it connects.
         points: protocol points; None: those that the environment arms.
     """
 
+    planner: ClassVar[type[Planner]] = Planner
+    delivery: ClassVar[type[Delivery]] = Delivery
+    streams: ClassVar[type[Streams]] = Streams
+    mending: ClassVar[type[Mending]] = Mending
+
     def __init__(
-        self,
-        *,
-        subscriber: str,
-        publisher: str,
-        distribution_dsn: str,
-        subscriber_dsn: str,
-        profile: Profile | None = None,
-        points: Points | None = None,
+        self, world: WorldPort, *, profile: Profile | None = None, points: Points | None = None
     ) -> None:
-        self.subscriber = subscriber
-        self.publisher = publisher
+        self.subscriber = world.subscriber
+        self.publisher = world.publisher
+        self._world = world
         self._given = profile
         self.profile = profile or Profile()
-        self._distribution_dsn = distribution_dsn
-        self._subscriber_dsn = subscriber_dsn
         self._points = points if points is not None else Points(os.environ)
-        self._news = asyncio.Event()
-        """There may be something to do."""
-        self._source: Source | None = None
-        self._target: Target | None = None
-        self._streams: Streams | None = None
+        self._source: SourcePort | None = None
+        self._target: TargetPort | None = None
         self._delivery: Delivery | None = None
-        self._reporting: Reporting | None = None
-        self._stop = asyncio.Event()
         self._total = Counts()
         """Since this object was made."""
         self._recent = Counts()
         """Since the last row of history that counts."""
-        self._recent_since = time.monotonic()
+        self._recent_since = 0.0
         self._reported = 0
         """The position that the distribution database was told."""
         self._reported_at = 0.0
         self._ended = False
         """The last row of history says how it ended."""
+        self._busy = False
+        """A batch is on its way, or was when something happened to the agent."""
 
     # -- connections ------------------------------------------------------------------------------
 
@@ -126,47 +126,39 @@ class DistributionAgent:
         if self._delivery is not None:
             return
         try:
-            await self._connect()
+            source, target = await self._connect()
         except RefusedError as error:
-            report = error.answer.failure
-            if report is None or may_pass(report):
+            report = error.report
+            if may_pass(report):
                 raise
             raise DeliveryError(
                 f"{self.subscriber}: the agent cannot begin: {report.message}",
                 node=self.subscriber,
                 sqlstate=report.sqlstate,
             ) from error
-        self._recent, self._recent_since = Counts(), time.monotonic()
+        self._recent, self._recent_since = Counts(), self._world.time()
         self._reported, self._ended, self._busy = 0, False, False
-        assert self._reporting is not None and self._target is not None
-        await self._reporting.event("started", seqno=self._target.position)
+        await source.history.event("started", seqno=target.position)
         if self._points.armed:
             await self._points.reach("agent.opened")
 
-    async def _connect(self) -> None:
+    async def _connect(self) -> tuple[SourcePort, TargetPort]:
         await self._disconnect()
-        source = self._source = await Source.open(
-            self._distribution_dsn,
-            publisher=self.publisher,
-            subscriber=self.subscriber,
-            profile=self._given,
-            news=self._news,
-        )
+        source = self._source = await self._world.source(self._given)
         profile = self.profile = source.profile
-        self._reporting = Reporting(source.pipe, source.publisher_database_id, self.subscriber)
-        target = self._target = await Target.open(
-            self._subscriber_dsn,
-            publisher=self.publisher,
-            publisher_db=source.publisher_db,
-            subscriber=self.subscriber,
-            profile=profile,
-        )
+        target = await self._world.target(source.publisher_db, profile)
+        try:
+            await settle(target)
+            await target.open_streams(profile.subscription_streams)
+        except BaseException:
+            await target.close()
+            raise
+        self._target = target
+        streams = None
         if profile.subscription_streams > 1:
-            watch = await Pipe.connect(
-                self._subscriber_dsn, application_name="msrepl\\ streams\\ watched"
-            )
-            self._streams = Streams(target, watch, self._points)
-        self._delivery = Delivery(source, target, self._streams, profile, self._points)
+            streams = self.streams(self._world, target, self._points)
+        self._delivery = self.delivery(source, target, streams, profile, self._points, self.planner)
+        return source, target
 
     async def close(self) -> None:
         """Say how far it came, and disconnect; harmless twice."""
@@ -175,13 +167,12 @@ class DistributionAgent:
             with suppress(*_PASSING):
                 await self._report()
             if not self._ended:
-                await self._say("succeeded")
+                await self._record("succeeded")
         await self._disconnect()
 
     async def _disconnect(self) -> None:
-        parts = (self._streams, self._target, self._source)
-        self._streams = self._target = self._source = None
-        self._delivery = self._reporting = None
+        parts = (self._target, self._source)
+        self._source = self._target = self._delivery = None
         for part in parts:
             if part is not None:
                 await part.close()
@@ -190,6 +181,11 @@ class DistributionAgent:
     def position(self) -> str:
         """Up to where everything is at the Subscriber, a pg_lsn; ``0/0`` before `open`."""
         return lsn_text(self._target.position if self._target is not None else 0)
+
+    @property
+    def seen(self) -> int:
+        """Up to where everything is delivered or is not for this Subscriber; 0 before `open`."""
+        return self._delivery.seen if self._delivery is not None else 0
 
     # -- work -------------------------------------------------------------------------------------
 
@@ -204,19 +200,18 @@ class DistributionAgent:
             DeliveryError: a command cannot be applied, or a database does not answer; what came before is
                 delivered.
         """
-        self._stop = asyncio.Event()
         before = replace(self._total)
         try:
             for attempt in range(_ATTEMPTS):
                 was_open = self._delivery is not None
                 try:
                     await self._open()
-                    while await self._window(final=final):
+                    while await self._window(None, final=final):
                         pass
                     await self._report()
                     break
                 except _PASSING as error:
-                    await self._say("retry", error)
+                    await self._record("retry", error)
                     await self._disconnect()
                     # sessions of an earlier call may have ended since, with their server for one
                     may_pass = isinstance(error, PassingError) or was_open
@@ -225,10 +220,10 @@ class DistributionAgent:
                             f"{self.subscriber}: {error}; try again", node=self.subscriber
                         ) from error
         except TwopcError as error:
-            await self._say("retry" if isinstance(error, AheadError) else "failed", error)
+            await self._record("retry" if isinstance(error, AheadError) else "failed", error)
             raise
         if self._recent.transactions or self._recent.skipped:
-            await self._say("succeeded")
+            await self._record("succeeded")
         total = self._total
         return Delivered(
             transactions=total.transactions - before.transactions,
@@ -238,44 +233,47 @@ class DistributionAgent:
             position=self.position,
         )
 
-    async def run(self, stop: asyncio.Event) -> Delivered:
+    async def run(self, stop: Signal) -> Delivered:
         """Deliver whatever comes until `stop` is set; opens, and closes in the end.
 
         Raises:
             DeliveryError: a command cannot be applied and is not to be skipped, or what seemed to pass by
                 itself did not within the profile's attempts.
         """
-        self._stop = stop
-        waker = asyncio.ensure_future(stop.wait())
-        waker.add_done_callback(lambda _: self._news.set())
-        patience = Patience(self.profile)
         try:
-            while not stop.is_set():
-                self._news.clear()
-                try:
-                    await self._open()
-                    patience.profile = self.profile
-                    more = await self._window(final=patience.is_over)
-                    patience.renew()
-                    await self._look_at_clock(idle=not more)
-                except AheadError as error:
-                    if patience.clash(error):
-                        await self._say("retry", error)
-                    await self._wait(patience.clash_wait_ms)
-                except _PASSING as error:
-                    wait_ms = patience.failed(error, self.subscriber)
-                    await self._say("retry", error)
-                    await self._disconnect()
-                    logger.warning("agent tries again", error=str(error), wait_ms=wait_ms)
-                    await self._wait(wait_ms, until=stop)
+            await self._run(stop)
         except TwopcError as error:
-            await self._say("failed", error)
+            await self._record("failed", error)
             await self._disconnect()
             raise
-        finally:
-            waker.cancel()
+        except GeneratorExit:
+            raise  # nobody goes on with it: there is nothing to wait with
+        except BaseException:
             await self.close()
+            raise
+        await self.close()
         return self.delivered
+
+    async def _run(self, stop: Signal) -> None:
+        world, patience = self._world, Patience(self.profile, self._world.time)
+        while not stop.is_set():
+            world.news.clear()
+            try:
+                await self._open()
+                patience.profile = self.profile
+                more = await self._window(stop, final=patience.is_over)
+                patience.renew()
+                await self._look_at_clock(stop, idle=not more)
+            except AheadError as error:
+                if patience.clash(error):
+                    await self._record("retry", error)
+                await world.wait((world.news, stop), patience.clash_wait_ms / 1000)
+            except _PASSING as error:
+                wait_ms = patience.failed(error, self.subscriber)
+                await self._record("retry", error)
+                await self._disconnect()
+                logger.warning("agent tries again", error=str(error), wait_ms=wait_ms)
+                await world.wait((stop,), wait_ms / 1000)
 
     @property
     def delivered(self) -> Delivered:
@@ -289,13 +287,13 @@ class DistributionAgent:
             position=lsn_text(self._reported),
         )
 
-    async def _window(self, *, final: bool) -> bool:
+    async def _window(self, stop: Signal | None, *, final: bool) -> bool:
         """Deliver the next transactions; whether there were any."""
-        source, delivery, reporting = self._source, self._delivery, self._reporting
-        assert source is not None and delivery is not None and reporting is not None
+        source, delivery = self._source, self._delivery
+        assert source is not None and delivery is not None
         changed, window = await source.window(delivery.seen)
         if changed:
-            delivery.subscribe(source.subscription)
+            delivery.subscribe()
         planner = delivery.planner
         start = planner.start(delivery.seen)
         if start > delivery.seen:
@@ -308,39 +306,38 @@ class DistributionAgent:
             return False
         if self._points.armed:
             await self._points.reach("agent.planned")
-        delivery.apart = await keep_apart(delivery, window)
+        await delivery.keep_apart(window)
         self._busy = True
         try:
-            failure = await delivery.deliver(list(planner.plan(delivery.seen, window)), self._stop)
+            failure = await delivery.deliver(list(planner.plan(delivery.seen, window)), stop)
             if failure is not None:
-                mending = Mending(delivery, reporting, self.profile, final=final)
+                mending = self.mending(delivery, self.subscriber, self.profile, final=final)
                 await mending.mend(failure)
         except DeliveryError:
             self._busy = False
             raise
         finally:
-            await self._count()
+            await self._count(source, delivery)
         self._busy = False
         return True
 
-    async def _count(self) -> None:
+    async def _count(self, source: SourcePort, delivery: Delivery) -> None:
         """Take over what was delivered since the last time."""
-        assert self._delivery is not None and self._reporting is not None
-        counts, self._delivery.counts = self._delivery.counts, Counts()
+        counts, delivery.counts = delivery.counts, Counts()
         self._total.add(counts)
         self._recent.add(counts)
         for posted in counts.posted:
-            await self._reporting.posted(posted)
+            await source.history.posted(posted)
         for upto, why in counts.fallbacks:
-            await self._reporting.event(
+            await source.history.event(
                 "serial", seqno=upto, message=f"the batch went over one connection: {why}"
             )
 
-    # -- what it says of itself ---------------------------------------------------------------------
+    # -- what it records of itself ------------------------------------------------------------------
 
-    async def _look_at_clock(self, *, idle: bool) -> None:
+    async def _look_at_clock(self, stop: Signal, *, idle: bool) -> None:
         """Report what is due; an idle agent then waits for news."""
-        profile, now = self.profile, time.monotonic()
+        profile, world, now = self.profile, self._world, self._world.time()
         due_ms = _REPORT_EVERY_MS - (now - self._reported_at) * 1000
         behind = self._target is not None and self._reported < self._target.position
         if behind and due_ms <= 0:
@@ -349,34 +346,29 @@ class DistributionAgent:
             wait_ms = (
                 min(due_ms, profile.polling_interval_ms) if behind else profile.polling_interval_ms
             )
-            await self._wait(wait_ms)
+            await world.wait((world.news, stop), wait_ms / 1000)
         since_ms = (now - self._recent_since) * 1000
         if since_ms >= profile.message_interval_ms and self._recent.batches:
-            await self._say("progress")
-
-    async def _wait(self, timeout_ms: float, until: asyncio.Event | None = None) -> None:
-        """Until there is news, or `until` is set."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_ms / 1000):
-                await (until or self._news).wait()
+            await self._record("progress")
 
     async def _report(self) -> None:
         """Tell the distribution database what it need not keep for this Subscriber any more."""
-        target, reporting = self._target, self._reporting
-        if target is None or reporting is None or self._reported == target.position:
+        source, target = self._source, self._target
+        if target is None or source is None or self._reported == target.position:
             return
         if self._points.armed:
             await self._points.reach("agent.before_report")
-        await target.make_durable()
-        await reporting.delivered(target.position)
-        self._reported, self._reported_at = target.position, time.monotonic()
+        position = target.position
+        await perform(target.lines[0], Begin(), MakeDurable(), Move(position, position), Commit())
+        await source.history.delivered(position)
+        self._reported, self._reported_at = position, self._world.time()
 
-    async def _say(self, event: str, error: Exception | None = None) -> None:
+    async def _record(self, event: str, error: Exception | None = None) -> None:
         """A row of history with what was delivered since the last one."""
-        if self._reporting is None:
+        if self._source is None:
             return
         self._ended = event in ("succeeded", "failed")
-        counts, since, now = self._recent, self._recent_since, time.monotonic()
+        counts, since, now = self._recent, self._recent_since, self._world.time()
         self._recent, self._recent_since = Counts(), now
         number, command, seqno = "", "", None
         if isinstance(error, DeliveryError):
@@ -384,7 +376,7 @@ class DistributionAgent:
             seqno = lsn_value(error.seqno) if error.seqno else None
         elif self._target is not None:
             seqno = self._target.position
-        await self._reporting.event(
+        await self._source.history.event(
             event,
             duration_ms=(now - since) * 1000,
             transactions=counts.transactions,

@@ -5,42 +5,44 @@ Decides nothing about failures: it says which batch failed, and that nothing of 
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from subscriber.distribution_agent.arrays import numbers
-from subscriber.distribution_agent.dispatch import (
-    Takers,
-    call_taker,
-    code_of,
-    definition_taker,
-    takers,
-)
+from subscriber.distribution_agent.dispatch import code_of
 from subscriber.distribution_agent.failures import Failure
-from subscriber.distribution_agent.loads import Load, Posted, Subscription
-from subscriber.distribution_agent.pipe import Answer, Step
-from subscriber.distribution_agent.planner import Batch, Planner
-from subscriber.distribution_agent.profile import Profile
-from subscriber.distribution_agent.source import Source
-from subscriber.distribution_agent.streams import BlockedError, Streams
-from subscriber.distribution_agent.target import (
-    BEGINNING,
-    COMMIT,
-    ROLLBACK,
-    Applier,
+from subscriber.distribution_agent.loads import Load, Posted
+from subscriber.distribution_agent.planner import Batch, Planner, Window
+from subscriber.distribution_agent.ports import (
+    Apply,
+    Begin,
+    Commit,
+    Move,
+    Pending,
     RefusedError,
-    Target,
-    ask,
+    Rollback,
+    Signal,
+    SourcePort,
+    Step,
+    TargetPort,
+    answers,
+    perform,
 )
+from subscriber.distribution_agent.profile import Profile
+from subscriber.distribution_agent.streams import BlockedError, Streams
 from twopc.drivers.points import Points
-from twopc.proc_execution import CALL_TYPE
-from twopc.together import together
+from twopc.proc_execution import BESIDE, CALL_TYPE
 
 #: How many groups are on their way at a time: one is worked on while the next one travels.
 _DEPTH = 2
+#: With fewer commands under way it is not worth looking which articles may come apart.
+_MANY = 1000
+#: So many transactions, and of each so many commands, are looked at.
+_SAMPLE, _SAMPLE_COMMANDS = 200, 1000
+#: An article comes apart if a batch has so many commands of it.
+_BATCH_MIN = 32
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,21 +73,22 @@ class Delivery:
 
     Args:
         streams: None if everything goes over one connection.
+        planner: the class that plans.
     """
 
     def __init__(
         self,
-        source: Source,
-        target: Target,
+        source: SourcePort,
+        target: TargetPort,
         streams: Streams | None,
         profile: Profile,
         points: Points,
+        planner: type[Planner] = Planner,
     ) -> None:
         self.source = source
         self.target = target
         self.counts = Counts()
-        self.planner = Planner((), profile)
-        self.applier = Applier({})
+        self.planner = planner((), profile)
         self.seen = target.position
         """Up to where everything is delivered or is not for this Subscriber: the position or beyond."""
         self.apart: tuple[int, ...] = ()
@@ -96,20 +99,40 @@ class Delivery:
         self._profile = profile
         self._points = points
 
-    def subscribe(self, subscription: Subscription) -> None:
+    def subscribe(self) -> None:
         """Take over what is subscribed to."""
-        by_code: dict[int, Takers] = {}
-        for article_id, propagation in subscription.propagation:
-            by_code |= takers(article_id, propagation)
-        for article_id in subscription.definitions:
-            by_code |= definition_taker(article_id)
+        subscription = self.source.subscription
         calls = [code_of(article_id, CALL_TYPE) for article_id in subscription.calls]
-        for article_id in subscription.calls:
-            by_code |= call_taker(article_id)
-        self.planner = Planner(subscription.terms, self._profile, calls)
-        self.applier = Applier(by_code)
+        self.planner = type(self.planner)(subscription.terms, self._profile, calls)
+        self.target.subscribe(subscription)
 
-    async def deliver(self, batches: Sequence[Batch], stop: asyncio.Event) -> Failure | None:
+    async def keep_apart(self, window: Window) -> None:
+        """Choose the articles to bring apart, going by the first transactions of a window.
+
+        Commands that are all of one kind can be applied as a set. Within one commit nobody sees in which order
+        the rows of different tables change, except what runs at the Subscriber because of them. The order of one
+        article's commands is never changed, nor any where routines are published: a call sees, and changes,
+        rows of other articles, and rows beside calls are those of another article's table.
+        """
+        planner = self.planner
+        self.apart = ()
+        if planner.calls or any(each.article_id > BESIDE for each in planner.terms):
+            return
+        if len(planner.terms) < 2 or sum(window.commands) < _MANY:
+            return
+        if not await self.target.is_order_free():
+            return
+        sample = window.head(_SAMPLE)
+        uniform = await self.source.uniform(
+            self.seen,
+            sample.seqnos[-1],
+            [each.article_id for each in planner.terms],
+            _SAMPLE_COMMANDS,
+        )
+        least = _BATCH_MIN * len(list(planner.plan(self.seen, sample)))
+        self.apart = tuple(article_id for article_id, count in uniform.items() if count >= least)
+
+    async def deliver(self, batches: Sequence[Batch], stop: Signal | None) -> Failure | None:
         """Bring batches, in order, up to the first that fails; what comes after it is not brought.
 
         Args:
@@ -123,10 +146,10 @@ class Delivery:
         return await self.serial(batches, stop)
 
     async def serial(
-        self, batches: Sequence[Batch], stop: asyncio.Event | None = None, *, depth: int = _DEPTH
+        self, batches: Sequence[Batch], stop: Signal | None = None, *, depth: int = _DEPTH
     ) -> Failure | None:
         """As `deliver`, over one connection."""
-        flight: deque[tuple[Load, list[Step], asyncio.Future[Answer]]] = deque()
+        flight: deque[tuple[Load, Pending]] = deque()
         failure = None
         sent = self.target.position
         async with aclosing(self._loads(batches, 1)) as loads:
@@ -137,8 +160,7 @@ class Delivery:
                     continue
                 if self._points.armed:
                     await self._points.reach("agent.before_send")
-                steps = self._steps(load, sent)
-                flight.append((load, steps, self.target.first.send(*steps)))
+                flight.append((load, self.send(load, sent)))
                 sent = load.batch.upto
                 if self._points.armed:
                     await self._points.reach("agent.sent")
@@ -149,10 +171,14 @@ class Delivery:
             while flight and failure is None:
                 failure = await self._confirm(*flight.popleft())
         if failure is not None:
-            await together(*(future for _, _, future in flight))
-            await self.target.first.run((ROLLBACK, ()))
-            self.seen = self.target.position
+            await answers(pending for _, pending in flight)
+            await self._give_up()
         return failure
+
+    async def _give_up(self) -> None:
+        """Nothing is left of a batch that failed; what comes next begins after the position."""
+        await self.target.lines[0].send(Rollback())
+        self.seen = self.target.position
 
     def _loads(self, batches: Sequence[Batch], streams: int) -> AsyncGenerator[Load, None]:
         return self.source.loads(
@@ -171,24 +197,24 @@ class Delivery:
         self.counts.transactions += len(load.batch.seqnos) - load.batch.own
         return True
 
-    def _steps(self, load: Load, sent: int) -> list[Step]:
+    def send(self, load: Load, position: int) -> Pending:
+        """Send a load to one connection: the position moves in the commit of the data.
+
+        Args:
+            position: where it will be when the load arrives.
+        """
         steps: list[Step] = []
         if load.first:
-            steps += [*BEGINNING, self.target.move(sent, load.batch.upto)]
-        steps += [self.applier.step(part, exact=self.exact) for part in load.parts]
+            steps += (Begin(), Move(position, load.batch.upto))
+        steps += [Apply(part, self.exact) for part in load.parts]
         if load.last:
-            steps.append((COMMIT, ()))
-        return steps
+            steps.append(Commit())
+        return self.target.lines[0].send(*steps)
 
-    async def _confirm(
-        self, load: Load, steps: Sequence[Step], future: asyncio.Future[Answer]
-    ) -> Failure | None:
-        answer = await future
+    async def _confirm(self, load: Load, pending: Pending) -> Failure | None:
+        answer = await pending
         if answer.failure is not None:
             return Failure(batch=load.batch, report=answer.failure, constraint=answer.constraint)
-        applied = len(BEGINNING) + 1 if load.first else 0
-        for at, part in enumerate(load.parts, applied):
-            self.applier.learn(part, steps[at], answer, at)
         self._count(load)
         if load.last:
             self.target.position = load.batch.upto
@@ -206,30 +232,27 @@ class Delivery:
             self.seen = max(self.seen, batch.upto)
 
     async def _parallel(
-        self, batches: Sequence[Batch], streams: Streams, stop: asyncio.Event
+        self, batches: Sequence[Batch], streams: Streams, stop: Signal | None
     ) -> Failure | None:
         """Over all connections; a batch that does not go so goes over one, and ends this round."""
         async with aclosing(self._loads(batches, len(self.target.lines))) as loads:
             async for load in loads:
-                if load.first and stop.is_set():
+                if load.first and stop is not None and stop.is_set():
                     return None
                 if self._is_nothing(load):
                     continue
                 batch = load.batch
                 if load.first and load.last and len({part.stream for part in load.parts}) <= 1:
-                    steps = self._steps(load, self.target.position)
-                    future = self.target.first.send(*steps)
-                    failure = await self._confirm(load, steps, future)
+                    failure = await self._confirm(load, self.send(load, self.target.position))
                     if failure is None:
                         continue
-                    await self.target.first.run((ROLLBACK, ()))
-                    self.seen = self.target.position
+                    await self._give_up()
                     return failure
                 try:
                     if self._has_call(load):
                         await streams.give_up()
                         raise BlockedError("a call may touch any row")
-                    await streams.take(load, self.applier)
+                    await streams.take(load)
                 except (RefusedError, BlockedError) as error:
                     self.counts.fallbacks.append((batch.upto, str(error)))
                     break
@@ -262,5 +285,5 @@ class Delivery:
 
     async def _move(self, upto: int) -> None:
         target = self.target
-        await ask(target.first, *BEGINNING, target.move(target.position, upto), (COMMIT, ()))
+        await perform(target.lines[0], Begin(), Move(target.position, upto), Commit())
         target.position = self.seen = upto

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from psycopg import pq
 
-from subscriber.distribution_agent.arrays import numbers, texts
+from subscriber.distribution_agent.arrays import block, numbers, texts
 from subscriber.distribution_agent.planner import Batch, Snapshot, Terms, Window
 from twopc.lsn import lsn_value
 from twopc.proc_execution import BESIDE, base_of
@@ -40,6 +40,20 @@ class Part:
     high: int
     """The lowest and the highest code: the same if all commands are of one kind."""
     count: int
+
+
+def part_of(commands: Sequence[tuple[int, bytes]], stream: int = 0) -> Part:
+    """Commands, each with its code, in one part."""
+    codes, calls = block(commands)
+    seen = [code for code, _ in commands]
+    return Part(
+        stream=stream,
+        codes=codes,
+        calls=calls,
+        low=min(seen),
+        high=max(seen),
+        count=len(seen),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from subscriber.distribution_agent.agent import END_S, Delivered, DistributionAgent
+from subscriber.distribution_agent.agent import Delivered, DistributionAgent
 from subscriber.distribution_agent.profile import Profile
+from subscriber.distribution_agent.servers import Servers
+
+#: How long an agent that is told to stop may take: it may wait for a row that somebody holds.
+_END_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +47,13 @@ def main(config: Config, *, running: Callable[[], None] | None = None) -> Delive
 
 
 async def _run(config: Config, announce: Callable[[], None] | None) -> Delivered:
-    agent = DistributionAgent(
+    servers = Servers(
         subscriber=config.subscriber,
         publisher=config.publisher,
         distribution_dsn=config.distribution_dsn,
         subscriber_dsn=config.subscriber_dsn,
-        profile=config.profile,
     )
+    agent = DistributionAgent(servers, profile=config.profile)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -60,7 +64,7 @@ async def _run(config: Config, announce: Callable[[], None] | None) -> Delivered
     stopped = asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait((running,), timeout=END_S)
+        await asyncio.wait((running,), timeout=_END_S)
         # what was sent already is done or not; if not, it is delivered another time
         running.cancel()
         with suppress(asyncio.CancelledError):

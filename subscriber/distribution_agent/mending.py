@@ -1,70 +1,80 @@
-"""Carries out what `mending_plan` asks for when a batch fails, at both databases.
+"""What an agent does when a batch fails.
 
-It must not decide anything.
+A failure that may pass by itself is left to the next attempt. Otherwise the batch's transactions are tried
+one by one, so that only the one that fails does not come through. If the Subscriber's own changes may be
+the reason, everything up to one of its own transactions is taken together and applied as its net effect.
+Then, if the error is one to pass over, the transaction is dropped and recorded; else it stops the agent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from subscriber.distribution_agent.arrays import block
 from subscriber.distribution_agent.delivery import Delivery
-from subscriber.distribution_agent.failures import Culprit, Failure
-from subscriber.distribution_agent.loads import Command
-from subscriber.distribution_agent.mending_plan import (
-    AheadError,
-    Alone,
-    Barriers,
-    Find,
-    Found,
-    IsConstraint,
-    Net,
-    PassingError,
-    Request,
-    Skip,
-    mend,
-    net_of,
+from subscriber.distribution_agent.failures import (
+    Culprit,
+    Failure,
+    delivery_error,
+    is_conflict,
+    is_duplicate,
+    is_skipped,
+    may_pass,
+    number_of,
 )
-from subscriber.distribution_agent.pipe import Statement, Step
-from subscriber.distribution_agent.planner import Batch
+from subscriber.distribution_agent.loads import Command, part_of
+from subscriber.distribution_agent.planner import Batch, Planner
+from subscriber.distribution_agent.ports import (
+    AheadError,
+    Apply,
+    ApplyNet,
+    Begin,
+    CheckConstraints,
+    Commit,
+    Move,
+    PassingError,
+    Rollback,
+    Step,
+)
 from subscriber.distribution_agent.profile import Profile
-from subscriber.distribution_agent.reporting import Reporting
-from subscriber.distribution_agent.target import BEGINNING, CHECK_NOW, COMMIT, ROLLBACK
+from subscriber.propagation import Change, Layout, net_effect
+from twopc.distributed import DistributedArticle
 from twopc.drivers.lean import Report
+from twopc.errors import SubscriptionError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
 from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE, base_of
 
 logger = get_logger(__name__)
 
-_IS_CONSTRAINT = Statement(
-    """
-    select exists (
-        select from pg_constraint k join pg_class c on c.oid = k.conrelid
-        join pg_namespace n on n.oid = c.relnamespace
-        where concat_ws('.', n.nspname, c.relname, k.conname) = $1)
-    """
-)
-_APPLY_NET = Statement("select msrepl.apply_net($1::int[], $2::text[])", binary=True)
+_NOT_SUPPORTED = "0A000"
 _ONE_BY_ONE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The command that fails, or, without one, the check at the commit."""
+
+    culprit: Culprit
+    report: Report
+    constraint: str = ""
 
 
 class Mending:
     """Takes a failure to its end.
 
     Args:
+        subscriber: its name.
         final: what clashes with no own transaction that is known is an error at once.
     """
 
     def __init__(
-        self, delivery: Delivery, reporting: Reporting, profile: Profile, *, final: bool
+        self, delivery: Delivery, subscriber: str, profile: Profile, *, final: bool
     ) -> None:
         self._delivery = delivery
         self._source = delivery.source
         self._target = delivery.target
-        self._reporting = reporting
+        self._subscriber = subscriber
         self._profile = profile
         self._final = final
 
@@ -76,36 +86,14 @@ class Mending:
             AheadError: so it may, once the log has been read further.
             DeliveryError: it does not.
         """
-        plan = mend(
-            failure,
-            subscriber=self._source.subscriber,
-            own=self._delivery.planner.own,
-            skip_errors=self._profile.skip_errors,
-            final=self._final,
-        )
-        answer: Any = None
-        while True:
-            try:
-                request = plan.send(answer)
-            except StopIteration:
-                return
-            answer = await self._perform(request)
-
-    async def _perform(self, request: Request) -> Any:
-        match request:
-            case Alone():
-                return await self._alone(request.batch)
-            case Barriers():
-                own = self._delivery.planner.own or 0
-                return await self._source.own_transactions(self._target.position, own)
-            case Net():
-                return await self._apply_net(self._target.position, request.upto)
-            case Find():
-                return await self._find(request.batch)
-            case IsConstraint():
-                return await self._is_constraint(request.name)
-            case Skip():
-                return await self._skip(request)
+        _pass(failure.report)
+        first = await self._alone(failure.batch)
+        if first is None:
+            return
+        _pass(first.report)
+        may_be_own = self._delivery.planner.own is not None and is_conflict(first.report)
+        if not (may_be_own and await self._net(first)):
+            await self._end(first)
 
     async def _alone(self, batch: Batch) -> Failure | None:
         """Bring each transaction of a batch in a commit of its own, command by command in the Publisher's
@@ -121,17 +109,48 @@ class Mending:
             self._delivery.exact = False
         return None
 
-    async def _apply_net(self, position: int, upto: int) -> Report | None:
+    async def _net(self, failure: Failure) -> bool:
+        """Apply everything up to one of the Subscriber's own transactions as its net effect.
+
+        Which one made the row that is in the way is not known: the range is made longer as long as
+        something is.
+        """
+        own = self._delivery.planner.own or 0
+        barriers = await self._source.own_transactions(self._target.position, own)
+        tried = 1
+        while barriers:
+            report = await self._apply_net(barriers[min(tried, len(barriers)) - 1])
+            if report is None:
+                return True
+            if not is_conflict(report):
+                _pass(report)
+                break
+            if tried >= len(barriers):
+                break
+            tried *= 2
+        if not self._final and is_duplicate(failure.report):
+            seqno = lsn_text(failure.batch.upto)
+            raise AheadError(
+                f"{self._subscriber}: transaction {seqno} clashes with a row that may be the Subscriber's own:"
+                f" {failure.report.message}",
+                node=self._subscriber,
+                sqlstate=failure.report.sqlstate,
+                number=number_of(failure.report),
+                seqno=seqno,
+            )
+        return False
+
+    async def _apply_net(self, upto: int) -> Report | None:
         """None if it worked."""
         delivery, target = self._delivery, self._target
         planner = delivery.planner
         commands = [
             each
-            async for each in self._source.commands(position, upto)
+            async for each in self._source.commands(target.position, upto)
             if each.article_id in planner.wanted(each.seqno, each.xid)
         ]
         # definitions touch no rows, so they may all come first
-        defining = [each for each in commands if each.type == DEFINITION_TYPE]
+        defining = [_coded(each) for each in commands if each.type == DEFINITION_TYPE]
         rows = [
             replace(each, article_id=base_of(each.article_id))
             for each in commands
@@ -140,21 +159,21 @@ class Mending:
         net = net_of(rows, await self._source.articles(), planner)
         if isinstance(net, Report):
             return net
-        steps: list[Step] = [*BEGINNING, target.move(position, upto)]
+        steps: list[Step] = [Begin(), Move(target.position, upto)]
         if defining:
-            steps.append(delivery.applier.one_by_one(*block([_coded(each) for each in defining])))
+            steps.append(Apply(part_of(defining), exact=True))
         if net:
-            steps.append((_APPLY_NET, block(net)))
-        answer = await target.first.run(*steps, (COMMIT, ()))
+            steps.append(ApplyNet(tuple(net)))
+        answer = await target.lines[0].send(*steps, Commit())
         if answer.failure is not None:
-            await target.first.run((ROLLBACK, ()))
+            await target.lines[0].send(Rollback())
             return answer.failure
         passed = {each.seqno for each in commands if each.originator != planner.own}
         delivery.counts.transactions += len(passed)
         delivery.counts.commands += len(net)
         delivery.counts.batches += 1
         target.position = delivery.seen = upto
-        await self._reporting.event(
+        await self._source.history.event(
             "net",
             transactions=len(passed),
             commands=len(net),
@@ -164,35 +183,71 @@ class Mending:
         )
         return None
 
-    async def _find(self, batch: Batch) -> Found | None:
-        """Try the transaction's commands one by one, and take all of them back again."""
-        first = self._target.first
-        planner = self._delivery.planner
-        await first.run(*BEGINNING)
-        try:
-            chunk: list[Command] = []
-            async for each in self._source.commands(batch.upto - 1, batch.upto):
-                own = each.originator == planner.own and each.article_id not in planner.echoed
-                if own or each.article_id not in batch.articles:
-                    continue
-                chunk.append(each)
-                if len(chunk) == _ONE_BY_ONE:
-                    if (found := await self._try(chunk)) is not None:
-                        return found
-                    chunk = []
-            if chunk and (found := await self._try(chunk)) is not None:
-                return found
-            answer = await first.run((CHECK_NOW, ()))
-            if answer.failure is not None:
-                return Found(culprit=Culprit(), report=answer.failure, constraint=answer.constraint)
-        finally:
-            await first.run((ROLLBACK, ()))
-        return None
+    async def _end(self, failure: Failure) -> None:
+        """Pass over the transaction, or stop."""
+        batch = failure.batch
+        refused = await self._find(batch)
+        if refused is None:
+            raise PassingError(f"the second attempt went well: {failure.report}")
+        report, constraint = refused.report, refused.constraint
+        _pass(report)
+        is_constraint = not constraint or await self._target.is_constraint(constraint)
+        number = number_of(report, is_constraint=is_constraint)
+        error = delivery_error(self._subscriber, batch, refused.culprit, report, number)
+        if not is_skipped(report, number, self._profile.skip_errors):
+            raise error
+        # Recorded first: a skip that is recorded twice is better than one that nobody knows of.
+        await self._source.history.event(
+            "skipped",
+            transactions=1,
+            seqno=batch.upto,
+            error=str(number or report.sqlstate),
+            message=str(error),
+            command=refused.culprit.text,
+            durable=True,
+        )
+        logger.warning("transaction skipped", seqno=lsn_text(batch.upto), error=report.message)
+        await self.skip(batch)
 
-    async def _try(self, commands: Sequence[Command]) -> Found | None:
-        applier = self._delivery.applier
-        steps = [applier.one_by_one(*block([_coded(each)])) for each in commands]
-        answer = await self._target.first.run(*steps)
+    async def skip(self, batch: Batch) -> None:
+        """Leave out a transaction, all of it."""
+        await self._delivery.skip(batch)
+
+    async def _find(self, batch: Batch) -> Refused | None:
+        """Try the transaction's commands one by one, and take all of them back again."""
+        first = self._target.lines[0]
+        await first.send(Begin())
+        try:
+            refused = await self._find_in(batch)
+        except Exception:
+            await first.send(Rollback())
+            raise
+        await first.send(Rollback())
+        return refused
+
+    async def _find_in(self, batch: Batch) -> Refused | None:
+        planner = self._delivery.planner
+        chunk: list[Command] = []
+        async for each in self._source.commands(batch.upto - 1, batch.upto):
+            if each.article_id not in batch.articles:
+                continue
+            if planner.is_own(each.originator, each.article_id):
+                continue
+            chunk.append(each)
+            if len(chunk) == _ONE_BY_ONE:
+                if (refused := await self._try(chunk)) is not None:
+                    return refused
+                chunk = []
+        if chunk and (refused := await self._try(chunk)) is not None:
+            return refused
+        answer = await self._target.lines[0].send(CheckConstraints())
+        if answer.failure is None:
+            return None
+        return Refused(culprit=Culprit(), report=answer.failure, constraint=answer.constraint)
+
+    async def _try(self, commands: Sequence[Command]) -> Refused | None:
+        steps = [Apply(part_of([_coded(each)]), exact=True) for each in commands]
+        answer = await self._target.lines[0].send(*steps)
         if answer.failure is None:
             return None
         each = commands[answer.failed_at]
@@ -205,31 +260,41 @@ class Mending:
             type=each.type,
             command=each.command,
         )
-        return Found(culprit=culprit, report=answer.failure, constraint=answer.constraint)
+        return Refused(culprit=culprit, report=answer.failure, constraint=answer.constraint)
 
-    async def _skip(self, request: Skip) -> None:
-        batch = request.batch
-        await self._reporting.event(
-            "skipped",
-            transactions=1,
-            seqno=batch.upto,
-            error=request.error,
-            message=request.message,
-            command=request.command,
-            sure=True,
-        )
-        logger.warning(
-            "transaction skipped", seqno=lsn_text(batch.upto), error=request.report.message
-        )
-        await self._delivery.skip(batch)
 
-    async def _is_constraint(self, constraint: str) -> bool:
-        answer = await self._target.first.run((_IS_CONSTRAINT, (constraint.encode(),)))
-        return answer.failure is not None or answer.rows(0) == [("t",)]
+def net_of(
+    commands: Iterable[Command], articles: Mapping[int, DistributedArticle], planner: Planner
+) -> list[tuple[int, bytes]] | Report:
+    """What commands amount to; a report where that cannot be worked out.
+
+    Args:
+        commands: those that the subscription takes, the Subscriber's own among them.
+        articles: the Publisher's, by number.
+    """
+    layouts = {
+        article_id: Layout.of_article(each.article, each.propagation)
+        for article_id, each in articles.items()
+    }
+    changes = [
+        Change(
+            article_id=each.article_id,
+            type=each.type,
+            command=each.command.encode(),
+            own=planner.is_own(each.originator, each.article_id),
+        )
+        for each in commands
+    ]
+    try:
+        return net_effect(layouts, changes)
+    except SubscriptionError as error:
+        return Report(message=str(error), sqlstate=_NOT_SUPPORTED)
 
 
 def _coded(command: Command) -> tuple[int, bytes]:
     return command.article_id * 100 + command.type, command.command.encode()
 
 
-__all__ = ["AheadError", "Mending", "PassingError"]
+def _pass(report: Report) -> None:
+    if may_pass(report):
+        raise PassingError(str(report))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
-from subscriber.distribution_agent.mending_plan import AheadError
+from subscriber.distribution_agent.ports import AheadError
 from subscriber.distribution_agent.profile import Profile
 from twopc.errors import DeliveryError
 
@@ -19,7 +18,7 @@ class Patience:
         clock: seconds, from wherever.
     """
 
-    def __init__(self, profile: Profile, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, profile: Profile, clock: Callable[[], float]) -> None:
         self.profile = profile
         self._clock = clock
         self._failures = 0

@@ -15,7 +15,9 @@ from typing import Any, Final
 import psycopg
 from psycopg import AsyncConnection, pq
 
-from twopc.drivers.lean import Report, report
+from subscriber.distribution_agent import ports
+from subscriber.distribution_agent.ports import LostError
+from twopc.drivers.lean import report
 from twopc.sql import path
 
 _ERRORS: Final = frozenset((pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE))
@@ -36,28 +38,19 @@ class Statement:
     name: bytes = field(default_factory=lambda: b"msrepl_%d" % next(_names))
 
 
-Step = tuple[Statement, Sequence[bytes | None]]
+Query = tuple[Statement, Sequence[bytes | None]]
 
 
-class LostError(Exception):
-    """The connection is gone: whether what was sent last took effect is not known."""
+@dataclass(slots=True, kw_only=True)
+class Answer(ports.Answer):
+    """What a group of statements came to."""
 
-
-@dataclass(slots=True)
-class Answer:
-    """What a group came to."""
-
-    results: list[pq.abc.PGresult]
+    results: list[pq.abc.PGresult] = field(default_factory=list)
     """Of the statements up to the first that failed."""
-    failure: Report | None = None
-    failed_at: int = -1
-    """The place of the step that failed; -1: none."""
-    constraint: str = ""
-    """Schema, table and constraint that the failure names, with dots; empty if it names none."""
 
-    def rows(self, step: int) -> list[tuple[str | None, ...]]:
-        """The rows of one step, as text."""
-        result = self.results[step]
+    def rows(self, place: int) -> list[tuple[str | None, ...]]:
+        """The rows of one statement, as text."""
+        result = self.results[place]
         return [
             tuple(
                 None if (value := result.get_value(row, column)) is None else value.decode()
@@ -66,19 +59,22 @@ class Answer:
             for row in range(result.ntuples)
         ]
 
-    def tag(self, step: int) -> bytes:
-        """The command tag of one step."""
-        return self.results[step].command_status or b""
+    def tag(self, place: int) -> bytes:
+        """The command tag of one statement."""
+        return self.results[place].command_status or b""
 
 
 class _Group:
-    __slots__ = ("answer", "coming", "done")
+    __slots__ = ("answer", "coming", "complete", "done")
 
-    def __init__(self, done: asyncio.Future[Answer]) -> None:
-        self.answer = Answer([])
+    def __init__(
+        self, done: asyncio.Future[Answer], complete: Callable[[Answer], None] | None
+    ) -> None:
+        self.complete = complete
+        self.answer = Answer()
         self.done = done
         self.coming: deque[tuple[int, bytes | None]] = deque()
-        """For each result still to come: the place of its step, and the name if it prepares it."""
+        """For each result still to come: the place of its statement, and the name if it prepares it."""
 
 
 def _seen(done: asyncio.Future[Answer]) -> None:
@@ -136,19 +132,24 @@ class Pipe:
         """The backend's."""
         return self._pgconn.backend_pid
 
-    def send(self, *steps: Step) -> asyncio.Future[Answer]:
+    def send(
+        self, *queries: Query, complete: Callable[[Answer], None] | None = None
+    ) -> asyncio.Future[Answer]:
         """Send a group; its answer comes later, in the order of sending.
 
         The future raises `LostError` if the connection is lost before.
+
+        Args:
+            complete: called with the answer before anybody sees it.
         """
-        group = _Group(self._loop.create_future())
+        group = _Group(self._loop.create_future(), complete)
         group.done.add_done_callback(_seen)
         if self.lost:
             group.done.set_exception(LostError(self.lost))
             return group.done
         pgconn = self._pgconn
         try:
-            for place, (statement, params) in enumerate(steps):
+            for place, (statement, params) in enumerate(queries):
                 if statement.kept and statement.name not in self._prepared:
                     pgconn.send_prepare(statement.name, statement.text.encode())
                     self._prepared.add(statement.name)
@@ -172,9 +173,9 @@ class Pipe:
             self._writing = True
         return group.done
 
-    async def run(self, *steps: Step) -> Answer:
+    async def run(self, *queries: Query) -> Answer:
         """Send a group and wait for its answer."""
-        return await self.send(*steps)
+        return await self.send(*queries)
 
     def _readable(self) -> None:
         pgconn = self._pgconn
@@ -201,6 +202,8 @@ class Pipe:
         answer = group.answer
         if result.status == _SYNC:
             self._groups.popleft()
+            if group.complete is not None:
+                group.complete(answer)
             if not group.done.done():
                 group.done.set_result(answer)
             return

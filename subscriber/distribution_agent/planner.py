@@ -131,6 +131,10 @@ class Planner:
             return position
         return max(position, min(each.after for each in self.terms))
 
+    def is_own(self, originator: int | None, article_id: int) -> bool:
+        """Whether a command is the Subscriber's own and must not come back."""
+        return self.own is not None and originator == self.own and article_id not in self.echoed
+
     def is_call(self, code: int) -> bool:
         """Whether it is the code of a routine's call."""
         return code in self.calls

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from subscriber.distribution_agent import queries
 from subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s
 from subscriber.distribution_agent.failures import may_pass
+from subscriber.distribution_agent.history import History
 from subscriber.distribution_agent.loads import (
     Command,
     Load,
@@ -21,8 +22,9 @@ from subscriber.distribution_agent.loads import (
     subscription_of,
     window_of,
 )
-from subscriber.distribution_agent.pipe import Answer, LostError, Pipe, Statement
+from subscriber.distribution_agent.pipe import Answer, Pipe, Statement
 from subscriber.distribution_agent.planner import Batch, Window
+from subscriber.distribution_agent.ports import LostError
 from subscriber.distribution_agent.profile import Profile
 from twopc.distributed import DistributedArticle
 from twopc.errors import DeliveryError, SubscriptionError
@@ -39,7 +41,7 @@ _CUT_OUT_MIN = 100
 
 
 class Source:
-    """Reads the distribution database for one Subscriber.
+    """See `subscriber.distribution_agent.ports.SourcePort`: the distribution database on a server.
 
     Args:
         pipe: for reading, and for the news that there is more.
@@ -53,6 +55,7 @@ class Source:
         self.publisher_database_id = publisher_database_id
         self.subscriber = subscriber
         self.profile = profile
+        self.history = History(pipe, publisher_database_id, subscriber)
         self._id = int4(publisher_database_id)
         self._text_id = str(publisher_database_id).encode()
         self._rows: list[tuple[str | None, ...]] | None = None

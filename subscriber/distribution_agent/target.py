@@ -1,22 +1,23 @@
-"""The agent's side of the Subscriber's database: its sessions, the position, and what applies commands.
+"""The agent's side of the Subscriber's database on a server: its sessions, its position, and that it is alone.
 
 It must not know the distribution database, nor which commands come next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from psycopg import AsyncConnection
 
 from subscriber.agents_path import SEARCH_PATH
-from subscriber.distribution_agent.dispatch import Takers, dispatch_text, run_text
-from subscriber.distribution_agent.loads import Part
-from subscriber.distribution_agent.pipe import Answer, LostError, Pipe, Statement, Step
+from subscriber.distribution_agent.loads import Subscription
+from subscriber.distribution_agent.pipe import Answer, Pipe, Query, Statement
+from subscriber.distribution_agent.ports import LostError, RefusedError
 from subscriber.distribution_agent.profile import Profile
+from subscriber.distribution_agent.session import Applier, Session
 from twopc.errors import DeliveryError, ServerError
 from twopc.log import get_logger
-from twopc.lsn import lsn_text, lsn_value
+from twopc.lsn import lsn_value
 from twopc.names import StreamId
 from twopc.sql import path
 from twopc.sql.exclusive import free_key, others
@@ -24,13 +25,6 @@ from twopc.together import together
 
 _log = get_logger(__name__)
 
-_BEGIN = Statement("begin")
-#: What code of a table's owner has set comes back with a commit.
-_AS_CONNECTED = Statement("reset all")
-COMMIT = Statement("commit")
-ROLLBACK = Statement("rollback")
-#: Fewer commands are not worth trying as a set.
-_SET_MIN = 32
 #: How long an agent that was killed may keep its successor waiting: until its servers' processes notice.
 _TAKE_OVER_MS = 30_000
 
@@ -79,147 +73,202 @@ _PREPARED = Statement(
     """,
     kept=False,
 )
+_ROLLBACK: Query = (Statement("rollback"), ())
 _PREPARED_MAX = Statement("show max_prepared_transactions", kept=False)
-_MOVE = Statement("select msrepl.move_position($1, $2::pg_lsn, $3::pg_lsn)")
-_DURABLE = Statement("set local synchronous_commit = on")
-#: Constraints that are checked at COMMIT are checked now.
-CHECK_NOW = Statement("set constraints all immediate", kept=False)
-
-
-#: How each transaction begins.
-BEGINNING: tuple[Step, ...] = ((_BEGIN, ()), (_AS_CONNECTED, ()))
-
-
-class RefusedError(Exception):
-    """A statement of the agent's own was refused."""
-
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(str(answer.failure))
-        self.answer = answer
-
-
-class Applier:
-    """Makes steps of parts: the functions of the articles that are subscribed to."""
-
-    def __init__(self, takers: dict[int, Takers]) -> None:
-        self._mixed = Statement(dispatch_text(takers), binary=True)
-        self._runs = {
-            code: Statement(run_text(taker), binary=True)
-            for code, taker in takers.items()
-            if taker.many
-        }
-        self._not_now: dict[int, int] = {}
-        """For codes whose calls do not work as a set: how many parts to go on one by one."""
-        self._failures: dict[int, int] = {}
-
-    def step(self, part: Part, *, exact: bool = False) -> Step:
-        """What applies a part: as a set if all of it is of one kind, else, or `exact`, one by one."""
-        params = (part.codes, part.calls)
-        code = part.low
-        if exact or part.count < _SET_MIN or code != part.high or code not in self._runs:
-            return self._mixed, params
-        if self._not_now.get(code, 0) > 0:
-            self._not_now[code] -= 1
-            return self._mixed, params
-        return self._runs[code], params
-
-    def one_by_one(self, codes: bytes, calls: bytes) -> Step:
-        """What applies a block without the attempt to do it as a set."""
-        return self._mixed, (codes, calls)
-
-    def learn(self, part: Part, step: Step, answer: Answer, at: int) -> None:
-        """Remember whether a part worked as a set: one that did not has been paid for twice."""
-        statement = self._runs.get(part.low)
-        if statement is None or step[0] is not statement:
-            return
-        if answer.results[at].get_value(0, 0) is None:
-            self._failures.pop(part.low, None)
-            return
-        failures = self._failures[part.low] = min(self._failures.get(part.low, 0) + 1, 10)
-        self._not_now[part.low] = 2**failures
+#: Sessions that wait for another one of them, running or prepared; they are cancelled.
+_CANCEL_BLOCKED = Statement(
+    """
+    with ours as (
+        select pid::integer as pid from unnest($1::integer[]) as pid
+    ), waiting as (
+        select l.pid, l.transactionid
+        from pg_locks l join ours using (pid)
+        where not l.granted and l.locktype = 'transactionid'
+    ), stuck as (
+        select w.pid from waiting w
+        where exists (
+            select from pg_locks h join ours using (pid)
+            where h.granted and h.locktype = 'transactionid' and h.transactionid = w.transactionid
+        ) or exists (
+            select from pg_prepared_xacts p
+            where p.transaction = w.transactionid and p.gid = any ($2::text[])
+        )
+    )
+    select pid, pg_cancel_backend(pid) from stuck
+    """
+)
+_CANCEL = Statement("select pg_cancel_backend(pid) from unnest($1::integer[]) as pid")
+#: Nothing can tell the order in which rows of different tables change (a trigger, a rule or a procedure of a user
+#: that agents fire can), and no table has two articles.
+_IS_ORDER_FREE = Statement(
+    """
+    select not exists (select from pg_trigger where tgenabled in ('A', 'R'))
+        and not exists (select from pg_rewrite where ev_enabled in ('A', 'R'))
+        and not exists (
+            select from msrepl.msreplication_procedures p
+            where p.procedure is not null and not msrepl.is_default_procedure(p.article_id, p.operation))
+        and not exists (
+            select from msrepl.msreplication_procedures p
+            group by p.dest_schema, p.article having count(distinct p.article_id) > 1)
+    """
+)
+_IS_CONSTRAINT = Statement(
+    """
+    select exists (
+        select from pg_constraint k join pg_class c on c.oid = k.conrelid
+        join pg_namespace n on n.oid = c.relnamespace
+        where concat_ws('.', n.nspname, c.relname, k.conname) = $1)
+    """
+)
 
 
 class Target:
-    """Sessions at one Subscriber's database: the first, and further ones for streams.
+    """See `subscriber.distribution_agent.ports.TargetPort`: sessions at one Subscriber's database."""
 
-    Args:
-        lines: the sessions.
-    """
-
-    def __init__(self, publisher: str, lines: Sequence[Pipe], position: int, database: int) -> None:
-        self.publisher = publisher
-        self.lines = tuple(lines)
-        self.position = position
-        """Up to where everything was delivered, as of the last answer."""
-        self.database = database
+    def __init__(self, dsn: str, publisher: str, subscriber: str, profile: Profile) -> None:
+        self._dsn = dsn
+        self._publisher = publisher
+        self._subscriber = subscriber
+        self._profile = profile
+        self._applier = Applier()
+        self._lines: list[Session] = []
+        self._watch: Pipe | None = None
+        """A further session, which looks whether the others wait for each other."""
+        self._database = 0
         """The database's OID."""
+        self._path = ""
+        self.position = 0
+        """Up to where everything was delivered, as of the last answer."""
 
     @classmethod
     async def open(
         cls, dsn: str, *, publisher: str, publisher_db: str, subscriber: str, profile: Profile
     ) -> Target:
-        """Connect, wait until no other agent is left, and settle what one that died has prepared.
+        """Connect, and wait until no other agent is left.
 
         Raises:
             DeliveryError: another agent of this subscription is at work.
-            ServerError: the server cannot prepare as many transactions as there are streams.
         """
-        lines: list[Pipe] = []
+        target = cls(dsn, publisher, subscriber, profile)
         name = publisher.encode()
         try:
-            where = await _path(dsn)
-            first = await _connect(dsn, publisher, profile, where, lines)
+            target._path = await _path(dsn)
+            first = await target._connect()
             await _be_alone(first, name, subscriber)
-            position = await _find_position(first, name, publisher_db)
-            database = await _settle(first, publisher, position)
-            await _check_streams(first, subscriber, profile.subscription_streams)
-            for _ in range(1, profile.subscription_streams):
-                line = await _connect(dsn, publisher, profile, where, lines)
-                await ask(line, (_LOCK_SHARED, await _free_key(line, _FREE_STREAM_KEY, name)))
-            return cls(publisher, lines, position, database)
+            target.position = await _find_position(first, name, publisher_db)
         except BaseException:
-            await together(*(line.close() for line in lines))
+            await target.close()
             raise
+        return target
+
+    async def _connect(self) -> Pipe:
+        profile = self._profile
+        settings = _SETTINGS | {
+            "application_name": f"msrepl\\ agent\\ for\\ {self._publisher}",
+            "statement_timeout": str(profile.query_timeout_ms),
+            "jit": "off",
+            "search_path": self._path,
+            "synchronous_commit": "on" if profile.synchronous_commit else "off",
+        }
+        pipe = await Pipe.connect(self._dsn, **settings)  # type: ignore[arg-type] # they are options, all of them
+        self._lines.append(Session(pipe, self._publisher, self._applier))
+        return pipe
 
     @property
-    def first(self) -> Pipe:
-        """The session that moves the position."""
-        return self.lines[0]
+    def lines(self) -> Sequence[Session]:
+        """See `TargetPort`."""
+        return self._lines
 
-    def move(self, was: int, becomes: int) -> Step:
-        """What moves the position, at the beginning of a transaction."""
-        return _MOVE, (self.publisher.encode(), lsn_text(was).encode(), lsn_text(becomes).encode())
+    @property
+    def _first(self) -> Pipe:
+        return self._lines[0].pipe
 
-    async def make_durable(self) -> None:
-        """Wait until the position and everything that came before it is durable."""
-        await ask(
-            self.first,
-            *BEGINNING,
-            (_DURABLE, ()),
-            self.move(self.position, self.position),
-            (COMMIT, ()),
-        )
+    async def prepared(self) -> list[StreamId]:
+        """See `TargetPort`."""
+        rows = (await ask(self._first, (_PREPARED, ()))).rows(0)
+        self._database = int(str(rows[0][1]))
+        ours = (self._publisher, self._database)
+        parsed = [StreamId.parse(gid) for gid, _ in rows if gid]
+        return [one for one in parsed if one and (one.publisher, one.database) == ours]
+
+    async def open_streams(self, count: int) -> None:
+        """See `TargetPort`."""
+        if count <= 1:
+            return
+        most = int(str((await ask(self._first, (_PREPARED_MAX, ()))).rows(0)[0][0]))
+        if count > most:
+            raise ServerError(
+                f"{self._subscriber}: {count} streams prepare as many transactions, and the server's"
+                f" max_prepared_transactions is {most}: set it higher and restart the server, or use one stream"
+            )
+        name = self._publisher.encode()
+        while len(self._lines) < count:
+            line = await self._connect()
+            await ask(line, (_LOCK_SHARED, await _free_key(line, _FREE_STREAM_KEY, name)))
+        self._watch = await Pipe.connect(self._dsn, application_name="msrepl\\ streams\\ watched")
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """See `TargetPort`."""
+        self._applier.subscribe(subscription)
 
     def gid(self, upto: int, stream: int) -> StreamId:
-        """Under which a stream prepares its part of the batch that ends there."""
-        return StreamId(publisher=self.publisher, database=self.database, upto=upto, stream=stream)
+        """See `TargetPort`."""
+        return StreamId(
+            publisher=self._publisher, database=self._database, upto=upto, stream=stream
+        )
+
+    async def cancel(self, streams: Sequence[int]) -> None:
+        """See `TargetPort`."""
+        await self._ask_watch((_CANCEL, (self._pids(streams),)))
+
+    async def cancel_blocked(self, streams: Sequence[int], upto: int) -> bool:
+        """See `TargetPort`."""
+        gids = _array(self.gid(upto, stream) for stream in streams)
+        answer = await self._ask_watch((_CANCEL_BLOCKED, (self._pids(streams), gids)))
+        return bool(answer.rows(0))
+
+    def _pids(self, streams: Sequence[int]) -> bytes:
+        return _array(self._lines[stream].pipe.pid for stream in streams)
+
+    async def _ask_watch(self, query: Query) -> Answer:
+        assert self._watch is not None
+        answer = await self._watch.run(query)
+        if answer.failure is not None:
+            raise LostError(f"streams cannot be watched: {answer.failure}")
+        return answer
+
+    async def is_order_free(self) -> bool:
+        """See `TargetPort`."""
+        return (await ask(self._first, (_IS_ORDER_FREE, ()))).rows(0) == [("t",)]
+
+    async def is_constraint(self, name: str) -> bool:
+        """See `TargetPort`."""
+        answer = await self._first.run((_IS_CONSTRAINT, (name.encode(),)))
+        return answer.failure is not None or answer.rows(0) == [("t",)]
 
     async def close(self) -> None:
-        """Close the sessions."""
-        await together(*(line.close() for line in self.lines))
+        """See `TargetPort`."""
+        pipes = [line.pipe for line in self._lines]
+        if self._watch is not None:
+            pipes.append(self._watch)
+        await together(*(pipe.close() for pipe in pipes))
 
 
-async def ask(pipe: Pipe, *steps: Step) -> Answer:
+async def ask(pipe: Pipe, *queries: Query) -> Answer:
     """Run what nothing should refuse.
 
     Raises:
         RefusedError: it was refused; nothing of the group holds.
     """
-    answer = await pipe.run(*steps)
+    answer = await pipe.run(*queries)
     if answer.failure is not None:
-        await pipe.run((ROLLBACK, ()))
-        raise RefusedError(answer)
+        await pipe.run(_ROLLBACK)
+        raise RefusedError(answer.failure)
     return answer
+
+
+def _array(values: Iterable[object]) -> bytes:
+    return ("{" + ",".join(f'"{value}"' for value in values) + "}").encode()
 
 
 async def _path(dsn: str) -> str:
@@ -230,21 +279,6 @@ async def _path(dsn: str) -> str:
         row = await cursor.fetchone()
         assert row is not None
         return str(row[0]).replace(" ", "")
-
-
-async def _connect(
-    dsn: str, publisher: str, profile: Profile, where: str, lines: list[Pipe]
-) -> Pipe:
-    settings = _SETTINGS | {
-        "application_name": f"msrepl\\ agent\\ for\\ {publisher}",
-        "statement_timeout": str(profile.query_timeout_ms),
-        "jit": "off",
-        "search_path": where,
-        "synchronous_commit": "on" if profile.synchronous_commit else "off",
-    }
-    pipe = await Pipe.connect(dsn, **settings)  # type: ignore[arg-type] # they are options, all of them
-    lines.append(pipe)
-    return pipe
 
 
 async def _be_alone(pipe: Pipe, publisher: bytes, subscriber: str) -> None:
@@ -282,15 +316,6 @@ async def _lock(pipe: Pipe, lock: Statement, key: Sequence[bytes]) -> bool:
     return failure is None
 
 
-async def _check_streams(pipe: Pipe, subscriber: str, streams: int) -> None:
-    most = int(str((await ask(pipe, (_PREPARED_MAX, ()))).rows(0)[0][0]))
-    if 1 < streams > most:
-        raise ServerError(
-            f"{subscriber}: {streams} streams prepare as many transactions, and the server's"
-            f" max_prepared_transactions is {most}: set it higher and restart the server, or use one stream"
-        )
-
-
 async def _find_position(pipe: Pipe, publisher: bytes, publisher_db: str) -> int:
     # Asked first: an INSERT that a row is in the way of would wait for what a stream has prepared.
     rows = (await ask(pipe, (_POSITION, (publisher,)))).rows(0)
@@ -298,25 +323,3 @@ async def _find_position(pipe: Pipe, publisher: bytes, publisher_db: str) -> int
         await ask(pipe, (_FIRST_POSITION, (publisher, publisher_db.encode())))
         rows = (await ask(pipe, (_POSITION, (publisher,)))).rows(0)
     return lsn_value(str(rows[0][0]))
-
-
-async def _settle(pipe: Pipe, publisher: str, position: int) -> int:
-    """Finish what streams of an agent that died have prepared; returns the database's OID.
-
-    The position is in the first stream's part, which is committed first: if it has come to a batch's
-    end, the batch is at the Subscriber, else no part of it is.
-    """
-    rows = (await ask(pipe, (_PREPARED, ()))).rows(0)
-    database = int(str(rows[0][1]))
-    for gid, _ in rows:
-        found = StreamId.parse(gid) if gid else None
-        if found is None or (found.publisher, found.database) != (publisher, database):
-            continue
-        verb = "commit" if found.upto <= position else "rollback"
-        await ask(pipe, finishing(verb, found))
-    return database
-
-
-def finishing(verb: str, gid: StreamId) -> Step:
-    """COMMIT PREPARED or ROLLBACK PREPARED; a group of its own."""
-    return Statement(f"{verb} prepared '{gid}'", kept=False), ()

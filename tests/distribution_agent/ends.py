@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 from publisher import distribution
 from publisher.log_reader.rows import Transaction
 from subscriber import propagation as procedures
-from subscriber.distribution_agent import Config, DistributionAgent, Profile
+from subscriber.distribution_agent import Config, DistributionAgent, Profile, Servers
 from tests.distribution.blocks import moment_us, write_blocks
 from tests.fix_server import Database
 from tests.propagation.here import call, propagation
@@ -212,14 +212,13 @@ class Ends:
     def agent(self, *, points: Any = None, **profile: Any) -> DistributionAgent:
         """An agent under the agents' role; it is closed in the end."""
         config = self.config(**profile)
-        made = DistributionAgent(
+        servers = Servers(
             subscriber=SUBSCRIBER,
             publisher=PUBLISHER,
             distribution_dsn=config.distribution_dsn,
             subscriber_dsn=config.subscriber_dsn,
-            profile=config.profile,
-            points=points,
         )
+        made = DistributionAgent(servers, profile=config.profile, points=points)
         self._open.push_async_callback(made.close)
         return made
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.distribution_agent import target
+from subscriber.distribution_agent import session
 from tests.distribution_agent.ends import Does, Ends, dele, ins, upd
 from tests.propagation.here import mask
 from twopc.lsn import lsn_text, lsn_value
@@ -70,7 +70,7 @@ async def test_source_transactions_share_commits(
 async def test_a_large_transaction_in_blocks_is_one_commit(
     ends: Ends, as_set: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(target, "_SET_MIN", 5 if as_set else 10**9)
+    monkeypatch.setattr(session, "_SET_MIN", 5 if as_set else 10**9)
     await ends.subscribe(TABLE)
     await ends.sub.execute(AUDIT.encode())
     await ends.store(ins(-1, "before", 0))

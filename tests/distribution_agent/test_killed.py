@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from subscriber.distribution_agent import target
+from subscriber.distribution_agent import session
 from tests.distribution_agent.ends import Does, Ends, dele, ins, upd
 from tests.distribution_agent.killing import Killing
 from tests.distribution_agent.test_delivery import AUDIT
@@ -89,7 +89,7 @@ class Work:
 
 @pytest.fixture(autouse=True)
 def _some_as_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target, "_SET_MIN", 8)
+    monkeypatch.setattr(session, "_SET_MIN", 8)
 
 
 @pytest.fixture

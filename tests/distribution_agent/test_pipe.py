@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from subscriber.distribution_agent.arrays import block, int4, int4s, lsn8, lsn8s, numbers, texts
-from subscriber.distribution_agent.pipe import LostError, Pipe, Statement
+from subscriber.distribution_agent.pipe import Pipe, Statement
+from subscriber.distribution_agent.ports import LostError
 from tests.fix_server import Database
 
 ONE = Statement("select 1")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from subscriber.distribution_agent import target
+from subscriber.distribution_agent import session
 from tests.distribution_agent.ends import Does, Ends, dele, ins, upd
 from tests.distribution_agent.test_delivery import AUDIT
 from tests.fix_server import Database
@@ -20,7 +20,7 @@ TABLE = "create table t (id integer primary key, v text, n integer)"
 
 @pytest.fixture(autouse=True)
 def _one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target, "_SET_MIN", 10**9)
+    monkeypatch.setattr(session, "_SET_MIN", 10**9)
 
 
 def spread(*commands: Does) -> list[Does]:

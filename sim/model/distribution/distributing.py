@@ -10,17 +10,18 @@ from typing import Any
 
 import simpy
 
-from sim.model.distribution.agent import DistributionAgent, Record
+from sim.model.distribution.agent import AgentProcess, Parts
 from sim.model.distribution.apply import Receiver, apply_call
 from sim.model.distribution.articles import Registry
 from sim.model.distribution.changes import see_marker
 from sim.model.distribution.copies import Seen, Snapshots, copied, nobody, take_copies
-from sim.model.distribution.loads import Habits, in_one_commit, is_own, settings_of
 from sim.model.distribution.log_reader import LogReader, Slot
 from sim.model.distribution.log_reader import in_one_commit as stored_in_one_commit
 from sim.model.distribution.processes import KilledError, outcome
 from sim.model.distribution.seats import AgentSeat, Seat
+from sim.model.distribution.source import Record, own_command
 from sim.model.distribution.store import Store
+from sim.model.distribution.target import settings_of
 from sim.model.distribution.told import Delivery, deliveries
 from sim.model.network import Network
 from sim.model.node import ModelNode
@@ -38,9 +39,7 @@ PARTS: Mapping[str, Any] = {
     "log_reader": LogReader,
     "read_marker": see_marker,
     "log_commits": stored_in_one_commit,
-    "agent": DistributionAgent,
-    "agent_commits": in_one_commit,
-    "agent_own": is_own,
+    "agent_own": own_command,
     "agent_settings": settings_of,
     "apply": apply_call,
     "copied": copied,
@@ -81,12 +80,8 @@ class Distribution:
         self.store = Store(self.publisher, spec.publisher, self._begin, horizon)
         self.store.keeps_all = not spec.agent_poll_s
         self.slot = Slot(self.publisher, self._begin)
-        self.habits = Habits(
-            commits=self._part("agent_commits"),
-            is_own=self._part("agent_own"),
-            settings=self._part("agent_settings"),
-            planner=wiring.agent_planner,
-            apply=self._part("apply"),
+        self._agent_parts = Parts(
+            agent=wiring.agent, own=self._part("agent_own"), settings=self._part("agent_settings")
         )
         poll_s = spec.agent_poll_s
         self.reader = Seat(self._make_reader, (lambda one: one.run(poll_s)) if poll_s else None)
@@ -109,7 +104,7 @@ class Distribution:
         receiver = self.receivers.get(spec.name)
         if receiver is None:
             receiver = self.receivers[spec.name] = Receiver(
-                node, self.registry.articles, self.habits.apply, self.registry.routines
+                node, self.registry.articles, self._part("apply"), self.registry.routines
             )
             take_copies(node)
         if receiver.position(self.spec.publisher) is None:
@@ -119,7 +114,7 @@ class Distribution:
         )
         record = Record()
         self.store.reports[spec.name] = 0
-        run = (lambda one: one.run(poll_s)) if poll_s else None
+        run = (lambda one: one.run()) if poll_s else None
         self.seats[spec.name] = AgentSeat(lambda: self._make_agent(spec, record), run, record)
 
     def check_procedures(self, subscriber: str) -> None:
@@ -136,7 +131,7 @@ class Distribution:
         """End what a Subscriber's agent is at; who syncs makes it begin anew."""
         seat = self.seats.get(subscriber)
         if seat is not None and seat.process is not None and not self.spec.agent_poll_s:
-            seat.process.close()  # it has nothing planned; one that runs will notice
+            seat.process.disconnect()  # it has nothing planned; one that runs will notice
 
     def forget(self, subscriber: str) -> None:
         """Nobody of that name subscribes."""
@@ -184,16 +179,15 @@ class Distribution:
             commits=self._part("log_commits"),
         )  # fmt: skip
 
-    def _make_agent(self, spec: SubscriberSpec, record: Record) -> DistributionAgent:
-        made: type[DistributionAgent] = self._part("agent")
-        return made(
+    def _make_agent(self, spec: SubscriberSpec, record: Record) -> AgentProcess:
+        return AgentProcess(
             self.network, self.nodes[spec.name], self.store, self.registry, record,
             publisher=self.spec.publisher, subscriber=spec.name,
             profile=Profile(
                 subscription_streams=spec.streams, commit_batch_size=spec.batch,
                 skip_errors=spec.skip_errors,
             ),
-            habits=self.habits, points=self.points,
+            parts=self._agent_parts, points=self.points, poll_s=self.spec.agent_poll_s,
         )  # fmt: skip
 
     # -- delivering ----------------------------------------------------------------------------------
@@ -269,7 +263,7 @@ class Distribution:
         return (yield from self._run_once(subscriber, final=True))
 
     def _run_once(self, subscriber: str, *, final: bool) -> Steps[Delivered]:
-        agent: DistributionAgent = self.seats[subscriber].living()
+        agent: AgentProcess = self.seats[subscriber].living()
         try:
             return (yield from agent.have(agent.run_once(final=final), "deliver"))
         except KilledError as error:
@@ -335,7 +329,7 @@ class Distribution:
     def _seen(self, subscriber: str) -> int:
         agent = self.seats[subscriber].process
         return max(
-            self.position(subscriber), agent.seen if agent is not None and agent.alive else 0
+            self.position(subscriber), agent.engine.seen if agent is not None and agent.alive else 0
         )
 
     def agent(self, subscriber: str) -> AgentSeat:

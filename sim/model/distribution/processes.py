@@ -15,10 +15,12 @@ import simpy
 from sim.model.network import Network
 from sim.model.node import ModelNode
 from sim.model.node.session import NodeSession
-from sim.model.wire import Wire
+from sim.model.wire import KILLED, Wire
 from sim.model.words import Cause, Label, LostError, SqlError, Steps
+from subscriber.distribution_agent import ports
+from twopc.drivers.lean import Report
 from twopc.drivers.points import Points
-from twopc.drivers.virtual import steps
+from twopc.drivers.virtual import Awaited, steps
 
 T = TypeVar("T")
 
@@ -109,6 +111,25 @@ class Process:
             raise error
         return value  # type: ignore[no-any-return] # what `work` returns
 
+    async def perform(self, work: Steps[T]) -> T:
+        """Do something as this process, for an agent, whose exceptions are raised.
+
+        Raises:
+            LostError, RefusedError: see `subscriber.distribution_agent.ports`.
+        """
+        self.check_alive()
+        try:
+            return await Awaited(work)
+        except LostError as error:
+            raise ports.LostError(str(error)) from error
+        except SqlError as error:
+            raise ports.RefusedError(report_of(error)) from error
+
+    def check_alive(self) -> None:
+        """Let what is left of a process that was killed do nothing any more. simpy.Interrupt"""
+        if not self.alive:
+            raise simpy.Interrupt(KILLED)
+
     def reach(self, point: str) -> Steps[None]:
         """Come by a point; what is raised there is as if a server had said it. SqlError, LostError"""
         if not self.points.armed:
@@ -129,7 +150,7 @@ class Process:
         self.alive = False
         for process in [*self._running]:
             if process.is_alive:
-                process.interrupt("killed")
+                process.interrupt(KILLED)
         self._running.clear()
         self.network.client_lost(self.actor)
 
@@ -162,3 +183,10 @@ def at_once(value: T) -> Steps[T]:
     """Something that takes no time."""
     return value
     yield  # it is a generator
+
+
+def report_of(error: SqlError) -> Report:
+    """An error of the model's servers as the product reads it."""
+    return Report(
+        message=error.message, sqlstate=error.sqlstate, detail=error.detail, hint=error.hint
+    )

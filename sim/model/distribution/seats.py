@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sim.model.distribution.agent import Record
 from sim.model.distribution.processes import until_killed
+from sim.model.distribution.source import Record
 from sim.model.words import Steps
 
 

@@ -1,21 +1,38 @@
-"""An agent's sessions at its Subscriber: alone there, at a position, with what streams had prepared settled.
+"""An agent's sessions at its Subscriber in virtual time: what its steps do there.
 
 It must not know the distribution database, nor which commands come next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import simpy
+
 from sim.model.distribution.apply import Call
-from sim.model.distribution.loads import Bring, Commit, Move
-from sim.model.distribution.processes import Connection, Process
+from sim.model.distribution.processes import Connection, Process, at_once, outcome, report_of
 from sim.model.node import ModelNode
 from sim.model.node.session import NodeSession
-from sim.model.words import Cause, Label, SqlError, Steps
-from subscriber.distribution_agent import Profile
+from sim.model.words import Cause, Label, LostError, SqlError, Steps
+from subscriber.distribution_agent import Profile, ports
+from subscriber.distribution_agent.arrays import numbers, texts
+from subscriber.distribution_agent.loads import Part, Subscription
+from subscriber.distribution_agent.ports import (
+    Answer,
+    Apply,
+    ApplyNet,
+    Begin,
+    CheckConstraints,
+    Commit,
+    Finish,
+    MakeDurable,
+    Move,
+    Prepare,
+    Rollback,
+    Step,
+)
 from twopc.errors import DeliveryError
 from twopc.names import StreamId
 
@@ -34,182 +51,294 @@ _FIRST = (
     "insert into msrepl.msreplication_subscriptions values (:publisher, 0) on conflict do nothing"
 )
 
+Settings = Callable[[Profile], Mapping[str, str]]
 
-class Target:
-    """Sessions at one Subscriber: the first, and further ones for streams."""
 
-    def __init__(self, process: Process, node: ModelNode, publisher: str, subscriber: str) -> None:
+def settings_of(profile: Profile) -> Mapping[str, str]:
+    """What an agent's sessions are set to."""
+    return {
+        "session_replication_role": "replica",
+        "lock_timeout": "0",
+        "synchronous_commit": "on" if profile.synchronous_commit else "off",
+    }
+
+
+class Sent:
+    """See `subscriber.distribution_agent.ports.Pending`.
+
+    Args:
+        event: the process that has the group performed.
+    """
+
+    __slots__ = ("event",)
+
+    def __init__(self, event: simpy.Process) -> None:
+        self.event = event
+
+    def __await__(self) -> Generator[simpy.Event, Any, Answer]:
+        if not self.event.processed:
+            yield self.event
+        return self.result()
+
+    def done(self) -> bool:
+        """See `Pending`."""
+        return self.event.processed
+
+    def result(self) -> Answer:
+        """See `Pending`."""
+        ending: Any = self.event.value
+        error, answer = ending
+        if isinstance(error, LostError):
+            raise ports.LostError(str(error))
+        if error is not None:
+            raise error
+        assert isinstance(answer, Answer)
+        return answer
+
+
+class ModelSession:
+    """See `subscriber.distribution_agent.ports.SessionPort`."""
+
+    def __init__(
+        self, process: Process, publisher: str, node: ModelNode, connection: Connection
+    ) -> None:
         self._process = process
+        self._publisher = publisher
         self._label = Label(
             actor=process.actor, cause=Cause.MESSAGE, what=f"apply at {node.name}",
             touches=frozenset((node.name,)),
         )  # fmt: skip
-        self.node = node
-        self.publisher = publisher
-        self.subscriber = subscriber
-        self.lines: list[Connection] = []
-        self.watch: Connection | None = None
-        self.position = 0
-        """Up to where everything was delivered, as of the last answer."""
+        self._node = node
+        self._before: simpy.Process | None = None
+        """The group that was sent last: a connection carries one after the other."""
+        self.connection = connection
 
-    @property
-    def name(self) -> str:
+    def send(self, *steps: Step) -> Sent:
+        """See `SessionPort`."""
+        self._process.check_alive()
+        what = _called(steps)
+        work = self._perform(self._before, steps, what)
+        self._before = self._process.spawn(outcome(work), what)
+        return Sent(self._before)
+
+    def _perform(
+        self, before: simpy.Process | None, steps: Sequence[Step], what: str
+    ) -> Steps[Answer]:
+        if before is not None and not before.processed:
+            yield before
+        return (yield from self.connection.ask(partial(self._group, steps), what))
+
+    def _group(self, steps: Sequence[Step], session: NodeSession) -> Steps[Answer]:
+        """At the server."""
+        for at, step in enumerate(steps):
+            try:
+                yield from self._step(session, step)
+            except SqlError as error:
+                return Answer(failure=report_of(error), failed_at=at, constraint=error.constraint)
+        return Answer()
+
+    def _step(self, session: NodeSession, step: Step) -> Steps[None]:
+        match step:
+            case Begin():
+                yield from session.execute("begin")
+            case Move():
+                given = {"publisher": self._publisher, "was": step.was, "becomes": step.becomes}
+                yield from session.execute(_MOVE, given)
+            case Apply():
+                if self._node.timing.apply.a:
+                    yield self._process.kernel.delay(self._node.timing.apply, self._label)
+                yield from session.execute(_BLOCK, {"calls": _calls(step.part)})
+            case ApplyNet():
+                calls = tuple((code, text.decode()) for code, text in step.commands)
+                yield from session.execute(_NET, {"calls": calls})
+            case CheckConstraints():
+                yield from session.execute("set constraints all immediate")
+            case MakeDurable():
+                yield from session.execute("set local synchronous_commit = on")
+            case Prepare():
+                result = yield from session.execute(f"prepare transaction '{step.gid}'")
+                if result.tag != "PREPARE TRANSACTION":
+                    raise SqlError("25P02", "the transaction had failed and was rolled back")
+            case Commit():
+                yield from session.execute("commit")
+            case Rollback():
+                yield from session.execute("rollback")
+            case Finish():
+                verb = "commit" if step.commit else "rollback"
+                yield from session.execute(f"{verb} prepared '{step.gid}'")
+
+
+def _called(steps: Sequence[Step]) -> str:
+    """A group, in words."""
+    last = steps[-1]
+    match last:
+        case Commit():
+            return "a batch"
+        case Prepare():
+            return f"part of stream {last.gid.stream}"
+        case Finish():
+            return f"{'commit' if last.commit else 'rollback'} prepared '{last.gid}'"
+        case _:
+            return type(last).__name__.lower()
+
+
+def _calls(part: Part) -> tuple[Call, ...]:
+    codes, calls = numbers(part.codes, "i"), texts(part.calls)
+    return tuple((code, call.decode()) for code, call in zip(codes, calls, strict=True))
+
+
+class ModelTarget:
+    """See `subscriber.distribution_agent.ports.TargetPort`.
+
+    Args:
+        settings: of its sessions.
+    """
+
+    def __init__(
+        self, process: Process, node: ModelNode, profile: Profile, settings: Settings, *,
+        publisher: str, subscriber: str,
+    ) -> None:  # fmt: skip
+        self._process = process
+        self._node = node
+        self._settings = settings(profile)
+        self._publisher = publisher
+        self._subscriber = subscriber
+        self._name = f"msrepl agent for {publisher}"
         """The `application_name` of its sessions."""
-        return f"msrepl agent for {self.publisher}"
+        self._lines: list[ModelSession] = []
+        self._watch: Connection | None = None
+        self.position = 0
+
+    async def open(self) -> None:
+        """Connect, wait until no other agent is left, and find the position. DeliveryError"""
+        connection = await self._connect()
+        await self._process.perform(self._be_alone(connection))
+        self.position = await self._process.perform(
+            connection.ask(self._find_position, "find the position")
+        )
+
+    async def _connect(self) -> Connection:
+        process = self._process
+        connection = await process.perform(process.connect(self._node, ROLE, self._name))
+        self._lines.append(ModelSession(process, self._publisher, self._node, connection))
+        await process.perform(connection.ask(self._set, "settings"))
+        return connection
+
+    def _set(self, session: NodeSession) -> Steps[None]:
+        for name, value in self._settings.items():
+            yield from session.execute(f"set {name} = '{value}'")
+
+    def _be_alone(self, connection: Connection) -> Steps[None]:
+        """Wait for sessions of an agent that was killed, which end when they notice."""
+        until = self._process.kernel.now + _TAKE_OVER_S
+        mine = connection.session.pid
+        while any(
+            one.application_name == self._name and one.pid < mine
+            for one in self._node.sessions.values()
+        ):
+            if self._process.kernel.now > until:
+                raise DeliveryError(
+                    f"another distribution agent from {self._publisher!r} to {self._subscriber!r} is running"
+                    " (21036): stop it first",
+                    node=self._subscriber, number=21036, sqlstate="55P03",
+                )  # fmt: skip
+            yield self._process.sleep(_LOOK_S, f"wait for another agent at {self._node.name}")
+
+    def _find_position(self, session: NodeSession) -> Steps[int]:
+        for _ in range(2):
+            found = yield from session.execute(_POSITION, {"publisher": self._publisher})
+            rows: Any = found.rows
+            if rows:
+                return int(rows[0][0])
+            yield from session.execute(_FIRST, {"publisher": self._publisher})
+        raise AssertionError("the position was put there")
 
     @property
-    def first(self) -> Connection:
-        """The session that moves the position."""
-        return self.lines[0]
+    def lines(self) -> Sequence[ModelSession]:
+        """See `TargetPort`."""
+        return self._lines
 
     @property
     def sessions(self) -> list[NodeSession]:
         """Those that are open."""
-        return [line.session for line in self.lines if not line.lost]
+        return [line.connection.session for line in self._lines if not line.connection.lost]
 
-    def open(self, profile: Profile, settings: Callable[[Profile], Any]) -> Steps[None]:
-        """Connect, wait until no other agent is left, and settle what one that died has prepared.
+    async def prepared(self) -> list[StreamId]:
+        """See `TargetPort`."""
+        gids = await self._process.perform(
+            self._lines[0].connection.ask(
+                lambda _: at_once([*self._node.prepared()]), "settle streams"
+            )
+        )
+        parsed = [StreamId.parse(gid) for gid in gids]
+        ours = (self._publisher, DATABASE)
+        return [one for one in parsed if one and (one.publisher, one.database) == ours]
 
-        DeliveryError: another one is at work. SqlError, LostError
-        """
-        process, said = self._process, settings(profile)
-        for _ in range(profile.subscription_streams):
-            line = yield from process.connect(self.node, ROLE, self.name)
-            self.lines.append(line)
-            yield from line.ask(lambda one: _set(one, said), "settings")
-            if line is self.first:
-                yield from self._alone(line)
-                self.position = yield from line.ask(self._find_position, "find the position")
-                yield from line.ask(self._settle, "settle streams")
-        if profile.subscription_streams > 1:
-            self.watch = yield from process.connect(self.node, ROLE, "msrepl streams watched")
+    async def open_streams(self, count: int) -> None:
+        """See `TargetPort`."""
+        if count <= 1:
+            return
+        while len(self._lines) < count:
+            await self._connect()
+        self._watch = await self._process.perform(
+            self._process.connect(self._node, ROLE, "msrepl streams watched")
+        )
 
-    def _alone(self, line: Connection) -> Steps[None]:
-        """Wait for sessions of an agent that was killed, which end when they notice."""
-        until = self._process.kernel.now + _TAKE_OVER_S
-        mine = line.session.pid
-        while any(
-            one.application_name == self.name and one.pid < mine
-            for one in self.node.sessions.values()
-        ):
-            if self._process.kernel.now > until:
-                raise DeliveryError(
-                    f"another distribution agent from {self.publisher!r} to {self.subscriber!r} is running"
-                    " (21036): stop it first",
-                    node=self.subscriber, number=21036, sqlstate="55P03",
-                )  # fmt: skip
-            yield self._process.sleep(_LOOK_S, f"wait for another agent at {self.node.name}")
+    def subscribe(self, subscription: Subscription) -> None:
+        """See `TargetPort`; `sim.model.distribution.apply.Receiver` knows the articles."""
 
-    def _find_position(self, session: NodeSession) -> Steps[int]:
-        for _ in range(2):
-            found = yield from session.execute(_POSITION, {"publisher": self.publisher})
-            rows: Any = found.rows
-            if rows:
-                return int(rows[0][0])
-            yield from session.execute(_FIRST, {"publisher": self.publisher})
-        raise AssertionError("the position was put there")
+    def gid(self, upto: int, stream: int) -> StreamId:
+        """See `TargetPort`."""
+        return StreamId(publisher=self._publisher, database=DATABASE, upto=upto, stream=stream)
 
-    def _settle(self, session: NodeSession) -> Steps[None]:
-        """The position is in the first stream's part, which is committed first: if it has come to a batch's
-        end, the batch is here, else no part of it is."""
-        for gid in [*self.node.prepared()]:
-            found = StreamId.parse(gid)
-            if found is not None and (found.publisher, found.database) == (
-                self.publisher,
-                DATABASE,
-            ):
-                verb = "commit" if found.upto <= self.position else "rollback"
-                yield from session.execute(f"{verb} prepared '{gid}'")
+    async def cancel(self, streams: Sequence[int]) -> None:
+        """See `TargetPort`."""
+        await self._ask_watch(lambda: streams)
 
-    # -- batches -------------------------------------------------------------------------------------
+    async def cancel_blocked(self, streams: Sequence[int], upto: int) -> bool:
+        """See `TargetPort`."""
+        pids = {self._lines[stream].connection.session.pid: stream for stream in streams}
+        gids = {str(self.gid(upto, stream)) for stream in streams}
+        return await self._ask_watch(
+            lambda: [
+                pids[wait.pid]
+                for wait in self._node.waits()
+                if wait.pid in pids and (wait.holder_pid in pids or wait.holder_gid in gids)
+            ]
+        )
 
-    def deliver(self, commits: Iterable[Commit]) -> Steps[None]:
-        """Bring a batch; a message for each commit."""
-        for commit in commits:
-            yield from self.first.ask(partial(self._commit, commit), "a batch")
+    async def _ask_watch(self, choose: Callable[[], Sequence[int]]) -> bool:
+        """Cancel streams; whether there are any."""
 
-    def _commit(self, commit: Commit, session: NodeSession) -> Steps[None]:
-        yield from session.execute("begin")
-        for step in commit:
-            yield from self.do(session, step)
-        yield from session.execute("commit")
+        def work(_: NodeSession) -> Steps[bool]:
+            streams = sorted({*choose()})
+            for stream in streams:
+                self._lines[stream].connection.session.cancel()
+            return (yield from at_once(bool(streams)))
 
-    def do(self, session: NodeSession, step: Move | Bring) -> Steps[None]:
-        """At the server, within a transaction."""
-        if isinstance(step, Move):
-            said = {"publisher": self.publisher, "was": step.was, "becomes": step.becomes}
-            yield from session.execute(_MOVE, said)
-        elif step.calls:
-            timing, kernel = self.node.timing, self._process.kernel
-            if timing.apply.a:
-                yield kernel.delay(timing.apply, self._label)
-            yield from session.execute(_BLOCK, {"calls": step.calls})
+        assert self._watch is not None
+        return await self._process.perform(self._watch.ask(work, "cancel streams"))
 
-    def move(self, upto: int) -> Steps[None]:
-        """Move the position alone."""
-        yield from self.deliver([[Move(was=self.position, becomes=upto)]])
-        self.position = upto
+    async def is_order_free(self) -> bool:
+        """See `TargetPort`; commands are applied one by one here, so that nothing is gained."""
+        return False
 
-    def net(self, upto: int, calls: Sequence[Call]) -> Steps[SqlError | None]:
-        """Apply a net effect that ends at a position; what it met."""
-        move = Move(was=self.position, becomes=upto)
+    async def is_constraint(self, name: str) -> bool:
+        """See `TargetPort`."""
+        indexes = {
+            index.name: index.constraint
+            for table in self._node.tables.values()
+            for index in table.indexes
+        }
+        return indexes.get(name, True)
 
-        def work(session: NodeSession) -> Steps[None]:
-            yield from session.execute("begin")
-            yield from self.do(session, move)
-            if calls:
-                yield from session.execute(_NET, {"calls": tuple(calls)})
-            yield from session.execute("commit")
+    def disconnect(self) -> None:
+        """Its connections end; harmless twice."""
+        for line in self._lines:
+            line.connection.close()
+        if self._watch is not None:
+            self._watch.close()
 
-        try:
-            yield from self.first.ask(work, "apply a net effect")
-        except SqlError as error:
-            yield from self.first.run("rollback")
-            return error
-        self.position = upto
-        return None
-
-    def make_durable(self) -> Steps[None]:
-        """Wait until the position and everything that came before it is durable."""
-
-        def work(session: NodeSession) -> Steps[None]:
-            yield from session.execute("begin")
-            yield from session.execute("set local synchronous_commit = on")
-            yield from self.do(session, Move(was=self.position, becomes=self.position))
-            yield from session.execute("commit")
-
-        yield from self.first.ask(work, "make the position durable")
-
-    def try_out(self, calls: Sequence[Call]) -> Steps[tuple[int | None, SqlError] | None]:
-        """Commands one by one, all of them taken back: which one failed (None: the check at the end), and how."""
-
-        def work(session: NodeSession) -> Steps[tuple[int | None, SqlError] | None]:
-            yield from session.execute("begin")
-            at: int | None = None
-            try:
-                for at, call in enumerate(calls):  # noqa: B007 - told when one fails
-                    yield from session.execute(_BLOCK, {"calls": (call,)})
-                at = None
-                yield from session.execute("set constraints all immediate")
-            except SqlError as error:
-                return at, error
-            finally:
-                yield from session.execute("rollback")
-            return None
-
-        return (yield from self.first.ask(work, "look for what fails"))
-
-    def gid(self, upto: int, stream: int) -> str:
-        """Under which a stream prepares its part of the batch that ends there."""
-        found = StreamId(publisher=self.publisher, database=DATABASE, upto=upto, stream=stream)
-        return str(found)
-
-    def close(self) -> None:
-        """Harmless twice."""
-        for line in (*self.lines, *([self.watch] if self.watch is not None else [])):
-            line.close()
-
-
-def _set(session: NodeSession, settings: Any) -> Steps[None]:
-    for name, value in settings.items():
-        yield from session.execute(f"set {name} = '{value}'")
+    async def close(self) -> None:
+        """See `TargetPort`."""
+        self.disconnect()

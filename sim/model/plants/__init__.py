@@ -8,11 +8,20 @@ that was never seen to find anything proves nothing.
 from __future__ import annotations
 
 from sim.model.explore.words import PlantedBug
-from sim.model.plants import coordinator, log, recovery, replication, resolver, servers, several
+from sim.model.plants import (
+    agent,
+    coordinator,
+    log,
+    recovery,
+    replication,
+    resolver,
+    servers,
+    several,
+)
 
 #: All of them, by name.
 PLANTS: dict[str, PlantedBug] = {
     one.name: one
-    for module in (coordinator, log, recovery, resolver, replication, servers, several)
+    for module in (agent, coordinator, log, recovery, resolver, replication, servers, several)
     for one in module.PLANTS
 }

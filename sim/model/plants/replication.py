@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sim.model.distribution.loads import Bring, Commit, Move
 from sim.model.explore.words import Budget, PlantedBug
 from sim.model.plants.protections import wiring_for
 from sim.model.replication.behaviour import Condition
 from sim.model.wiring import Wiring
 from sim.model.words import Values
 from subscriber.distribution_agent.loads import Command
-from subscriber.distribution_agent.planner import Planner
 
 
 def without(protection: str) -> Any:
@@ -30,22 +28,7 @@ def ruled_by(**parts: Callable[..., Any]) -> Any:
     return plant
 
 
-def position_first(move: Move, bring: Bring) -> list[Commit]:
-    """The position in a commit of its own."""
-    return [[move], [bring]]
-
-
-def position_last(move: Move, bring: Bring) -> list[Commit]:
-    """The position once the data are there."""
-    return [[bring], [move]]
-
-
-def in_halves(move: Move, bring: Bring) -> list[Commit]:
-    """As many commands in one commit as a batch has room for, wherever a transaction ends."""
-    return [[Bring(calls=bring.calls[:1])], [Bring(calls=bring.calls[1:]), move]]
-
-
-def of_coordinators(command: Command, planner: Planner) -> bool:
+def of_coordinators(command: Command, own: int | None, echoed: Sequence[int]) -> bool:
     """Whoever committed it is a coordinator's session, as ours are."""
     return bool(command.originator)
 
@@ -63,7 +46,6 @@ def first_answer(condition: Condition) -> Condition:
 
 
 _NONE = Budget(faults=0, deviations=0)
-_AGENT = Budget(of=("agent",), deviations=0)
 
 PLANTS = (
     PlantedBug(
@@ -137,33 +119,6 @@ PLANTS = (
         program="the Publisher stores otherwise",
         budget=_NONE,
         breaks=("converged",),
-    ),
-    PlantedBug(
-        name="stale_position",
-        why="an agent that dies between two commits leaves out what it was about to bring",
-        source="PostgreSQL's documentation of replication progress",
-        plant=ruled_by(agent_commits=position_first),
-        program="insert and deliver",
-        budget=_AGENT,
-        breaks=("converged",),
-    ),
-    PlantedBug(
-        name="position_afterwards",
-        why="an agent that dies between two commits brings again what is there",
-        source="PostgreSQL's documentation of replication progress",
-        plant=ruled_by(agent_commits=position_last),
-        program="insert and deliver",
-        budget=_AGENT,
-        breaks=("converged", "delivers"),
-    ),
-    PlantedBug(
-        name="splits_transaction",
-        why="what was committed at once must not be seen in part",
-        source="Microsoft, CommitBatchSize: a transaction is never split",
-        plant=ruled_by(agent_commits=in_halves),
-        program="deliver two rows of one transaction",
-        budget=_NONE,
-        breaks=("no_half",),
     ),
     PlantedBug(
         name="skips_by_session_not_marker",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sim.model.distribution.loads import Bring, Commit, Move
+from sim.model.plants.agent import InHalves, PositionLast, made_of
 from sim.model.wiring import Wiring
 from sim.model.words import LostError, Steps, SubscriberSpec
 from tests.model.distribution.rig import FIRST, Rig
@@ -214,20 +214,9 @@ def test_a_commit_that_nobody_waited_for_is_lost_with_its_position() -> None:
 # -- without a protection the same tests must fail ----------------------------------------------------
 
 
-def apart(move: Move, bring: Bring) -> list[Commit]:
-    """The position in a commit of its own."""
-    return [[bring], [move]]
-
-
-def halves(move: Move, bring: Bring) -> list[Commit]:
-    """Half of a batch, then the rest with the position."""
-    middle = len(bring.calls) // 2
-    return [[Bring(calls=bring.calls[:middle])], [move, Bring(calls=bring.calls[middle:])]]
-
-
-@pytest.mark.parametrize("commits", [apart, halves])
-def test_without_the_position_in_the_same_commit_something_comes_twice(commits: Any) -> None:
-    wiring = Wiring(parts={"agent_commits": commits})
+@pytest.mark.parametrize("delivery", [PositionLast, InHalves])
+def test_without_the_position_in_the_same_commit_something_comes_twice(delivery: type) -> None:
+    wiring = made_of(delivery=delivery)(Wiring())
     broken = 0
     for after in range(40):
         rig = small(1, wiring=wiring)
@@ -257,7 +246,7 @@ def test_without_marks_changes_come_back() -> None:
 
 
 def test_an_agent_that_is_no_replica_fires_triggers() -> None:
-    from sim.model.distribution.loads import settings_of
+    from sim.model.distribution.target import settings_of
 
     def settings(profile: Any) -> dict[str, str]:
         return {**settings_of(profile), "session_replication_role": "origin"}

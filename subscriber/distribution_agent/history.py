@@ -1,13 +1,14 @@
-"""What an agent says of itself in the distribution database.
+"""What an agent records of itself in the distribution database.
 
 Most rows are of use only to who looks: a failure to write one stops nothing. A transaction that is skipped
-is recorded for sure.
+is recorded durably.
 """
 
 from __future__ import annotations
 
 from subscriber.distribution_agent.loads import Posted
-from subscriber.distribution_agent.pipe import LostError, Pipe, Statement, Step
+from subscriber.distribution_agent.pipe import Pipe, Query, Statement
+from subscriber.distribution_agent.ports import LostError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
 from twopc.propagation import CommandType
@@ -50,8 +51,8 @@ _TRACER = Statement(
 _STANDS = ("started", "succeeded", "retry", "failed")
 
 
-class Reporting:
-    """Writes history and positions for one agent.
+class History:
+    """See `subscriber.distribution_agent.ports.HistoryPort`: rows on a server.
 
     Args:
         pipe: to the distribution database.
@@ -72,21 +73,21 @@ class Reporting:
         error: str = "",
         message: str = "",
         command: str = "",
-        sure: bool = False,
+        durable: bool = False,
     ) -> None:
         """A row of history.
 
         Raises:
-            LostError: it has to be `sure`, and was not written.
+            LostError: it has to be `durable`, and was not written.
         """
         values: list[object] = [event, duration_ms, transactions, commands]
         values += [lsn_text(seqno) if seqno is not None else None]
         values += [error or None, message or None, command or None]
         texts = [None if value is None else str(value).encode() for value in values]
-        steps: list[Step] = [(_EVENT, (*self._who, *texts))]
+        queries: list[Query] = [(_EVENT, (*self._who, *texts))]
         if event in _STANDS:
-            steps.append((_STATUS, (*self._who, event.encode(), message.encode())))
-        await self._write(*steps, sure=sure)
+            queries.append((_STATUS, (*self._who, event.encode(), message.encode())))
+        await self._write(*queries, durable=durable)
 
     async def delivered(self, position: int) -> None:
         """What is before this position is not needed any more: it is durable at the Subscriber."""
@@ -99,15 +100,15 @@ class Reporting:
             token = str(posted.body["id"]).encode()
             await self._write((_TRACER, (publisher_database, token, subscriber)))
 
-    async def _write(self, *steps: Step, sure: bool = False) -> None:
+    async def _write(self, *queries: Query, durable: bool = False) -> None:
         why = ""
         try:
-            answer = await self._pipe.run(*steps)
+            answer = await self._pipe.run(*queries)
         except LostError as error:
             why = str(error)
         else:
             why = str(answer.failure) if answer.failure is not None else ""
-        if why and sure:
+        if why and durable:
             raise LostError(f"history not written: {why}")
         if why:
             logger.warning("history not written", error=why)

@@ -1,0 +1,244 @@
+"""An agent's side of the distribution database in virtual time: what queries find there, and the agent's record.
+
+It must not know the Subscriber's node.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from sim.model.distribution.articles import Registry
+from sim.model.distribution.processes import Connection, Process, at_once
+from sim.model.distribution.store import Store, Stored
+from sim.model.node.session import NodeSession
+from sim.model.words import Steps
+from subscriber.distribution_agent.loads import (
+    Command,
+    Load,
+    Posted,
+    Subscription,
+    part_of,
+)
+from subscriber.distribution_agent.planner import Batch, Terms, Window
+from subscriber.distribution_agent.ports import LostError
+from subscriber.distribution_agent.profile import Profile
+from twopc.distributed import DistributedArticle
+from twopc.proc_execution import ProcArticle
+
+T = TypeVar("T")
+#: How many transactions are planned at once.
+_WINDOW = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A row of an agent's history."""
+
+    event: str
+    seqno: int
+    message: str = ""
+    error: str = ""
+    transactions: int = 0
+    commands: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """What the distribution database knows of an agent; it outlives the process."""
+
+    reported: int = 0
+    """The position that it was told."""
+    history: list[Event] = field(default_factory=list)
+    posted: list[Posted] = field(default_factory=list)
+    """What was posted for everybody and has arrived."""
+
+
+#: Whether a command is its Subscriber's own: ``(command, the Subscriber as an originator, articles that echo)``.
+AgentOwn = Callable[[Command, int | None, Sequence[int]], bool]
+
+
+def own_command(command: Command, own: int | None, echoed: Sequence[int]) -> bool:
+    """The mark in its transaction says so, and the article does not take it all the same."""
+    return own is not None and command.originator == own and command.article_id not in echoed
+
+
+class ModelSource:
+    """See `subscriber.distribution_agent.ports.SourcePort`.
+
+    Args:
+        record: what is known of the agent.
+        own: leaves out what is the Subscriber's own.
+    """
+
+    publisher_db = ""
+
+    def __init__(
+        self, process: Process, connection: Connection, store: Store, registry: Registry, record: Record, *,
+        subscriber: str, profile: Profile, own: AgentOwn,
+    ) -> None:  # fmt: skip
+        self._process = process
+        self._connection = connection
+        self._store = store
+        self._registry = registry
+        self._subscriber = subscriber
+        self._own = own
+        self._terms: tuple[Terms, ...] | None = None
+        self._stored: dict[int, Stored] = {}
+        """The transactions of the last window: their commands have come with it."""
+        self.profile = profile
+        self.subscription = Subscription()
+        self.history = ModelHistory(self, record, subscriber, store)
+
+    async def ask(self, find: Callable[[], T], what: str) -> T:
+        """What the database finds."""
+
+        def work(_: NodeSession) -> Steps[T]:
+            return (yield from at_once(find()))
+
+        return await self._process.perform(self._connection.ask(work, what))
+
+    async def window(self, position: int) -> tuple[bool, Window]:
+        """See `SourcePort`."""
+        terms, (window, stored) = await self.ask(
+            lambda: (
+                self._registry.terms(self._subscriber),
+                self._store.window(position, _WINDOW),
+            ),
+            "the next transactions",
+        )
+        self._stored = {each.seqno: each for each in stored}
+        changed = terms != self._terms
+        if changed:
+            self._terms = terms
+            routines = self._registry.routines
+            calls = tuple(each.article_id for each in terms if each.article_id in routines)
+            self.subscription = Subscription(terms=terms, calls=calls)
+        return changed, window
+
+    async def loads(
+        self,
+        batches: Sequence[Batch],
+        *,
+        own: int | None,
+        echoed: Sequence[int],
+        streams: int,
+        apart: Sequence[int] = (),
+    ) -> AsyncGenerator[Load, None]:
+        """See `SourcePort`; a large batch comes in one piece, too, and nothing apart."""
+        for batch in batches:
+            parts: dict[int, list[tuple[int, bytes]]] = {}
+            posted: list[Posted] = []
+            for each in (self._stored[seqno] for seqno in batch.seqnos):
+                for command, hashkey in zip(each.commands, each.hashkeys, strict=True):
+                    if not command.article_id:
+                        posted.append(_posted(command))
+                    elif command.article_id in batch.articles and not self._own(
+                        command, own, echoed
+                    ):
+                        coded = command.article_id * 100 + command.type, command.command.encode()
+                        parts.setdefault(hashkey % streams, []).append(coded)
+            yield Load(
+                batch=batch,
+                parts=tuple(part_of(parts[stream], stream) for stream in sorted(parts)),
+                posted=tuple(posted),
+            )
+
+    async def uniform(
+        self, after: int, upto: int, articles: Sequence[int], commands: int
+    ) -> dict[int, int]:
+        """See `SourcePort`; none, for nothing comes apart."""
+        return {}
+
+    async def own_transactions(self, position: int, originator: int) -> list[int]:
+        """See `SourcePort`."""
+        return await self.ask(
+            lambda: self._store.own_transactions(position, originator), "own transactions"
+        )
+
+    async def commands(self, after: int, upto: int) -> AsyncIterator[Command]:
+        """See `SourcePort`."""
+        for each in await self.ask(lambda: self._store.commands(after, upto), "commands"):
+            yield each
+
+    async def articles(self) -> Mapping[int, DistributedArticle]:
+        """See `SourcePort`."""
+        return self._registry.articles
+
+    async def proc_articles(self) -> Mapping[int, ProcArticle]:
+        """See `SourcePort`."""
+        return self._registry.routines
+
+    @property
+    def lost(self) -> bool:
+        """Its connection is gone."""
+        return self._connection.lost
+
+    def disconnect(self) -> None:
+        """Its connection ends; harmless twice."""
+        self._connection.close()
+
+    async def close(self) -> None:
+        """See `SourcePort`."""
+        self.disconnect()
+
+
+class ModelHistory:
+    """See `subscriber.distribution_agent.ports.HistoryPort`.
+
+    A row that stops nothing is there at once, and is lost without a connection: nobody waits for it.
+    """
+
+    def __init__(self, source: ModelSource, record: Record, subscriber: str, store: Store) -> None:
+        self._source = source
+        self._record = record
+        self._subscriber = subscriber
+        self._store = store
+
+    async def event(
+        self,
+        event: str,
+        *,
+        duration_ms: float = 0.0,
+        transactions: int = 0,
+        commands: int = 0,
+        seqno: int | None = None,
+        error: str = "",
+        message: str = "",
+        command: str = "",
+        durable: bool = False,
+    ) -> None:
+        """See `HistoryPort`."""
+        row = Event(
+            event=event,
+            seqno=seqno or 0,
+            message=message,
+            error=error,
+            transactions=transactions,
+            commands=commands,
+        )
+        if durable:
+            await self._source.ask(lambda: self._record.history.append(row), f"history: {event}")
+        elif not self._source.lost:
+            self._record.history.append(row)
+
+    async def delivered(self, position: int) -> None:
+        """See `HistoryPort`."""
+
+        def note() -> None:
+            self._record.reported = position
+            self._store.report(self._subscriber, position)
+
+        with suppress(LostError):
+            await self._source.ask(note, "report the position")
+
+    async def posted(self, posted: Posted) -> None:
+        """See `HistoryPort`."""
+        self._record.posted.append(posted)
+
+
+def _posted(command: Command) -> Posted:
+    return Posted(seqno=command.seqno, type=command.type, body=json.loads(command.command))

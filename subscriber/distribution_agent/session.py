@@ -1,0 +1,169 @@
+"""A session at a Subscriber on a server: the statements that perform an agent's steps.
+
+It must not know which steps come next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import partial
+
+from subscriber.distribution_agent.arrays import block
+from subscriber.distribution_agent.dispatch import (
+    Takers,
+    call_taker,
+    definition_taker,
+    dispatch_text,
+    run_text,
+    takers,
+)
+from subscriber.distribution_agent.loads import Part, Subscription
+from subscriber.distribution_agent.pipe import Answer, Pipe, Query, Statement
+from subscriber.distribution_agent.ports import (
+    Apply,
+    ApplyNet,
+    Begin,
+    CheckConstraints,
+    Commit,
+    Finish,
+    MakeDurable,
+    Move,
+    Prepare,
+    Rollback,
+    Step,
+)
+from twopc.drivers.lean import Report
+from twopc.lsn import lsn_text
+
+#: Fewer commands are not worth trying as a set.
+_SET_MIN = 32
+#: So often at most, as a power of two, a code is applied one by one before it is tried as a set again.
+_FAILURES_MAX = 10
+_PREPARED = b"PREPARE TRANSACTION"
+
+#: What code of a table's owner has set comes back with a commit.
+_BEGIN = ((Statement("begin"), ()), (Statement("reset all"), ()))
+_COMMIT = Statement("commit")
+_ROLLBACK = Statement("rollback")
+_MOVE = Statement("select msrepl.move_position($1, $2::pg_lsn, $3::pg_lsn)")
+_DURABLE = Statement("set local synchronous_commit = on")
+_APPLY_NET = Statement("select msrepl.apply_net($1::int[], $2::text[])", binary=True)
+_CHECK_NOW = Statement("set constraints all immediate", kept=False)
+
+
+class Applier:
+    """Chooses the statement that applies a part: of the functions of the articles that are subscribed to."""
+
+    def __init__(self) -> None:
+        self.subscribe(Subscription())
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Take over what is subscribed to."""
+        by_code: dict[int, Takers] = {}
+        for article_id, propagation in subscription.propagation:
+            by_code |= takers(article_id, propagation)
+        for article_id in subscription.definitions:
+            by_code |= definition_taker(article_id)
+        for article_id in subscription.calls:
+            by_code |= call_taker(article_id)
+        self._mixed = Statement(dispatch_text(by_code), binary=True)
+        self._runs = {
+            code: Statement(run_text(taker), binary=True)
+            for code, taker in by_code.items()
+            if taker.many
+        }
+        self._not_now: dict[int, int] = {}
+        """For codes whose calls do not work as a set: how many parts to go on one by one."""
+        self._failures: dict[int, int] = {}
+
+    def query(self, part: Part, *, exact: bool) -> Query:
+        """What applies a part: as a set if all of it is of one kind, else, or `exact`, one by one."""
+        params = (part.codes, part.calls)
+        code = part.low
+        if exact or part.count < _SET_MIN or code != part.high or code not in self._runs:
+            return self._mixed, params
+        if self._not_now.get(code, 0) > 0:
+            self._not_now[code] -= 1
+            return self._mixed, params
+        return self._runs[code], params
+
+    def learn(self, part: Part, statement: Statement, is_set: bool) -> None:
+        """Remember whether a part worked as a set: one that did not has been paid for twice."""
+        if self._runs.get(part.low) is not statement:
+            return
+        if is_set:
+            self._failures.pop(part.low, None)
+            return
+        failures = min(self._failures.get(part.low, 0) + 1, _FAILURES_MAX)
+        self._failures[part.low], self._not_now[part.low] = failures, 2**failures
+
+
+class Session:
+    """See `subscriber.distribution_agent.ports.SessionPort`.
+
+    Args:
+        pipe: used by nobody else from now on, but before the first step.
+        publisher: its name, under which the position is kept.
+    """
+
+    def __init__(self, pipe: Pipe, publisher: str, applier: Applier) -> None:
+        self.pipe = pipe
+        self._publisher = publisher.encode()
+        self._applier = applier
+
+    def send(self, *steps: Step) -> asyncio.Future[Answer]:
+        """See `SessionPort`."""
+        queries: list[Query] = []
+        places: list[int] = []
+        """Of each step's first statement."""
+        for step in steps:
+            places.append(len(queries))
+            queries += self._queries(step)
+        return self.pipe.send(*queries, complete=partial(self._complete, steps, places, queries))
+
+    def _queries(self, step: Step) -> Sequence[Query]:
+        match step:
+            case Begin():
+                return _BEGIN
+            case Move():
+                was, becomes = lsn_text(step.was).encode(), lsn_text(step.becomes).encode()
+                return ((_MOVE, (self._publisher, was, becomes)),)
+            case Apply():
+                return (self._applier.query(step.part, exact=step.exact),)
+            case ApplyNet():
+                return ((_APPLY_NET, block(step.commands)),)
+            case CheckConstraints():
+                return ((_CHECK_NOW, ()),)
+            case MakeDurable():
+                return ((_DURABLE, ()),)
+            case Prepare():
+                return ((Statement(f"prepare transaction '{step.gid}'", kept=False), ()),)
+            case Commit():
+                return ((_COMMIT, ()),)
+            case Rollback():
+                return ((_ROLLBACK, ()),)
+            case Finish():
+                verb = "commit" if step.commit else "rollback"
+                return ((Statement(f"{verb} prepared '{step.gid}'", kept=False), ()),)
+
+    def _complete(
+        self,
+        steps: Sequence[Step],
+        places: Sequence[int],
+        queries: Sequence[Query],
+        answer: Answer,
+    ) -> None:
+        """Say which step an answer's failure is of, and learn from it."""
+        if answer.failure is not None:
+            answer.failed_at = bisect_right(places, answer.failed_at) - 1
+            return
+        for step, place in zip(steps, places, strict=True):
+            if isinstance(step, Apply):
+                is_set = answer.results[place].get_value(0, 0) is None
+                self._applier.learn(step.part, queries[place][0], is_set)
+            elif isinstance(step, Prepare) and answer.tag(place) != _PREPARED:
+                answer.failure = Report(
+                    message="the transaction had failed and was rolled back", sqlstate="25P02"
+                )
