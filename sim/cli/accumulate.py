@@ -4,109 +4,97 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sim.cli.command import command
 from sim.cli.spark_options import (
     ArchivePath,
-    Conf,
-    ExecutorPython,
     Json,
-    Master,
-    Package,
+    SparkFlags,
     begun,
     seqno,
-    spark_options,
 )
 
 if TYPE_CHECKING:
     from sim.spark.archive import Archive
-
-_Segment = Annotated[
-    int, typer.Option(min=1, metavar="N", help="About so many commands are appended at once.")
-]
-
-_Upto = Annotated[
-    str | None, typer.Option(metavar="SEQNO", help="Up to here, as 0/1770488; all there is.")
-]
-
-_Base = Annotated[
-    bool, typer.Option("--base/--no-base", help="Copy published tables that have no base yet.")
-]
+    from sim.spark.archive.load import Wanted
+    from sim.spark.session import SparkOptions
 
 
-def accumulate(
-    archive: ArchivePath,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccumulateOptions:
+    """What is appended to which archive, and for how long."""
+
+    archive: ArchivePath
     dsn: Annotated[
         str, typer.Option(metavar="DSN", help="Of the distribution database, its administrator's.")
-    ],
+    ]
     publisher: Annotated[
         str, typer.Option(metavar="NAME", help="Which Publisher, if the database has several.")
-    ] = "",
+    ] = ""
     publisher_dsn: Annotated[
         str,
         typer.Option(
             metavar="DSN", help="Of the Publisher: for bases and global transactions' ids."
         ),
-    ] = "",
+    ] = ""
     history: Annotated[
         list[Path] | None,
         typer.Option(metavar="PATH", help="Runs to add: a history.jsonl, or folders of them."),
-    ] = None,
+    ] = None
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on, until Ctrl-C or for as long as --for says.")
-    ] = False,
-    every: Annotated[
-        str, typer.Option(metavar="DURATION", help="How often --follow looks.")
-    ] = "1s",
+    ] = False
+    every: Annotated[str, typer.Option(metavar="DURATION", help="How often --follow looks.")] = "1s"
     for_: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="So long --follow goes on.")
-    ] = None,
-    segment: _Segment = 1_000_000,
-    upto: _Upto = None,
-    base: _Base = True,
+    ] = None
+    segment: Annotated[
+        int, typer.Option(min=1, metavar="N", help="About so many commands are appended at once.")
+    ] = 1_000_000
+    upto: Annotated[
+        str | None, typer.Option(metavar="SEQNO", help="Up to here, as 0/1770488; all there is.")
+    ] = None
+    base: Annotated[
+        bool, typer.Option("--base/--no-base", help="Copy published tables that have no base yet.")
+    ] = True
     start: Annotated[
         Literal["here", "oldest"], typer.Option(help="Where a new archive begins.")
-    ] = "oldest",
-    master: Master = None,
-    conf: Conf = None,
-    python: ExecutorPython = None,
-    package: Package = None,
-    as_json: Json = False,
-) -> None:
+    ] = "oldest"
+    spark: SparkFlags
+    as_json: Json = False
+
+
+@command
+def accumulate(options: AccumulateOptions) -> None:
     """Append to an archive what its distribution database has behind the archive's position.
 
     Every transaction is appended once, whatever ends this program and however often it is repeated. The
     archive is a folder; it is made if it is not there.
     """
-    options = spark_options(master, conf, python, package)
+    spark = options.spark.options()
     from sim.spark.archive import load
     from sim.spark.session import is_local
 
-    times = _seconds(every, "--every"), None if for_ is None else _seconds(for_, "--for")
-    if follow:
-        _refuse_connect(options.where)
+    every_s = _seconds(options.every, "--every")
+    for_s = None if options.for_ is None else _seconds(options.for_, "--for")
+    if options.follow:
+        _refuse_connect(spark.where)
     wanted = load.Wanted(
-        dsn=dsn,
-        publisher=publisher,
-        publisher_dsn=publisher_dsn,
-        segment=segment,
-        upto=None if upto is None else seqno(upto, "--upto"),
-        base=base,
-        start=start,
-        partitions=load.cores() if is_local(options.where) else 1 << 16,
+        dsn=options.dsn,
+        publisher=options.publisher,
+        publisher_dsn=options.publisher_dsn,
+        segment=options.segment,
+        upto=None if options.upto is None else seqno(options.upto, "--upto"),
+        base=options.base,
+        start=options.start,
+        partitions=load.cores() if is_local(spark.where) else 1 << 16,
     )
-    _append(
-        archive,
-        wanted,
-        options,
-        every=times if follow else None,
-        history=history or (),
-        as_json=as_json,
-    )
+    _append(options, wanted, spark, every_s=every_s, for_s=for_s)
 
 
 def _refuse_connect(master: str) -> None:
@@ -119,27 +107,29 @@ def _refuse_connect(master: str) -> None:
 
 
 def _append(
-    archive: Path,
-    wanted: Any,
-    options: Any,
+    options: AccumulateOptions,
+    wanted: Wanted,
+    spark: SparkOptions,
     *,
-    every: tuple[float, float | None] | None,
-    history: Sequence[Path],
-    as_json: bool,
+    every_s: float,
+    for_s: float | None,
 ) -> None:
     """Once, or each so many seconds and for so long."""
     from sim.spark.archive import load, writer
     from sim.spark.archive.histories import add_history
 
-    note = _Notes(as_json)
-    with writer(load.opened(archive, wanted)) as held, begun(options, quiet=as_json) as spark:
+    note = _Notes(options.as_json)
+    with (
+        writer(load.opened(options.archive, wanted)) as held,
+        begun(spark, quiet=options.as_json) as session,
+    ):
         began = held
-        if every is not None:
-            held = load.follow(held, spark, wanted, note, every_s=every[0], for_s=every[1])
+        if options.follow:
+            held = load.follow(held, session, wanted, note, every_s=every_s, for_s=for_s)
         else:
-            held = load.accumulate(held, spark, wanted, note)
-        for path in history:
-            for run in add_history(held, spark, path):
+            held = load.accumulate(held, session, wanted, note)
+        for path in options.history or ():
+            for run in add_history(held, session, path):
                 held = run.archive
                 note.say(run.text)
     note.end(began, held)

@@ -7,15 +7,12 @@ from typing import Annotated
 
 import typer
 
+from sim.cli.command import command
 from sim.cli.spark_options import (
     ArchivePath,
-    Conf,
-    ExecutorPython,
     Json,
-    Master,
-    Package,
+    SparkFlags,
     begun,
-    spark_options,
 )
 
 archive = typer.Typer(
@@ -50,19 +47,18 @@ def show(
 
 
 @archive.command("compact")
+@command
 def compact(
+    *,
     path: ArchivePath,
     segment: Annotated[
         int, typer.Option(min=1, metavar="N", help="About so many commands in a segment.")
     ] = 5_000_000,
-    master: Master = None,
-    conf: Conf = None,
-    python: ExecutorPython = None,
-    package: Package = None,
+    spark: SparkFlags,
     as_json: Json = False,
 ) -> None:
     """Make few large segments of many small ones; what they hold stays the same."""
-    options = spark_options(master, conf, python, package)
+    options = spark.options()
     from sim.spark.archive import Archive, writer
     from sim.spark.archive.compact import compact as compacted
     from sim.spark.archive.compact import plan
@@ -70,8 +66,8 @@ def compact(
     with writer(Archive.open(path)) as held:
         before = len(held.manifest.segments)
         if plan(held.manifest.segments, segment):
-            with begun(options, quiet=as_json) as spark:
-                held = compacted(held, spark, segment_commands=segment)
+            with begun(options, quiet=as_json) as session:
+                held = compacted(held, session, segment_commands=segment)
     after = len(held.manifest.segments)
     if as_json:
         counts = {"before": before, "after": after}

@@ -7,23 +7,21 @@ import secrets
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sim.cli.command import command
 from sim.cli.exits import PASS, SAFETY, UNKNOWN
 from sim.cli.place import NamedNodes, parse_nodes
 from sim.cli.spark_options import (
     ArchivePath,
-    Conf,
-    ExecutorPython,
     Json,
-    Master,
-    Package,
+    SparkFlags,
     begun,
-    spark_options,
 )
 
 if TYPE_CHECKING:
@@ -33,72 +31,75 @@ if TYPE_CHECKING:
 _ROOT = Path(".twopc/audits")
 
 
-def audit(
-    archive: ArchivePath,
-    nodes: NamedNodes,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditOptions:
+    """What is held against what, and what is said of it."""
+
+    archive: ArchivePath
+    nodes: NamedNodes
     only: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="CLASS", help="atomic, echo, delivered, order, versions or rows; again for more."
+            metavar="CLASS",
+            help="atomic, echo, delivered, order, versions or rows; again for more.",
         ),
-    ] = None,
+    ] = None
     witness: Annotated[
         Literal["read", "install", "remove"],
-        typer.Option(help="At each Subscriber, what notes what agents do: use it, begin it, end it."),
-    ] = "read",
+        typer.Option(
+            help="At each Subscriber, what notes what agents do: use it, begin it, end it."
+        ),
+    ] = "read"
     allow_unexamined: Annotated[
         bool, typer.Option("--allow-unexamined", help="What cannot be examined is no reason for 3.")
-    ] = False,
+    ] = False
     drive: Annotated[
         bool, typer.Option("--drive", help="Deliver meanwhile, where no agents run.")
-    ] = False,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="So many findings are told.")] = 100,
+    ] = False
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="So many findings are told.")] = 100
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where all findings go (.twopc/audits/…).")
-    ] = None,
-    as_json: Json = False,
-    master: Master = None,
-    conf: Conf = None,
-    python: ExecutorPython = None,
-    package: Package = None,
-) -> None:  # fmt: skip
+    ] = None
+    as_json: Json = False
+    spark: SparkFlags
+
+
+@command
+def audit(options: AuditOptions) -> None:
     """Check what was distributed against what the nodes have, while they work.
 
     Delivery is judged by a witness at each Subscriber: install one, let the agents work, accumulate, and audit.
     """
-    options = spark_options(master, conf, python, package)
+    spark = options.spark.options()
     from sim.spark.archive import Archive
     from sim.spark.audit.report import CLASSES, Wanted
     from sim.spark.audit.report import audit as look
 
-    chosen = [kind for kind in CLASSES if not only or kind in only]
-    for kind in only or ():
+    for kind in options.only or ():
         if kind not in CLASSES:
-            raise typer.BadParameter(f"{kind!r} is none of {', '.join(CLASSES)}", param_hint="--only")  # fmt: skip
-    given = parse_nodes(nodes)
-    opened = Archive.open(archive)
-    if witness != "read":
-        _witness(witness, opened, given)
+            raise typer.BadParameter(
+                f"{kind!r} is none of {', '.join(CLASSES)}", param_hint="--only"
+            )
+    chosen = [kind for kind in CLASSES if not options.only or kind in options.only]
+    nodes = parse_nodes(options.nodes)
+    archive = Archive.open(options.archive)
+    if options.witness != "read":
+        _witness(options.witness, archive, nodes)
         return
-    folder = out or _ROOT / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
+    folder = options.out or _ROOT / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
     if folder.exists():
         raise typer.BadParameter(f"{folder} is there already", param_hint="--out")
-    again = shlex.join(
-        [
-            "twopc",
-            "audit",
-            str(archive),
-            *(word for node in given for word in ("--node", f"{node}=…")),
-        ]
-    )
-    wanted = Wanted(only=chosen, limit=limit, drive=drive, repro=again, out=folder)
-    with begun(options, quiet=as_json) as spark:
-        report = look(spark, opened, given, wanted)
-    if as_json:
-        print(json.dumps(_json(report, opened, again, folder), ensure_ascii=False, default=str))
+    places = [word for node in nodes for word in ("--node", f"{node}=…")]
+    repro = shlex.join(["twopc", "audit", str(options.archive), *places])
+    wanted = Wanted(only=chosen, limit=options.limit, drive=options.drive, repro=repro, out=folder)
+    with begun(spark, quiet=options.as_json) as session:
+        report = look(session, archive, nodes, wanted)
+    if options.as_json:
+        document = _json(report, archive, repro, folder)
+        print(json.dumps(document, ensure_ascii=False, default=str))
     else:
-        _tell(report, chosen, folder, opened)
-    raise typer.Exit(_code(report, allow_unexamined))
+        _tell(report, chosen, folder, archive)
+    raise typer.Exit(_code(report, options.allow_unexamined))
 
 
 def _code(report: Report, allow_unexamined: bool) -> int:

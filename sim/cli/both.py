@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from sim.cli.exits import SAFETY, worst
-from sim.cli.playing import Options, play
+from sim.cli.options import RunOptions
+from sim.cli.playing import play
 from sim.report import terminal
 from sim.report.groups import groups
 from sim.report.history import Record, by_order
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 STAGES = {"postgres": "PostgreSQL", "model": "the model"}
 
 
-def play_both(loaded: Sequence[Loaded], options: Options) -> int:
+def play_both(loaded: Sequence[Loaded], options: RunOptions) -> int:
     """Play the files on both and compare; returns the exit code, which is 1 if they differ."""
     for given, name in ((options.accept, "--accept"), (options.keep, "--keep")):
         if given:
@@ -39,7 +40,7 @@ def play_both(loaded: Sequence[Loaded], options: Options) -> int:
         out.print(f"on {name}", style="bold")
         first = on == next(iter(STAGES))
         one = dataclasses.replace(
-            options, on=on, timeline=False,
+            options, place=dataclasses.replace(options.place, on=on), timeline=False,
             junit=options.junit if first else None, html=options.html if first else None,
         )  # fmt: skip
         found.append({})

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shlex
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from sim.cli.exits import NOTHING, PASS, SAFETY, worst
+from sim.cli.playing import place_of, selection_of
 from sim.faults.matrix import (
     Derive,
     MatrixCell,
@@ -27,75 +27,61 @@ from sim.faults.matrix import (
 )
 from sim.faults.matrix_page import Square, figures, write_csv, write_page
 from sim.faults.matrix_pool import Pool
-from sim.scenario.theatres import BOTH, TheatreOptions
+from sim.scenario.theatres import BOTH
 from twopc.protocol.variants import VARIANTS
 
 if TYPE_CHECKING:
+    from sim.cli.options import RunOptions
     from sim.scenario.check import Loaded
-    from sim.scenario.words import Selection
 
 _SAY_EVERY = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What somebody has said."""
-
-    on: str
-    options: TheatreOptions
-    selection: Selection
-    workers: int
-    cell: str = ""
-    """Only cells whose name contains this."""
-    commits: tuple[str, ...] = ()
-    """Variants of two-phase commit in which each order is played; none: the file's own."""
-    csv: Path | None = None
-    html: Path | None = None
+def play_matrix(loaded: Sequence[Loaded], options: RunOptions) -> int:
+    """Play the matrix of each file; returns the exit code, which is 1 if a cell is broken."""
+    commits = _variants(options.commit)
+    if options.settings.on == BOTH:
+        raise typer.BadParameter("a matrix is played on one stage", param_hint="--on")
+    if options.csv is not None and len(loaded) > 1:
+        raise typer.BadParameter("it is the table of one scenario", param_hint="--csv")
+    return worst([_play(each, options, commits) for each in loaded])
 
 
-def workers(said: str | None, chosen: int) -> int:
-    """So many processes as were asked for, else one for each core."""
-    return chosen if said or chosen > 1 else os.cpu_count() or 1
-
-
-def variants(said: str) -> tuple[str, ...]:
-    """The variants of two-phase commit that are meant by ``all``, by a name, or by nothing.
+def _variants(name: str) -> tuple[str, ...]:
+    """The variants of two-phase commit that are meant by ``all``, by a name, or by nothing: the file's own.
 
     Raises:
         BadParameter: there is none of that name.
     """
-    if said in ("", "all"):
-        return tuple(VARIANTS) if said else ()
-    if said not in VARIANTS:
+    if name in ("", "all"):
+        return tuple(VARIANTS) if name else ()
+    if name not in VARIANTS:
         raise typer.BadParameter(f"there is {', '.join(VARIANTS)}; or all", param_hint="--commit")
-    return (said,)
+    return (name,)
 
 
-def play_matrix(loaded: Sequence[Loaded], wanted: Wanted) -> int:
-    """Play the matrix of each file; returns the exit code, which is 1 if a cell is broken."""
-    if wanted.on == BOTH:
-        raise typer.BadParameter("a matrix is played on one stage", param_hint="--on")
-    if wanted.csv is not None and len(loaded) > 1:
-        raise typer.BadParameter("it is the table of one scenario", param_hint="--csv")
-    return worst([_play(each, wanted) for each in loaded])
+def _workers(options: RunOptions) -> int:
+    """So many processes as were asked for, else one for each core."""
+    jobs = options.settings.jobs
+    return jobs if options.jobs or jobs > 1 else os.cpu_count() or 1
 
 
-def _play(loaded: Loaded, wanted: Wanted) -> int:
-    path = loaded.document.path
+def _play(loaded: Loaded, options: RunOptions, commits: tuple[str, ...]) -> int:
+    path, on, workers = loaded.document.path, options.settings.on, _workers(options)
     began = time.monotonic()
     setup = Setup(
-        path=path, on=wanted.on, options=wanted.options, selection=wanted.selection,
-        commits=wanted.commits,
+        path=path, on=on, options=dataclasses.replace(place_of(options), keep=False),
+        selection=selection_of(options), commits=commits,
     )  # fmt: skip
     squares: list[Square] = []
     unsettled = 0
-    with Pool(serve, setup, wanted.workers) as pool:
-        cells = _derived(loaded, wanted, pool)
+    with Pool(serve, setup, workers) as pool:
+        cells = _derived(loaded, setup, pool, options.cell)
         places = {str(cell): place for place, cell in enumerate(cells)}
         try:
             for _, result in pool.results(cells):
                 unsettled += result.unsettled
-                squares.append(_told(path, result, wanted.on))
+                squares.append(_told(path, result, on))
                 if len(squares) % _SAY_EVERY == 0:
                     took = time.monotonic() - began
                     print(f"{len(squares)} of {len(cells)} cells, {took:.0f} s", file=sys.stderr)
@@ -103,35 +89,35 @@ def _play(loaded: Loaded, wanted: Wanted) -> int:
             print("interrupted: what was played is reported", file=sys.stderr)
     seconds = time.monotonic() - began
     squares.sort(key=lambda square: places[square.name])
-    print(f"{path}: {figures(squares, seconds)}, {wanted.workers} at once")
-    _say_left_out(loaded, wanted)
+    print(f"{path}: {figures(squares, seconds)}, {workers} at once")
+    _say_left_out(loaded, setup)
     if unsettled:
         told = "time" if unsettled == 1 else "times"
         print(
             f"{unsettled} {told} a branch could not be settled at once, which its recovery did later",
             file=sys.stderr,
         )
-    if wanted.csv is not None:
-        write_csv(wanted.csv, squares)
-    if wanted.html is not None:
+    if options.csv is not None:
+        write_csv(options.csv, squares)
+    if options.html is not None:
         title = f"{loaded.scenario.name}: the crash matrix"
-        write_page(wanted.html, title=title, squares=squares, seconds=seconds)
+        write_page(options.html, title=title, squares=squares, seconds=seconds)
     if not squares:
         return NOTHING
     return SAFETY if any(square.state == "broken" for square in squares) else PASS
 
 
-def _derived(loaded: Loaded, wanted: Wanted, pool: Pool) -> list[MatrixCell]:
-    """Every cell, those that need servers of their own last: they share them then."""
-    orders = [case.name for case in cases(loaded, wanted.selection, wanted.commits)]
-    found = {job.order: cells for job, cells in pool.results(Derive(name) for name in orders)}
-    every = [cell for name in orders for cell in found[name] if wanted.cell in str(cell)]
+def _derived(loaded: Loaded, setup: Setup, pool: Pool, part: str) -> list[MatrixCell]:
+    """Every cell whose name has `part`, those that need servers of their own last: they share them then."""
+    orders = [case.name for case in cases(loaded, setup.selection, setup.commits)]
+    derived = {job.order: cells for job, cells in pool.results(Derive(name) for name in orders)}
+    every = [cell for name in orders for cell in derived[name] if part in str(cell)]
     return sorted(every, key=lambda cell: needs_a_server_each(cell, loaded.scenario))
 
 
-def _say_left_out(loaded: Loaded, wanted: Wanted) -> None:
+def _say_left_out(loaded: Loaded, setup: Setup) -> None:
     """How many orders a variant does not allow, and why."""
-    why = Counter(left_out(loaded, wanted.selection, wanted.commits).values())
+    why = Counter(left_out(loaded, setup.selection, setup.commits).values())
     for reason, count in why.items():
         orders = "1 order" if count == 1 else f"{count} orders"
         print(f"  {orders} left out: {reason}")

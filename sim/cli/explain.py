@@ -50,24 +50,25 @@ def _is_scenario(path: Path) -> bool:
 
 def _played(path: Path) -> Path:
     """The history of a run that is made for this; what it prints is left out."""
+    import dataclasses
     import io
 
-    from sim.cli.options import settings
-    from sim.cli.playing import Options, one, selection, theatre_of
+    from sim.cli.options import PlaceOptions, RunOptions
+    from sim.cli.playing import one, theatre_of
     from sim.report.terminal import console
     from sim.scenario.check import load
     from sim.scenario.theatres import BOTH, played
 
-    chosen = settings()
-    on = "postgres" if chosen.on == BOTH else chosen.on
-    options = Options(settings=chosen, selection=selection(chosen), on=on, timeline=False)
+    options = RunOptions(paths=[path], timeline=False)
+    if options.settings.on == BOTH:  # one of them is enough
+        options = dataclasses.replace(options, place=PlaceOptions(on="postgres"))
     loaded = load(path)
 
     async def go() -> Path:
         async with theatre_of(options) as stages:
             return (await one(loaded, stages, options, console(io.StringIO()))).directory
 
-    return played(on, go()) / "history.jsonl"
+    return played(options.settings.on, go()) / "history.jsonl"
 
 
 def _lines(records: Sequence[Record]) -> list[str]:

@@ -28,60 +28,47 @@ from sim.scenario.cases import groups
 from sim.scenario.run import run
 from sim.scenario.theatres import THEATRES, TheatreOptions, theatre
 from sim.scenario.words import Selection
-from sim.settings import Settings
 from twopc.errors import ScenarioError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from sim.cli.options import RunOptions
     from sim.scenario.check import Loaded
     from sim.scenario.stage import Theatre
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How somebody wants it played and told."""
-
-    settings: Settings
-    selection: Selection
-    on: str = "postgres"
-    dsns: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    accept: bool = False
-    keep: bool = False
-    as_json: bool = False
-    progress: str = "auto"
-    timeline: bool = True
-    junit: Path | None = None
-    html: Path | None = None
-
-
-def selection(
-    settings: Settings,
-    *,
-    order: str = "",
-    k: str = "",
-    tags: Sequence[str] | None = None,
-    twins: bool = True,
-    until_fail: bool = False,
-) -> Selection:
-    """What shall be played, of what somebody has said."""
+def selection_of(options: RunOptions) -> Selection:
+    """What shall be played."""
+    settings = options.settings
     return Selection(
-        order=order,
+        order=options.order,
         courses=settings.orders,
-        expression=k,
-        tags=tuple(tags or ()),
-        twins=twins,
+        expression=options.k,
+        tags=tuple(options.tag or ()),
+        twins=options.twins,
         seed=settings.seed,
         repeat=settings.repeat,
-        until_fail=until_fail,
+        until_fail=options.until_fail,
         jobs=settings.jobs,
         step_timeout_ms=settings.timeout_ms,
     )
 
 
+def place_of(options: RunOptions) -> TheatreOptions:
+    """Where it shall be played, on whatever stage."""
+    return TheatreOptions(
+        pg=options.settings.pg,
+        servers=options.settings.servers,
+        dsns=options.nodes,
+        keep=options.keep,
+        seed=options.settings.seed,
+    )
+
+
 async def play(
     loaded: Sequence[Loaded],
-    options: Options,
+    options: RunOptions,
     *,
     records: dict[str, Sequence[Record]] | None = None,
 ) -> int:
@@ -92,7 +79,9 @@ async def play(
     """
     from sim.cli.documents import write_all
 
-    chosen = [each for each in loaded if groups(each, options.selection)]
+    if options.timeline is None:
+        options = dataclasses.replace(options, timeline=len(loaded) == 1)
+    chosen = [each for each in loaded if groups(each, selection_of(options))]
     if not chosen:
         print(
             "nothing selected: no order has that name or matches, or no scenario that tag",
@@ -121,27 +110,19 @@ async def play(
     return worst(codes)
 
 
-def theatre_of(options: Options) -> Theatre:
+def theatre_of(options: RunOptions) -> Theatre:
     """Where it is played.
 
     Raises:
         typer.BadParameter: there is no such stage.
         ConfigurationError: there is none of that kind.
     """
-    if options.on not in THEATRES:
+    on = options.settings.on
+    if on not in THEATRES:
         raise typer.BadParameter(
-            f"there is no stage '{options.on}'; there is {', '.join(THEATRES)}", param_hint="--on"
+            f"there is no stage '{on}'; there is {', '.join(THEATRES)}", param_hint="--on"
         )
-    return theatre(
-        options.on,
-        TheatreOptions(
-            pg=options.settings.pg,
-            servers=options.settings.servers,
-            dsns=options.dsns,
-            keep=options.keep,
-            seed=options.settings.seed,
-        ),
-    )
+    return theatre(on, place_of(options))
 
 
 async def _keep(kept: Sequence[tuple[str, str, str]]) -> None:
@@ -168,7 +149,7 @@ class Done:
 async def one(
     loaded: Loaded,
     stages: Theatre,
-    options: Options,
+    options: RunOptions,
     console: Console,
     runs: list[Sequence[Record]] | None = None,
 ) -> Done:
@@ -177,13 +158,13 @@ async def one(
     Args:
         runs: its history is added here as soon as it begins.
     """
-    scenario = loaded.scenario
+    scenario, selection = loaded.scenario, selection_of(options)
     terminal.head(
         console,
         loaded.document.path,
         scenario.about if options.timeline else "",
         scenario.topology.nodes,
-        options.selection.seed if options.selection.seed is not None else scenario.seed,
+        selection.seed if selection.seed is not None else scenario.seed,
     )
     began = time.perf_counter()
     seed = _seed(loaded, options)
@@ -195,7 +176,7 @@ async def one(
             runs.append(history.records)
         show = Show(
             loaded, console, history, files,
-            timeline=options.timeline, as_json=options.progress == "json",
+            timeline=bool(options.timeline), as_json=options.progress == "json",
         )  # fmt: skip
         try:
             async with ticking(
@@ -204,7 +185,7 @@ async def one(
             ):  # fmt: skip
                 await run(
                     loaded, stages, history,
-                    selection=options.selection, listener=show.case, groups=show.group,
+                    selection=selection, listener=show.case, groups=show.group,
                 )  # fmt: skip
         except (Exception, asyncio.CancelledError) as error:
             files.write_verdict(broken(loaded, error))
@@ -233,11 +214,11 @@ async def one(
     return Done(code=code, directory=files.directory)
 
 
-def _seed(loaded: Loaded, options: Options) -> int:
+def _seed(loaded: Loaded, options: RunOptions) -> int:
     """What somebody has said, or else the file."""
     scenario = loaded.scenario
     of_load = scenario.workload.seed if scenario.workload is not None else None
-    said = (options.selection.seed, of_load, scenario.seed)
+    said = (options.settings.seed, of_load, scenario.seed)
     return next((seed for seed in said if seed is not None), 0)
 
 
@@ -267,7 +248,7 @@ def _total(
     )
 
 
-def _environment(options: Options, seed: int) -> dict[str, Any]:
+def _environment(options: RunOptions, seed: int) -> dict[str, Any]:
     """What it takes to play it again: versions, settings, the seed. No address, for it may hold a password."""
     import platform
     from importlib.metadata import PackageNotFoundError, version
@@ -288,9 +269,9 @@ def _environment(options: Options, seed: int) -> dict[str, Any]:
             "python": platform.python_version(),
         },
         "platform": platform.platform(),
-        "on": options.on,
+        "on": options.settings.on,
         "seed": seed,
         "settings": settings,
-        "selection": dataclasses.asdict(options.selection),
-        "nodes_given": sorted(options.dsns),
+        "selection": dataclasses.asdict(selection_of(options)),
+        "nodes_given": sorted(options.nodes),
     }

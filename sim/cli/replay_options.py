@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from sim.cli.options import Pg, Servers
+from sim.cli.spark_options import Json, SparkFlags, seqno
 
 
 class Onto(StrEnum):
@@ -26,102 +31,182 @@ class Order(StrEnum):
     off = "off"
 
 
-What = Annotated[
-    Path,
-    typer.Argument(
-        metavar="ARCHIVE|LOG",
-        help="An archive's folder; or a run's, or its history.jsonl, to say its statements once more.",
-    ),
-]
-OntoWhat = Annotated[
-    Onto | None,
-    typer.Option(
-        help="rows: tables as they were at a point; postgres: transactions, done once more; model: a load, "
-        "simulated again. A log: postgres, unless model is said."
-    ),
-]
-Tasks = Annotated[bool, typer.Option("--spark", help="A log: by Spark's tasks, an order in each.")]
-At = Annotated[
-    str, typer.Option(metavar="SEQNO|TIME|end", help="Rows: as of then; a time has its time zone.")
-]
-Articles = Annotated[
-    list[str] | None,
-    typer.Option("--article", metavar="TABLE", help="Rows: this one; again for more. All of them."),
-]
-Against = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=DSN", help="Rows: a node to compare with."),
-]
-Nodes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--node",
-        metavar="NAME=DSN",
-        help="Postgres: a node of the target, the distribution database among them.",
-    ),
-]
-InOrder = Annotated[
-    Order, typer.Option("--sync", help="Postgres, a log: which transactions keep their order.")
-]
-Speed = Annotated[
-    str | None,
-    typer.Option(
-        metavar="2x|max",
-        help="Times the recorded pace; postgres, a log: max, as fast as can be; model: 1x.",
-    ),
-]
-Window = Annotated[
-    int, typer.Option(metavar="N", min=1, help="Postgres: so many transactions at a time.")
-]
-After = Annotated[
-    str | None, typer.Option(metavar="SEQNO", help="Postgres: behind this; behind the bases.")
-]
-Upto = Annotated[
-    str | None, typer.Option(metavar="SEQNO", help="Postgres: up to here; the archive's end.")
-]
-Names = Annotated[
-    list[str] | None,
-    typer.Option("--map", metavar="OLD=NAME", help="Postgres: a node in a recorded one's place."),
-]
-Resume = Annotated[
-    str, typer.Option(metavar="ID", help="Postgres: go on with a replay that was broken off.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Postgres: onto the recorded one.")]
-Coordinator = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Postgres: the target's, if it knows several.")
-]
-Run = Annotated[str, typer.Option(metavar="RUN", help="Model: whose load; the only one.")]
-ScenarioFile = Annotated[
-    Path | None,
-    typer.Option("--scenario", metavar="FILE", help="Model, a log: if it is not where it was."),
-]
-CaseName = Annotated[
-    str,
-    typer.Option(
-        "--order", metavar="NAME", help="Model: which load, if a run has several; a log: this one."
-    ),
-]
-Subscribers = Annotated[
-    int, typer.Option(metavar="N", min=0, max=99, help="Model: so many; 0: as recorded.")
-]
-SyncEvery = Annotated[
-    str | None, typer.Option(metavar="1s", help="Model: how often agents deliver.")
-]
-Timings = Annotated[
-    list[str] | None,
-    typer.Option("--timing", metavar='LINK="constant 5ms"', help="Model: a delay; again for more."),
-]
-Sets = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Model: as `sweep` has it; again for more."),
-]
-Seeds = Annotated[
-    str, typer.Option(metavar="A..B", help="Model: a trial with each; as it was recorded.")
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR", help="Where divergences go, and rows if it is said (.twopc/replays/…)."
-    ),
-]
-Limit = Annotated[int, typer.Option("--max-divergences", metavar="N", min=0, help="Show so many.")]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """What is played again, onto what, and what is said of it."""
+
+    what: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ARCHIVE|LOG",
+            help="An archive's folder; or a run's, or its history.jsonl, to say its statements once more.",
+        ),
+    ]
+    onto: Annotated[
+        Onto | None,
+        typer.Option(
+            help="rows: tables as they were at a point; postgres: transactions, done once more; model: a load, "
+            "simulated again. A log: postgres, unless model is said."
+        ),
+    ] = None
+    at: Annotated[
+        str,
+        typer.Option(metavar="SEQNO|TIME|end", help="Rows: as of then; a time has its time zone."),
+    ] = "end"
+    articles: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--article", metavar="TABLE", help="Rows: this one; again for more. All of them."
+        ),
+    ] = None
+    against: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=DSN", help="Rows: a node to compare with."),
+    ] = None
+    node: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--node",
+            metavar="NAME=DSN",
+            help="Postgres: a node of the target, the distribution database among them.",
+        ),
+    ] = None
+    order: Annotated[
+        Order, typer.Option("--sync", help="Postgres, a log: which transactions keep their order.")
+    ] = Order.rows
+    speed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="2x|max",
+            help="Times the recorded pace; postgres, a log: max, as fast as can be; model: 1x.",
+        ),
+    ] = None
+    window: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Postgres: so many transactions at a time.")
+    ] = 2000
+    after: Annotated[
+        str | None, typer.Option(metavar="SEQNO", help="Postgres: behind this; behind the bases.")
+    ] = None
+    upto: Annotated[
+        str | None, typer.Option(metavar="SEQNO", help="Postgres: up to here; the archive's end.")
+    ] = None
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map", metavar="OLD=NAME", help="Postgres: a node in a recorded one's place."
+        ),
+    ] = None
+    resume: Annotated[
+        str, typer.Option(metavar="ID", help="Postgres: go on with a replay that was broken off.")
+    ] = ""
+    force: Annotated[bool, typer.Option("--force", help="Postgres: onto the recorded one.")] = False
+    coordinator: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Postgres: the target's, if it knows several."),
+    ] = None
+    run: Annotated[str, typer.Option(metavar="RUN", help="Model: whose load; the only one.")] = ""
+    scenario: Annotated[
+        Path | None,
+        typer.Option("--scenario", metavar="FILE", help="Model, a log: if it is not where it was."),
+    ] = None
+    case: Annotated[
+        str,
+        typer.Option(
+            "--order",
+            metavar="NAME",
+            help="Model: which load, if a run has several; a log: this one.",
+        ),
+    ] = ""
+    subscribers: Annotated[
+        int, typer.Option(metavar="N", min=0, max=99, help="Model: so many; 0: as recorded.")
+    ] = 0
+    sync_every: Annotated[
+        str | None, typer.Option(metavar="1s", help="Model: how often agents deliver.")
+    ] = None
+    timing: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--timing", metavar='LINK="constant 5ms"', help="Model: a delay; again for more."
+        ),
+    ] = None
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Model: as `sweep` has it; again for more."
+        ),
+    ] = None
+    seeds: Annotated[
+        str, typer.Option(metavar="A..B", help="Model: a trial with each; as it was recorded.")
+    ] = ""
+    tasks: Annotated[
+        bool, typer.Option("--spark", help="A log: by Spark's tasks, an order in each.")
+    ] = False
+    pg: Pg = None
+    servers: Servers = None
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Where divergences go, and rows if it is said (.twopc/replays/…)."
+        ),
+    ] = None
+    limit: Annotated[
+        int, typer.Option("--max-divergences", metavar="N", min=0, help="Show so many.")
+    ] = 100
+    spark: SparkFlags
+    as_json: Json = False
+
+    @property
+    def moment(self) -> int | datetime | None:
+        """Of rows; None is the end.
+
+        Raises:
+            typer.BadParameter: it is none.
+        """
+        if self.at == "end":
+            return None
+        if "/" in self.at or self.at.isdecimal():
+            return seqno(self.at, "--at")
+        try:
+            moment = datetime.fromisoformat(self.at)
+        except ValueError:
+            raise typer.BadParameter(
+                "write a sequence number as 0/1770488, a time as 2026-11-22T22:00:00Z, or end",
+                param_hint="--at",
+            ) from None
+        if moment.tzinfo is None:
+            raise typer.BadParameter(
+                f"say the time zone: {self.at}Z, or {self.at}+01:00", param_hint="--at"
+            )
+        return moment
+
+    @property
+    def pace(self) -> float | None:
+        """Times the recorded one; None: none was said, or as fast as can be.
+
+        Raises:
+            typer.BadParameter: it is none.
+        """
+        from sim.spark.replay.pace import speed
+
+        try:
+            return None if self.speed is None else speed(self.speed)
+        except ValueError:
+            raise typer.BadParameter(
+                f"write a factor as 2x, or max, not {self.speed!r}", param_hint="--speed"
+            ) from None
+
+    @property
+    def settings(self) -> list[tuple[str, str]]:
+        """Of the model: dotted keys and values, as a sweep has them.
+
+        Raises:
+            typer.BadParameter: one is no ``NAME=VALUE``.
+        """
+        pairs = [] if self.sync_every is None else [("workload.sync", self.sync_every)]
+        for given, hint, root in ((self.timing, "--timing", "timing."), (self.sets, "--set", "")):
+            for each in given or ():
+                key, equals, value = each.partition("=")
+                if not key.strip() or not equals:
+                    raise typer.BadParameter(f"write NAME=VALUE, not {each!r}", param_hint=hint)
+                pairs.append((root + key.strip(), value.strip()))
+        return pairs

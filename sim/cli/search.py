@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sim.cli.command import command
 from sim.cli.exits import LIVENESS, PASS, SAFETY, UNKNOWN
 from sim.cli.options import File
 
@@ -23,39 +25,54 @@ _KINDS = ("coordinator", "publisher", "subscriber", "log")
 _SHOWN = 20
 
 
-def search(
-    file: File,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOptions:
+    """Which orders are tried, what goes wrong in them, and for how long."""
+
+    file: File
     every: Annotated[
         bool, typer.Option("--all", help="Follow every order; of equivalent ones, one.")
-    ] = False,
+    ] = False
     runs: Annotated[
         int, typer.Option(metavar="N", min=0, help="Draw so many orders and faults instead.")
-    ] = 0,
+    ] = 0
     crashes: Annotated[
         int, typer.Option(metavar="N", min=0, help="So many things go wrong in one run.")
-    ] = 0,
+    ] = 0
     of: Annotated[
         list[str] | None,
         typer.Option("--of", metavar="KIND", help="What goes wrong: coordinator, log, …"),
-    ] = None,
+    ] = None
     only: Annotated[
         list[str] | None, typer.Option(metavar="SESSION", help="With these sessions alone.")
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="S", help="Of the orders that are drawn.")] = 0,
+    ] = None
+    seed: Annotated[int, typer.Option(metavar="S", help="Of the orders that are drawn.")] = 0
     seconds: Annotated[
         float, typer.Option(metavar="S", min=0, help="Give up after so long; 0: never.")
-    ] = 0.0,
+    ] = 0.0
     without: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Search with a protection off, or a bug planted."),
-    ] = None,
+    ] = None
     replay: Annotated[
         str, typer.Option(metavar="CHOICES", help="Play one run again that was found before.")
-    ] = "",
+    ] = ""
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the scenario goes that shows what was found.")
-    ] = Path(),
-) -> None:
+    ] = Path()
+
+    @property
+    def command(self) -> str:
+        """The words by which it is searched in the same way."""
+        words = ["twopc", "search", str(self.file)]
+        words += [f"--crashes {self.crashes}"] if self.crashes else []
+        words += [f"--of '{kind}'" for kind in self.of or ()]
+        words += [f"--without {name}" for name in self.without or ()]
+        return " ".join(words)
+
+
+@command
+def search(options: SearchOptions) -> None:
     """Search a scenario's sessions for an order, or a moment to crash, that breaks an invariant.
 
     The search runs on the model and chooses orders of its own; those of the file are not played. It stops at
@@ -66,27 +83,22 @@ def search(
     from sim.scenario.check import load
     from sim.scenario.searching import script_of
 
-    kinds = tuple(of or _KINDS)
+    kinds = tuple(options.of or _KINDS)
     for kind in kinds:
         if kind not in FAULTS:
             raise typer.BadParameter(f"there is {', '.join(FAULTS)}", param_hint="--of")
-    if sum((every, bool(runs), bool(replay))) != 1:
+    if sum((options.every, bool(options.runs), bool(options.replay))) != 1:
         raise typer.BadParameter("one of --all, --runs and --replay", param_hint="search")
-    loaded = load(file)
-    script, wiring = _with(script_of(loaded), only or []), _wiring(without or [])
-    budget = Budget(faults=crashes, of=kinds, seconds=seconds)
-    if replay:
-        code = _replayed(script, wiring, budget, replay)
-    else:
-        command = ["twopc", "search", str(file)]
-        command += [f"--crashes {crashes}"] if crashes else []
-        command += [f"--of '{kind}'" for kind in of or []]
-        command += [f"--without {name}" for name in without or []]
-        found = (
-            _every(script, wiring, budget) if every else _drawn(script, wiring, budget, runs, seed)
-        )
-        code = _told(loaded, script, wiring, budget, found, " ".join(command), without or [], out)
-    raise typer.Exit(code)
+    loaded = load(options.file)
+    script = _with(script_of(loaded), options.only or [])
+    wiring = _wiring(options.without or [])
+    budget = Budget(faults=options.crashes, of=kinds, seconds=options.seconds)
+    if options.replay:
+        raise typer.Exit(_replayed(script, wiring, budget, options.replay))
+    found = (
+        _every(script, wiring, budget) if options.every else _drawn(script, wiring, budget, options)
+    )
+    raise typer.Exit(_told(loaded, script, wiring, budget, found, options))
 
 
 def _with(script: Script, names: list[str]) -> Script:
@@ -127,7 +139,7 @@ def _every(script: Script, wiring: Wiring, budget: Budget) -> Explored:
     return short if short.broken is not None else exhaust(script, wiring, budget)
 
 
-def _drawn(script: Script, wiring: Wiring, budget: Budget, runs: int, seed: int) -> Explored:
+def _drawn(script: Script, wiring: Wiring, budget: Budget, options: SearchOptions) -> Explored:
     import time
 
     from sim.model.choosing import Seeded
@@ -136,8 +148,8 @@ def _drawn(script: Script, wiring: Wiring, budget: Budget, runs: int, seed: int)
 
     began, endings, orders, done = time.monotonic(), set[str](), set[tuple[int, ...]](), 0
     broken: Broken | None = None
-    for number in range(runs):
-        chance = random.Random(f"{seed}/{number}")
+    for number in range(options.runs):
+        chance = random.Random(f"{options.seed}/{number}")
         chooser = Seeded(chance, often=chance.choice((0.02, 0.1, 0.3)))
         choices, _, wrong, ending = play(script, wiring, budget, chooser)
         done += 1
@@ -155,8 +167,8 @@ def _drawn(script: Script, wiring: Wiring, budget: Budget, runs: int, seed: int)
 
 
 def _told(
-    loaded: Loaded, script: Script, wiring: Wiring, budget: Budget, found: Explored, command: str,
-    off: list[str], out: Path,
+    loaded: Loaded, script: Script, wiring: Wiring, budget: Budget, found: Explored,
+    options: SearchOptions,
 ) -> int:  # fmt: skip
     """Say what was found; the exit code."""
     if found.broken is None:
@@ -172,11 +184,12 @@ def _told(
 
     script, short = fewer(script, wiring, budget, found.broken)
     short = shrink(script, wiring, budget, short)
+    command = options.command
     if len(script.clients) < len(loaded.scenario.sessions):
         command += "".join(f" --only {name}" for name in script.clients)
     _shown(short)
-    path = out / f"{script.name}.found.twopc.yaml"
-    text, lacks = _scenario(loaded, script, wiring, budget, short, off)
+    path = options.out / f"{script.name}.found.twopc.yaml"
+    text, lacks = _scenario(loaded, script, wiring, budget, short, options.without or [])
     path.write_text(text, encoding="utf-8")
     print(f"as a scenario: {path}{lacks}")
     print(f"  twopc run --on model {path}")

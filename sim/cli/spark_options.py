@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,48 +18,55 @@ if TYPE_CHECKING:
     from sim.spark.session import SparkOptions
 
 ArchivePath = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="A folder.")]
-Master = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="Where Spark runs: local[4], spark://…, yarn, k8s://…, sc://…; local[*].",
-    ),
-]
-Conf = Annotated[
-    list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's.")
-]
-ExecutorPython = Annotated[
-    str | None, typer.Option(metavar="PATH", help="Python of Spark's executors, if not this one.")
-]
-Package = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="The project as a zip for executors; made if it is not given."
-    ),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print one document of JSON.")]
 
 
-def spark_options(
-    master: str | None, conf: Sequence[str] | None, python: str | None, package: Path | None = None
-) -> SparkOptions:
-    """How Spark is to be begun.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkFlags:
+    """How Spark is to be begun, as a command line says it."""
 
-    Raises:
-        SparkMissingError: the extra is not installed.
-    """
-    from sim.spark.java import require_extra
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where Spark runs: local[4], spark://…, yarn, k8s://…, sc://…; local[*].",
+        ),
+    ] = None
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's.")
+    ] = None
+    python: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Python of Spark's executors, if not this one."),
+    ] = None
+    package: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The project as a zip for executors; made if it is not given."
+        ),
+    ] = None
 
-    require_extra()
-    from sim.spark.session import SparkOptions
+    def options(self) -> SparkOptions:
+        """As Spark takes it.
 
-    settings = {}
-    for each in conf or ():
-        key, equals, value = each.partition("=")
-        if not key or not equals:
-            raise typer.BadParameter(f"write KEY=VALUE, not {each!r}", param_hint="--conf")
-        settings[key] = value
-    return SparkOptions(master=master, conf=settings, python=python, package=package)
+        Raises:
+            SparkMissingError: the extra is not installed.
+            typer.BadParameter: a setting is no ``KEY=VALUE``.
+        """
+        from sim.spark.java import require_extra
+
+        require_extra()
+        from sim.spark.session import SparkOptions
+
+        settings = {}
+        for each in self.conf or ():
+            key, equals, value = each.partition("=")
+            if not key or not equals:
+                raise typer.BadParameter(f"write KEY=VALUE, not {each!r}", param_hint="--conf")
+            settings[key] = value
+        return SparkOptions(
+            master=self.master, conf=settings, python=self.python, package=self.package
+        )
 
 
 @contextmanager

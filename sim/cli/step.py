@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sim.cli.command import command
 from sim.cli.completion import order_names
 from sim.cli.exits import NOTHING, PASS
-from sim.cli.options import Dsns, On, Pg, Servers, dsns, settings
+from sim.cli.options import PlaceOptions, RunOptions
 
 if TYPE_CHECKING:
-    from sim.cli.playing import Options
     from sim.scenario.check import Loaded
 
 HELP = """\
@@ -27,7 +27,9 @@ HELP = """\
   ?           this help"""
 
 
+@command
 def step(
+    *,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A scenario file.")],
     order: Annotated[
         str,
@@ -37,26 +39,19 @@ def step(
             autocompletion=order_names,
         ),
     ] = "",
-    on: On = None,
-    pg: Pg = None,
-    servers: Servers = None,
-    dsn: Dsns = None,
+    place: PlaceOptions,
 ) -> None:
     """Go through an order step by step: next, back, another way, and every node's state side by side.
 
     Commands are read a line at a time, from a terminal or a pipe; ? lists them.
     """
     from sim.cli.files import scenario_files
-    from sim.cli.playing import Options, selection
     from sim.scenario.check import load
     from sim.scenario.theatres import played
 
     if str(file) == "-":
         raise typer.BadParameter("standard input is where you type: name a file")
-    chosen = settings(pg=pg, servers=servers, on=on)
-    options = Options(
-        settings=chosen, selection=selection(chosen, order=order), on=chosen.on, dsns=dsns(dsn)
-    )
+    options = RunOptions(paths=[file], order=order, place=place)
     loaded = load(scenario_files([file])[0])
     if loaded.scenario.workload is not None:
         raise typer.BadParameter(
@@ -64,12 +59,12 @@ def step(
         )
     if loaded.document.problems:
         print(loaded.document.report(), file=sys.stderr)
-    raise typer.Exit(played(options.on, _go(loaded, options)))
+    raise typer.Exit(played(options.settings.on, _go(loaded, options)))
 
 
-async def _go(loaded: Loaded, options: Options) -> int:
+async def _go(loaded: Loaded, options: RunOptions) -> int:
     from sim.cli.lines import Lines
-    from sim.cli.playing import theatre_of
+    from sim.cli.playing import selection_of, theatre_of
     from sim.cli.stepping import Stepping
     from sim.cli.walk import Walk
     from sim.report import terminal
@@ -77,13 +72,13 @@ async def _go(loaded: Loaded, options: Options) -> int:
     from sim.scenario.run import refuse
     from sim.scenario.theatres import standing_still
 
-    for group in groups(loaded, options.selection):
+    for group in groups(loaded, selection_of(options)):
         course = group.courses.next()
         if course is not None:
             break
     else:
         names = ", ".join(f"'{each.name}'" for each in groups(loaded))
-        print(f"no order is called '{options.selection.order}'; there is {names}", file=sys.stderr)
+        print(f"no order is called '{options.order}'; there is {names}", file=sys.stderr)
         return NOTHING
     rank, items = course
     async with theatre_of(options) as stages:

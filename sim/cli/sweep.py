@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shlex
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sim.cli.command import command
 from sim.cli.exits import INTERRUPTED, NOTHING
-from sim.cli.options import File, OrderName, Progress
-from sim.cli.spark_options import Conf, ExecutorPython, Json, Master, Package, begun, spark_options
+from sim.cli.options import File, OrderName, Progress, seeds
+from sim.cli.spark_options import Json, SparkFlags, begun
 
 if TYPE_CHECKING:
     from sim.scenario.text import Document
+    from sim.spark.session import SparkOptions
     from sim.spark.sweep.grid import Point
     from sim.spark.sweep.results import Asked, Results
     from sim.spark.sweep.run import Listener
@@ -27,34 +29,52 @@ if TYPE_CHECKING:
 _ROOT = Path(".twopc/sweeps")
 
 
-def sweep(
-    file: File,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOptions:
+    """Which trials are played, by what, and what is left of them."""
+
+    file: File
     sets: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=V1,V2", help="Values for a key, as a matrix has it; again for more."
+            "--set",
+            metavar="KEY=V1,V2",
+            help="Values for a key, as a matrix has it; again for more.",
         ),
-    ] = None,
-    seeds: Annotated[str, typer.Option(metavar="A..B", help="Each point with each of them.")] = "1..20",
-    order: OrderName = "",
+    ] = None
+    seeds: Annotated[str, typer.Option(metavar="A..B", help="Each point with each of them.")] = (
+        "1..20"
+    )
+    order: OrderName = ""
     batch: Annotated[
         int, typer.Option(metavar="N", min=1, help="A task plays so many trials at most.")
-    ] = 8,
+    ] = 8
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where results go (.twopc/sweeps/NAME-GRID)."),
-    ] = None,
+    ] = None
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on: what is there is not played again.")
-    ] = False,
-    plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw pictures.")] = True,
-    as_json: Json = False,
-    progress: Progress = "auto",
-    master: Master = None,
-    conf: Conf = None,
-    python: ExecutorPython = None,
-    package: Package = None,
-) -> None:  # fmt: skip
+    ] = False
+    plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw pictures.")] = True
+    as_json: Json = False
+    progress: Progress = "auto"
+    spark: SparkFlags
+
+    @property
+    def command(self) -> str:
+        """The words by which the same trials are played."""
+        words = ["twopc", "sweep", str(self.file)]
+        for each in self.sets or ():
+            words += ["--set", each]
+        words += ["--seeds", self.seeds]
+        words += ["--order", self.order] if self.order else []
+        words += ["--out", str(self.out)] if self.out is not None else []
+        return shlex.join(words)
+
+
+@command
+def sweep(options: SweepOptions) -> None:
     """Simulate a scenario over a grid of values and seeds.
 
     Each trial is a run on the model, in virtual time. The report merges what all seeds of a point have measured.
@@ -63,60 +83,39 @@ def sweep(
     from sim.spark.sweep.results import Results, asked, folder
     from sim.spark.sweep.run import playable
 
-    options = spark_options(master, conf, python, package)
-    chosen = _seeds(seeds)
-    if str(file) == "-":
-        raise typer.BadParameter("a sweep needs a file: its trials can be played again", param_hint="FILE")  # fmt: skip
-    document = grid.read(str(file))
-    points = grid.parse_grid(sets or ())
-    if not points or not chosen:
-        what = f"no seeds in {seeds}" if points else "a key without values"
+    spark = options.spark.options()
+    numbers = seeds(options.seeds)
+    if str(options.file) == "-":
+        raise typer.BadParameter(
+            "a sweep needs a file: its trials can be played again", param_hint="FILE"
+        )
+    document = grid.read(str(options.file))
+    points = grid.parse_grid(options.sets or ())
+    if not points or not numbers:
+        what = f"no seeds in {options.seeds}" if points else "a key without values"
         print(f"nothing to play: {what}", file=sys.stderr)
         raise typer.Exit(NOTHING)
-    if not playable(document, points, order):
-        print(f"nothing selected: no order has the name '{order}'", file=sys.stderr)
+    if not playable(document, points, options.order):
+        print(f"nothing selected: no order has the name '{options.order}'", file=sys.stderr)
         raise typer.Exit(NOTHING)
-    about = asked(document, points, order)
-    results = Results(out or folder(_ROOT, about, resume=resume), about, resume=resume)
-    again = _again(file, sets or (), seeds, order, out)
+    about = asked(document, points, options.order)
+    where = options.out or folder(_ROOT, about, resume=options.resume)
+    results = Results(where, about, resume=options.resume)
     began = time.perf_counter()
-    interrupted = not _play(
-        options, document, points, chosen, results, order=order, batch=batch, progress=progress
-    )
+    whole = _play(spark, document, points, numbers, results, options)
     told = _Told(
-        document=document, points=points, about=about, results=results, wanted=len(points) * len(chosen),
-        seconds=time.perf_counter() - began, again=again, plots=plots, as_json=as_json,
+        points=points, about=about, results=results, wanted=len(points) * len(numbers),
+        seconds=time.perf_counter() - began, options=options,
     )  # fmt: skip
     code = told.tell()
-    if interrupted:
-        print(f"interrupted; go on by: {again} --resume", file=sys.stderr)
-    raise typer.Exit(INTERRUPTED if interrupted else code)
-
-
-def _seeds(text: str) -> range:
-    first, dots, last = text.partition("..")
-    try:
-        return range(int(first), int(last if dots else first) + 1)
-    except ValueError:
-        raise typer.BadParameter("write them as 1..100, or one", param_hint="--seeds") from None
-
-
-def _again(
-    file: Path, sets: Sequence[str], seeds: str, order: str, out: Path | None
-) -> str:  # fmt: skip
-    """The command, as it was given."""
-    words = ["twopc", "sweep", str(file)]
-    for each in sets:
-        words += ["--set", each]
-    words += ["--seeds", seeds]
-    words += ["--order", order] if order else []
-    words += ["--out", str(out)] if out is not None else []
-    return shlex.join(words)
+    if not whole:
+        print(f"interrupted; go on by: {options.command} --resume", file=sys.stderr)
+    raise typer.Exit(code if whole else INTERRUPTED)
 
 
 def _play(
-    options: Any, document: Document, points: Sequence[Point], seeds: range, results: Results,
-    *, order: str, batch: int, progress: str,
+    options: SparkOptions, document: Document, points: Sequence[Point], seeds: range,
+    results: Results, how: SweepOptions,
 ) -> bool:  # fmt: skip
     """Play what is left; False if somebody has interrupted it."""
     from sim.spark.sweep.run import sweep as play
@@ -125,10 +124,10 @@ def _play(
     wanted = {(each.number, seed) for each in points for seed in seeds}
     try:
         if wanted - results.finished():  # else there is nothing for Spark to do
-            with begun(options, quiet=progress == "json") as spark:
+            with begun(options, quiet=how.progress == "json") as spark:
                 play(
                     spark, document, points, seeds, results,
-                    order=order, batch=batch, listener=_listener(progress),
+                    order=how.order, batch=how.batch, listener=_listener(how.progress),
                 )  # fmt: skip
     except KeyboardInterrupt:
         return False
@@ -152,31 +151,28 @@ def _listener(progress: str) -> Listener | None:
     return None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
     """What is told at the end."""
 
-    document: Document
     points: Sequence[Point]
     about: Asked
     results: Results
     wanted: int
     seconds: float
-    again: str
-    plots: bool
-    as_json: bool
+    options: SweepOptions
 
     def tell(self) -> int:
         """Tell it; the exit code."""
         from sim.spark.sweep.summary import summarised
 
         summary = summarised(self.points, self.results.rows(), wanted=self.wanted)
-        if self.plots and summary.trials:
+        if self.options.plots and summary.trials:
             from sim.spark.sweep.plots import write_page, write_plots
 
             pictures = write_plots(summary, self.results.path)
             write_page(summary, self.about, pictures, self.results.path / "sweep.html")
-        if self.as_json:
+        if self.options.as_json:
             print(json.dumps(self._json(summary), ensure_ascii=False))
         else:
             self._lines(summary)
@@ -195,7 +191,7 @@ class _Told:
             "cpu_seconds": round(summary.cpu_s, 3),
             "directory": str(self.results.path),
             "exit_code": summary.exit_code,
-            "repro": self.again,
+            "repro": self.options.command,
         }  # fmt: skip
 
     def _lines(self, summary: Summary) -> None:
@@ -211,7 +207,7 @@ class _Told:
             print(f"  and {summary.failed - len(summary.failures):,} more, in the results")
         if summary.missing:
             print(f"  {summary.missing:,} of {self.wanted:,} trials were not played")
-        what = "table, plots and rows" if self.plots else "rows"
+        what = "table, plots and rows" if self.options.plots else "rows"
         print(
             f"  {summary.trials:,} trials in {self.seconds:.0f} s, {summary.cpu_s:.0f} s of work · {what}: "
             f"{self.results.path}"

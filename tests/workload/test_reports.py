@@ -121,4 +121,4 @@ def test_no_diagram_can_show_it(records):
 def test_the_command_line_refuses_to_step_through_it(capsys):
     path = Path(__file__).parents[2] / "scenarios" / "stress" / "tpcb.twopc.yaml"
     with pytest.raises(typer.BadParameter, match="clients work all at once"):
-        step(path)
+        step(file=path)

@@ -42,7 +42,7 @@ _CLASS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayOptions:
+class PostgresOptions:
     """How transactions are carried out."""
 
     sync: Sync = Sync.rows
@@ -67,7 +67,7 @@ class ReplayOptions:
 
 
 def onto_postgres(
-    archive: Archive, spark: SparkSession, nodes: Mapping[str, str], options: ReplayOptions
+    archive: Archive, spark: SparkSession, nodes: Mapping[str, str], options: PostgresOptions
 ) -> Report:
     """Carry out every transaction of a range where it was made, then compare the rows.
 
@@ -116,7 +116,7 @@ def onto_postgres(
 
 class _Replay:
     def __init__(
-        self, archive: Archive, spark: SparkSession, nodes: dict[str, str], options: ReplayOptions
+        self, archive: Archive, spark: SparkSession, nodes: dict[str, str], options: PostgresOptions
     ) -> None:
         self._archive, self._spark, self._options = archive, spark, options
         manifest = archive.manifest

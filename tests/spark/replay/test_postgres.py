@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from sim.spark.errors import PipelineError
 from sim.spark.replay.execute import ledger
-from sim.spark.replay.postgres import ReplayOptions, onto_postgres
+from sim.spark.replay.postgres import PostgresOptions, onto_postgres
 from sim.spark.replay.windows import Sync
 from sim.topology import Topology
 from tests.spark.replay.recorded import accumulated, agents_elsewhere, distributed, execute
@@ -56,12 +56,12 @@ async def test_transactions_that_share_rows_keep_their_order(
 
     with pytest.raises(PipelineError, match="pub is the Publisher that was recorded"):
         await asyncio.to_thread(
-            onto_postgres, archive, spark, distributed(recorded), ReplayOptions()
+            onto_postgres, archive, spark, distributed(recorded), PostgresOptions()
         )
 
     target = await bank(make_topology)
     await agents_elsewhere(target)  # they run elsewhere, for whoever replays
-    options = ReplayOptions()
+    options = PostgresOptions()
     report = await asyncio.to_thread(onto_postgres, archive, spark, distributed(target), options)
     assert report.shown(10) == []
     assert report.classes == {"rowcount": 0, "outcome": 0, "error": 0, "state": 0}
@@ -80,7 +80,7 @@ async def test_transactions_that_share_rows_keep_their_order(
     noted = "insert into twopc_replay.done select 'r', %s"
     (first,) = archive.transactions(spark).where("commands > 0").orderBy("seqno").limit(1).collect()
     await other.execute("north", noted, (first["seqno"],))
-    options = ReplayOptions(sync=Sync.off, resume="r", speed=1000)
+    options = PostgresOptions(sync=Sync.off, resume="r", speed=1000)
     report = await asyncio.to_thread(onto_postgres, archive, spark, distributed(other), options)
     assert report.counts["transactions"] == 20
     assert report.counts["found"] == 1
