@@ -31,7 +31,7 @@ golden: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -q tests/sql tests/distribution/test_golden.py tests/proc_execution/subscriber/test_golden.py --rewrite-golden
 
 schema: $(VENV)/.installed-dev
-	@$(BIN)/python -m sim.scenario.schema
+	@$(BIN)/python -m twopc.sim.scenario.schema
 
 lessons: $(VENV)/.installed-dev
 	@$(BIN)/python -m tests.lessons

@@ -27,8 +27,8 @@ from psycopg import AsyncConnection, conninfo
 
 from benchmarks.figures import Figure, median, report, spread
 from benchmarks.immediate import UPDATE, Contender, Update, measure, prepare
-from sim.topology import Topology
 from twopc.server import Server
+from twopc.sim.topology import Topology
 
 SETTINGS = {"track_commit_timestamp": "on"}
 LAG = """
@@ -78,7 +78,7 @@ def resolver(topology: Topology) -> Iterator[subprocess.Popen[str]]:
         for name in (topology.publisher, *topology.subscribers)
     ]
     with subprocess.Popen(
-        [sys.executable, "-m", "sim", "resolver", *words], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "twopc.sim", "resolver", *words], stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             assert process.stderr is not None

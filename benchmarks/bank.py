@@ -10,19 +10,19 @@ import json
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from sim.model.application import ModelConnection
-from sim.model.coordinator import CoordinatorProcess, Place
-from sim.model.kernel import Kernel
-from sim.model.ledger import Ledger
-from sim.model.network import Network
-from sim.model.node import ModelNode
-from sim.model.node.session import NodeSession
-from sim.model.wiring import Wiring
-from sim.model.words import Cause, Delay, Label, Steps, Timing
 from twopc.names import branch_gid
 from twopc.protocol import Participant
 from twopc.protocol.effects import Log
 from twopc.protocol.variants import VARIANTS, Settings
+from twopc.sim.model.application import ModelConnection
+from twopc.sim.model.coordinator import CoordinatorProcess, Place
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.ledger import Ledger
+from twopc.sim.model.network import Network
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import Cause, Delay, Label, Steps, Timing
 
 PUBLISHER = "pub"
 #: What an account has at the beginning.
@@ -228,7 +228,7 @@ class Bank:
             amount = -amount
 
     def _line(self, client: int, node: str, gid: str, kind: str, sql: str, params: Any) -> None:
-        """A record of `sim.report.history`, in the order of its fields."""
+        """A record of `twopc.sim.report.history`, in the order of its fields."""
         said = (
             f', "params": {{"amount": {params["amount"]}, "id": {params["id"]}}}' if params else ""
         )

@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks.figures import Figure, median, report, spread
 from benchmarks.hand_written import HandWritten
-from sim.topology import Topology
+from twopc.sim.topology import Topology
 from twopc.together import together
 
 ROWS = 16_000

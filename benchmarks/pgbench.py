@@ -22,10 +22,10 @@ from pathlib import Path
 
 import psycopg
 
-from sim.up import State, remove, up
-from sim.up.keeping import server_of
-from sim.up.parts import running
 from twopc.server.waiting import wait_for
+from twopc.sim.up import State, remove, up
+from twopc.sim.up.keeping import server_of
+from twopc.sim.up.parts import running
 
 VICTIMS = ("pgbench", "resolver", "agent", "log-reader", "server of sub1", "server of pub")
 TABLES = {

@@ -30,16 +30,16 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from benchmarks.figures import Figure, median, report, spread
 from benchmarks.pipeline_data import filled
-from sim.spark.archive import Archive, load, writer
-from sim.spark.decode import decoded
-from sim.spark.fold import state_of
-from sim.spark.session import SparkOptions, session
-from sim.spark.source import queries, read
-from sim.spark.source.facts import facts
-from sim.spark.sweep import grid
-from sim.spark.sweep.results import Results, asked
-from sim.spark.sweep.run import sweep
-from sim.spark.sweep.trial import trial
+from twopc.sim.spark.archive import Archive, load, writer
+from twopc.sim.spark.decode import decoded
+from twopc.sim.spark.fold import state_of
+from twopc.sim.spark.session import SparkOptions, session
+from twopc.sim.spark.source import queries, read
+from twopc.sim.spark.source.facts import facts
+from twopc.sim.spark.sweep import grid
+from twopc.sim.spark.sweep.results import Results, asked
+from twopc.sim.spark.sweep.run import sweep
+from twopc.sim.spark.sweep.trial import trial
 
 FIGURES = ("source_ratio", "fold_ratio", "sweep_ratio", "memory_growth")
 SCENARIO = "scenarios/stress/agent_outage.twopc.yaml"
@@ -141,7 +141,7 @@ def fold(spark: SparkSession, dsn: str, commands: int, rounds: int, folder: Path
     widths = {1: 3}
 
     def ours() -> DataFrame:
-        from sim.spark.fold.state import _by_key  # the fold itself, without what is around it
+        from twopc.sim.spark.fold.state import _by_key  # the fold itself, without what is around it
 
         return _by_key(spark.read.parquet(before), widths)
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg import sql
 
-from publisher.distribution.install import install_texts
+from twopc.publisher.distribution.install import install_texts
 from twopc.server import Server
 
 KEYS_MAX = 1_000_000

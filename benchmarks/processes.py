@@ -17,10 +17,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from publisher.distribution.update_modes import UpdateMode
-from publisher.log_reader import LogReader
-from sim.topology import Topology
-from subscriber.distribution_agent import DistributionAgent, Profile, Servers
+from twopc.publisher.distribution.update_modes import UpdateMode
+from twopc.publisher.log_reader import LogReader
+from twopc.sim.topology import Topology
+from twopc.subscriber.distribution_agent import DistributionAgent, Profile, Servers
 
 PROFILE = {"commit_batch_size": 1000, "commit_batch_threshold": 10_000}
 

@@ -21,9 +21,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from benchmarks.figures import Figure, median, report, spread
-from sim.topology import Topology
-from sim.topology.pool import TopologyPool
 from twopc.server import Server
+from twopc.sim.topology import Topology
+from twopc.sim.topology.pool import TopologyPool
 
 ROOT = Path(__file__).parent.parent
 SCENARIO = ROOT / "scenarios" / "immediate" / "lost_update.twopc.yaml"
@@ -51,7 +51,7 @@ _KINDS = {
 
 def run_warm() -> list[float]:
     """Seconds per `twopc run`, after one that fills the caches."""
-    command = [sys.executable, "-m", "sim", "run", str(SCENARIO)]
+    command = [sys.executable, "-m", "twopc.sim", "run", str(SCENARIO)]
     seconds = []
     for _ in range(ROUNDS + 1):
         began = time.perf_counter()
@@ -73,7 +73,9 @@ async def topology_fresh() -> list[float]:
 
 def test_costs() -> dict[str, list[float]]:
     """Extra seconds per test, with new databases and with those that are put back."""
-    plugin = [] if entry_points(group="pytest11", name="twopc") else ["-p", "sim.pytest_plugin"]
+    plugin = (
+        [] if entry_points(group="pytest11", name="twopc") else ["-p", "twopc.sim.pytest_plugin"]
+    )
     seconds: dict[str, list[float]] = {kind: [] for kind in _KINDS}
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
@@ -113,7 +115,7 @@ async def topology_pooled() -> list[float]:
 
 def check_file() -> dict[str, float]:
     """Median seconds to examine each shipped scenario."""
-    from sim.scenario.check import examine
+    from twopc.sim.scenario.check import examine
 
     found = {}
     for path in sorted((ROOT / "scenarios").rglob("*.twopc.yaml")):

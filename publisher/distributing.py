@@ -15,16 +15,16 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from publisher import logical_publication
-from publisher.catalog import StoredArticle, get_article, guard, unguard
-from publisher.logical_publication import Wanted
-from publisher.rights import Need
-from publisher.row_filter import read_filter
 from twopc import names
 from twopc.articles import Article, Table
 from twopc.distributed import DistributedArticle, default_procedures
 from twopc.errors import ArticleError
 from twopc.propagation import Format, Propagation
+from twopc.publisher import logical_publication
+from twopc.publisher.catalog import StoredArticle, get_article, guard, unguard
+from twopc.publisher.logical_publication import Wanted
+from twopc.publisher.rights import Need
+from twopc.publisher.row_filter import read_filter
 from twopc.sql import fragments as f
 from twopc.sql.describe import describe
 from twopc.sql.printing import full_names
@@ -141,7 +141,7 @@ class FilterNeeds:
 
 
 async def filter_needs(connection: Connection, article_id: int, table: Table) -> FilterNeeds:
-    """What filters for single Subscribers need; see `publisher.rights`."""
+    """What filters for single Subscribers need; see `twopc.publisher.rights`."""
     columns: dict[str, None] = {}
     needs: list[Need] = []
     for text in (await _filters(connection, article_id)).values():
@@ -251,7 +251,7 @@ def filter_texts(table: Table, article_id: int, condition: str, owner: str) -> l
     sent, image, place = _free_names(table)
     return [
         render(
-            "publisher",
+            "twopc.publisher",
             "row_type",
             type=_image_type(article_id),
             attributes=f.attribute_definitions([(column.name, column) for column in logged]),
@@ -259,7 +259,7 @@ def filter_texts(table: Table, article_id: int, condition: str, owner: str) -> l
             comment=sql.Literal(f"Rows of {name} as the log holds them"),
         ),
         render(
-            "publisher",
+            "twopc.publisher",
             "row_filter",
             function=_function(article_id),
             type=_image_type(article_id),

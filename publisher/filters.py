@@ -13,12 +13,12 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
-from publisher.commands import Belonging, CommandBuilder
-from publisher.pgoutput import Change, Relation
 from twopc.distributed import DistributedArticle
 from twopc.errors import ArticleError
 from twopc.names import VERSION_COLUMN
 from twopc.propagation import record_text
+from twopc.publisher.commands import Belonging, CommandBuilder
+from twopc.publisher.pgoutput import Change, Relation
 
 #: So many images go in one call; each is as large as a row.
 _IMAGES_MAX = 2000

@@ -1,6 +1,6 @@
 """Make and drop what an article has at the Publisher: procedures, types, triggers, rights, filters.
 
-Which articles there are is `publisher.publication`'s business. Every function takes an administrator's
+Which articles there are is `twopc.publisher.publication`'s business. Every function takes an administrator's
 connection, inside a transaction.
 """
 
@@ -12,12 +12,15 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from publisher import distributing, foreign_keys
-from publisher.catalog import StoredArticle, find_article, stored_articles
-from publisher.generators import generators, identity_sequences
-from publisher.objects import owner_role, trigger_texts
-from publisher.procedures import OPERATIONS, ProcedureTexts, drop_texts
-from publisher.rights import (
+from twopc import names
+from twopc.articles import Article, ForeignKey, Table
+from twopc.errors import ArticleError
+from twopc.publisher import distributing, foreign_keys
+from twopc.publisher.catalog import StoredArticle, find_article, stored_articles
+from twopc.publisher.generators import generators, identity_sequences
+from twopc.publisher.objects import owner_role, trigger_texts
+from twopc.publisher.procedures import OPERATIONS, ProcedureTexts, drop_texts
+from twopc.publisher.rights import (
     Need,
     grant_links,
     grant_table_role,
@@ -25,11 +28,8 @@ from publisher.rights import (
     revoke_all,
     trigger_path,
 )
-from publisher.row_filter import read_filter
-from publisher.selection import article_of, known_references
-from twopc import names
-from twopc.articles import Article, ForeignKey, Table
-from twopc.errors import ArticleError
+from twopc.publisher.row_filter import read_filter
+from twopc.publisher.selection import article_of, known_references
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
 from twopc.sql.printing import full_names

@@ -10,9 +10,9 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from publisher.distributing import condition_of
 from twopc.articles import Article
 from twopc.errors import ArticleError
+from twopc.publisher.distributing import condition_of
 from twopc.sql import fragments as f
 
 #: By which name the condition calls the table.

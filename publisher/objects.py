@@ -1,6 +1,6 @@
 """Everything that a publication creates at the Publisher besides the procedures, as text.
 
-Pure. `publisher.publication` executes it.
+Pure. `twopc.publisher.publication` executes it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ def owner_role(database: str) -> str:
 def shared_objects(owner: sql.Identifier) -> list[str]:
     """Everything at a Publisher that does not depend on an article."""
     return [
-        render("publisher", "catalog", owner=owner),
-        render("publisher", "filtered_articles", owner=owner),
-        render("publisher", "sysprocarticles", owner=owner),
-        render("publisher", "log_message", owner=owner),
-        render("publisher", "call_marker", owner=owner),
+        render("twopc.publisher", "catalog", owner=owner),
+        render("twopc.publisher", "filtered_articles", owner=owner),
+        render("twopc.publisher", "sysprocarticles", owner=owner),
+        render("twopc.publisher", "log_message", owner=owner),
+        render("twopc.publisher", "call_marker", owner=owner),
         render(
-            "publisher", "filter_rows", owner=owner, path_is_kept=path_is_kept("of a row filter")
+            "twopc.publisher",
+            "filter_rows",
+            owner=owner,
+            path_is_kept=path_is_kept("of a row filter"),
         ),
         render("twopc", "branch_marker", owner=owner),
         render("twopc", "raise_conflict", owner=owner),
@@ -41,24 +44,24 @@ def shared_objects(owner: sql.Identifier) -> list[str]:
             "fingerprints",
             owner=owner,
             pinned=PINNED,
-            more=sql.SQL("\n{}").format(compose("publisher", "identity_fingerprints")),
+            more=sql.SQL("\n{}").format(compose("twopc.publisher", "identity_fingerprints")),
         ),
         render("twopc", "missing_fingerprint", owner=owner),
         render("twopc", "refuse_truncate_function", owner=owner),
-        render("publisher", "await_branches", owner=owner),
-        render("publisher", "defer_keys", owner=owner),
-        render("publisher", "touched_row", owner=owner),
-        render("publisher", "raise_triggered", owner=owner),
-        render("publisher", "check_touched", owner=owner),
-        render("publisher", "witness", owner=owner),
+        render("twopc.publisher", "await_branches", owner=owner),
+        render("twopc.publisher", "defer_keys", owner=owner),
+        render("twopc.publisher", "touched_row", owner=owner),
+        render("twopc.publisher", "raise_triggered", owner=owner),
+        render("twopc.publisher", "check_touched", owner=owner),
+        render("twopc.publisher", "witness", owner=owner),
         render(
-            "publisher",
+            "twopc.publisher",
             "version_trigger_function",
             owner=owner,
             owner_name=sql.Literal(owner.as_string(None)[1:-1]),
             salt=SALT,
         ),
-        render("publisher", "ddl_guard_function", owner=owner),
+        render("twopc.publisher", "ddl_guard_function", owner=owner),
         render("twopc", "ddl_guard_triggers"),
         *_call_objects(owner),
     ]
@@ -68,13 +71,13 @@ def _call_objects(owner: sql.Identifier) -> list[str]:
     """What calls of published routines need."""
     return [
         render(
-            "publisher",
+            "twopc.publisher",
             "proc_schema",
             owner=owner,
             owner_name=sql.Literal(owner.as_string(None)[1:-1]),
         ),
         *(
-            render("publisher", name, owner=owner)
+            render("twopc.publisher", name, owner=owner)
             for name in (
                 "forget_calls",
                 "open_bracket",
@@ -84,11 +87,11 @@ def _call_objects(owner: sql.Identifier) -> list[str]:
             )
         ),
         *(
-            render("publisher", name, owner=owner, pinned=PINNED)
+            render("twopc.publisher", name, owner=owner, pinned=PINNED)
             for name in ("proc_obstacle", "proc_described", "proc_redefined")
         ),
         # it defines routines anew that belong to their users
-        render("publisher", "proc_ddl_guard", owner=sql.SQL("current_user"), pinned=PINNED),
+        render("twopc.publisher", "proc_ddl_guard", owner=sql.SQL("current_user"), pinned=PINNED),
     ]
 
 
@@ -105,7 +108,7 @@ def trigger_texts(table: Table, role: str) -> list[str]:
     )
     return [
         render(
-            "publisher",
+            "twopc.publisher",
             "version_trigger",
             trigger=sql.Identifier(names.version_trigger(table.schema, table.name)),
             table=qualified(table.schema, table.name),

@@ -1,6 +1,6 @@
 """Pieces of the sync procedures' SQL: what the Publisher holds, what clashes, what must not happen.
 
-Pure: from an `Article` to fragments. `publisher.procedures` puts them into the templates.
+Pure: from an `Article` to fragments. `twopc.publisher.procedures` puts them into the templates.
 
 Rows that a Subscriber sent stand behind the alias ``r``, the Publisher's behind ``t``. Columns of both are
 numbered (``n1``, ``k1``, ``o1``, ``c1``), so that no column name of a user can clash with anything.
@@ -291,7 +291,7 @@ class Pieces:
                 source, self.table_match("c", sent)
             )
         return compose(
-            "publisher",
+            "twopc.publisher",
             "check_children",
             source=source,
             table=self.table,
@@ -329,7 +329,7 @@ class Pieces:
         if generated:
             differs = sql.SQL("({} or {})").format(asked, differs)
         return compose(
-            "publisher",
+            "twopc.publisher",
             "stored_rows",
             condition=sql.SQL("true") if self.article.writes_back else asked,
             held=f.identifiers((c.name for c in self.article.columns), "t"),

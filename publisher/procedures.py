@@ -1,6 +1,6 @@
 """The procedures of an article at the Publisher: ``sp_mssync_ins/upd/del_<table>``, as text.
 
-Pure: from an `Article` to SQL. Who creates and drops them is `publisher.publication`.
+Pure: from an `Article` to SQL. Who creates and drops them is `twopc.publisher.publication`.
 
 Rows travel as arrays of row types, because PostgreSQL passes at most 100 arguments and tables have more
 columns. A call names the shape that its rows have: after an ALTER TABLE, rows of the old shape could be
@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from publisher.pieces import INSIDE, OLD_VERSION, Pieces
 from twopc import names
 from twopc.articles import Article, Column
+from twopc.publisher.pieces import INSIDE, OLD_VERSION, Pieces
 from twopc.sql import fragments as f
 from twopc.sql.render import compose, render
 from twopc.sql.table_role import path_is_kept, runs_as
@@ -107,7 +107,7 @@ class ProcedureTexts:
         shape = shape_type_name(self.article.schema, self.article.table)
         texts = [sql.SQL("text")] * len(rows)
         return render(
-            "publisher",
+            "twopc.publisher",
             "sync_procedure",
             procedure=self.procedure(operation),
             parameters=f.COMMA.join(
@@ -156,7 +156,7 @@ class ProcedureTexts:
     def _denied(self) -> sql.Composable:
         if not self.path:
             return sql.SQL("")
-        return compose("publisher", "trigger_denied", article=sql.Literal(self.article.name))
+        return compose("twopc.publisher", "trigger_denied", article=sql.Literal(self.article.name))
 
     def _opened(self) -> sql.Composable:
         """Let the table's triggers find what they name without schema; `_closed` follows the statement."""
@@ -178,7 +178,7 @@ class ProcedureTexts:
     def shape_type(self) -> str:
         """The type of a call's first argument."""
         return render(
-            "publisher",
+            "twopc.publisher",
             "shape_type",
             type=shape_type_name(self.article.schema, self.article.table),
             shape=sql.Literal(self.article.shape),
@@ -192,7 +192,7 @@ class ProcedureTexts:
 
         def create(what: str, pairs: list[tuple[str, Column]]) -> str:
             return render(
-                "publisher",
+                "twopc.publisher",
                 "row_type",
                 type=self.row_type(what),
                 attributes=f.attribute_definitions(pairs),
@@ -219,7 +219,7 @@ class ProcedureTexts:
         comment = f"Applies the INSERT of a Subscriber to {self.article.name}"
         rows_of = {"new_rows": "ins"}
         change = render(
-            "publisher",
+            "twopc.publisher",
             "change_insert",
             **self._change("ins", rows_of, comment),
             columns=f.identifiers(c.name for c in pieces.values),
@@ -241,7 +241,7 @@ class ProcedureTexts:
         comment = f"Applies the UPDATE of a Subscriber to {self.article.name}"
         rows_of = {"old_rows": "old", "new_rows": "ins"}
         change = render(
-            "publisher",
+            "twopc.publisher",
             "change_update",
             **self._change("upd", rows_of, comment),
             old_names=f.identifiers([*pieces.key_names, OLD_VERSION]),
@@ -278,7 +278,7 @@ class ProcedureTexts:
         comment = f"Applies the DELETE of a Subscriber to {self.article.name}"
         rows_of = {"old_rows": "del"}
         change = render(
-            "publisher",
+            "twopc.publisher",
             "change_delete",
             **self._change("del", rows_of, comment),
             old_names=f.identifiers(pieces.old_names),
@@ -310,7 +310,7 @@ class ProcedureTexts:
         make = _make_name(self.article.schema, self.article.table)
         return [
             render(
-                "publisher",
+                "twopc.publisher",
                 "make_values",
                 function=make,
                 runs_as=runs_as(self.role),
@@ -320,7 +320,7 @@ class ProcedureTexts:
                 comment=comment,
             ),
             render(
-                "publisher",
+                "twopc.publisher",
                 "generated_values",
                 function=self.procedure("gen"),
                 make=make,

@@ -12,15 +12,21 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.types.json import Jsonb
 
-from publisher import distributing, foreign_keys, logical_publication, proc_execution, witness
-from publisher.catalog import (
+from twopc import names
+from twopc.articles import Article
+from twopc.distributed import DistributedArticle
+from twopc.errors import ArticleError
+from twopc.proc_execution import PROC_SCHEMA
+from twopc.propagation import Propagation
+from twopc.publisher import distributing, foreign_keys, logical_publication, proc_execution, witness
+from twopc.publisher.catalog import (
     find_article,
     fresh_articles,
     get_article,
     register,
     stored_articles,
 )
-from publisher.making import (
+from twopc.publisher.making import (
     describe_article,
     drop_objects,
     drop_role,
@@ -29,15 +35,9 @@ from publisher.making import (
     generate_parents,
     grant_again,
 )
-from publisher.objects import owner_role, shared_objects
-from publisher.row_filter import read_filter
-from publisher.selection import article_of
-from twopc import names
-from twopc.articles import Article
-from twopc.distributed import DistributedArticle
-from twopc.errors import ArticleError
-from twopc.proc_execution import PROC_SCHEMA
-from twopc.propagation import Propagation
+from twopc.publisher.objects import owner_role, shared_objects
+from twopc.publisher.row_filter import read_filter
+from twopc.publisher.selection import article_of
 from twopc.sql.describe import describe
 from twopc.sql.fragments import qualified
 from twopc.sql.render import compose, render
@@ -93,7 +93,7 @@ async def _is_subscriber(connection: Connection) -> bool:
 async def admit_log_reader(connection: Connection, role: str) -> None:
     """Let a role with REPLICATION read the log of this database's articles. Idempotent."""
     await connection.execute(
-        render("publisher", "logreader_rights", logreader=sql.Identifier(role)).encode()
+        render("twopc.publisher", "logreader_rights", logreader=sql.Identifier(role)).encode()
     )
 
 
@@ -179,7 +179,7 @@ async def regenerate(connection: Connection, schema: str, table: str) -> Article
     """Make procedures and triggers fit the table again, after an ALTER TABLE.
 
     A table that was renamed goes by its new name. Rows that the ALTER TABLE has changed have the versions that
-    they had: `sim.topology.regenerating` compares them with those of the Subscribers first.
+    they had: `twopc.sim.topology.regenerating` compares them with those of the Subscribers first.
 
     Raises:
         ArticleError: the table is not published, or can no longer be published so.

@@ -14,10 +14,10 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.rows import class_row
 
-from publisher.procedures import OPERATIONS
 from twopc import names
 from twopc.articles import Article, Table
 from twopc.proc_execution import PROC_SCHEMA
+from twopc.publisher.procedures import OPERATIONS
 from twopc.sql import fragments as f
 from twopc.sql.fragments import qualified
 from twopc.sql.printing import full_names
@@ -143,7 +143,7 @@ async def grant_table_role(
     """
     await connection.execute(create_text(owner, article.schema, article.table, "delete").encode())
     role = sql.Identifier(names.table_role(owner, article.schema, article.table))
-    await connection.execute(render("publisher", "table_role_rights", role=role).encode())
+    await connection.execute(render("twopc.publisher", "table_role_rights", role=role).encode())
     table = f.table_of(article)
     read = dict.fromkeys([*(c.name for c in article.columns), *filter_columns])
     written = f.identifiers(c.name for c in article.value_columns)

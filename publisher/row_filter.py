@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from publisher.rights import Need, needs
 from twopc.articles import Table
 from twopc.errors import ArticleError
+from twopc.publisher.rights import Need, needs
 from twopc.sql.fragments import qualified
 from twopc.sql.printing import full_names
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from publisher.catalog import fresh_articles
-from publisher.rights import grant_links
 from twopc import names
 from twopc.articles import Subscription
 from twopc.errors import SubscriptionError
+from twopc.publisher.catalog import fresh_articles
+from twopc.publisher.rights import grant_links
 from twopc.sql.passwords import verifier
 
 Connection = AsyncConnection[Any]

@@ -15,8 +15,8 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg.rows import class_row
 
-from publisher.posting import Posted, post_message
 from twopc.errors import SubscriptionError
+from twopc.publisher.posting import Posted, post_message
 
 Connection = AsyncConnection[Any]
 

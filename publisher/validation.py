@@ -16,10 +16,10 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
-from publisher.posting import Posted, post_message, stored_message
 from twopc.distributed import DistributedArticle
 from twopc.names import PREFIX
 from twopc.proc_execution import BESIDE, CALL_TYPE, DEFINITION_TYPE, base_of, beside
+from twopc.publisher.posting import Posted, post_message, stored_message
 from twopc.sql.checksum import PINNED
 from twopc.validation import Key, Verdict, touched_keys
 

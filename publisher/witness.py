@@ -11,8 +11,8 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from publisher.catalog import guard, stored_articles, unguard
 from twopc import names
+from twopc.publisher.catalog import guard, stored_articles, unguard
 from twopc.sql import fragments as f
 from twopc.sql.describe import describe
 from twopc.sql.render import render
@@ -63,7 +63,7 @@ async def _fit(connection: Connection) -> None:
         arguments = [names.article_name(table.schema, table.name), *table.key]
         await connection.execute(
             render(
-                "publisher",
+                "twopc.publisher",
                 "witness_trigger",
                 trigger=sql.Identifier(names.witness_trigger(table.schema, table.name)),
                 table=f.qualified(table.schema, table.name),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sim.topology import Topology
+    from twopc.sim.topology import Topology
 
 __all__ = ["Topology"]
 
@@ -13,7 +13,7 @@ __all__ = ["Topology"]
 def __getattr__(name: str) -> Any:
     """`Topology` is imported at its first use: the command line does not need it to print help."""
     if name == "Topology":
-        from sim.topology import Topology
+        from twopc.sim.topology import Topology
 
         return Topology
-    raise AttributeError(f"module 'sim' has no attribute {name!r}")
+    raise AttributeError(f"module 'twopc.sim' has no attribute {name!r}")

@@ -1,8 +1,8 @@
-"""``python -m sim`` is ``twopc``."""
+"""``python -m twopc.sim`` is ``twopc``."""
 
 from __future__ import annotations
 
-from sim.cli import main
+from twopc.sim.cli import main
 
 if __name__ == "__main__":
     main()

@@ -13,7 +13,6 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
-from sim.topology import Topology
 from twopc.drivers import in_doubt
 from twopc.drivers.database import Database
 from twopc.drivers.decided import Decided
@@ -25,6 +24,7 @@ from twopc.errors import ConfigurationError
 from twopc.names import BranchId
 from twopc.protocol import VARIANTS
 from twopc.protocol.effects import Outcome
+from twopc.sim.topology import Topology
 from twopc.sql import path
 
 #: A busy machine takes its time; one that is not there refuses at once.

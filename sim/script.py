@@ -2,7 +2,7 @@
 
 The analogue of sp_script_synctran_commands (seed 002): for a subscription that is not initialised by us
 (sync type "none"), whose tables and rows are at the Subscriber already, row versions included. Whoever
-runs it, `subscriber.subscription.addsynctriggers` or psql, brings the link's password along; it is not in
+runs it, `twopc.subscriber.subscription.addsynctriggers` or psql, brings the link's password along; it is not in
 the text.
 """
 
@@ -15,9 +15,9 @@ from typing import Any
 
 from psycopg import AsyncClientCursor, AsyncConnection, AsyncCursor, sql
 
-from subscriber.firing import Obstacle
-from subscriber.objects import LinkAddress, owner_role, user_mapping_text
-from subscriber.triggers import Sites
+from twopc.subscriber.firing import Obstacle
+from twopc.subscriber.objects import LinkAddress, owner_role, user_mapping_text
+from twopc.subscriber.triggers import Sites
 
 #: Statements that change nothing, or only for a moment; functions of ours change something.
 _LOOKS = re.compile(r"(?:select(?! msrepl\.)|with|show|set)\b", re.IGNORECASE)

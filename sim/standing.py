@@ -15,12 +15,12 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
-from publisher.distribution import CleanUp, clean_up, keep_clean
-from publisher.log_reader import LogReader, Read
-from sim.operate import CONNECT_TIMEOUT_S, attach
-from subscriber.distribution_agent import Config, Profile
 from twopc.errors import ConfigurationError
+from twopc.publisher.distribution import CleanUp, clean_up, keep_clean
+from twopc.publisher.log_reader import LogReader, Read
+from twopc.sim.operate import CONNECT_TIMEOUT_S, attach
 from twopc.sql import path
+from twopc.subscriber.distribution_agent import Config, Profile
 
 _WHAT = """
 select to_regclass('msrepl.mspublisher_databases') is not null,
@@ -141,7 +141,7 @@ async def remove_delivered(
         nodes: the distribution database, with an administrator's connection string.
         once: clean up now, and end.
         running: called as soon as a signal ends it in order.
-        retention: see `publisher.distribution.clean_up`.
+        retention: see `twopc.publisher.distribution.clean_up`.
 
     Returns:
         What was removed, if `once`.
@@ -209,7 +209,7 @@ async def agent_config(
     settings: Mapping[str, Any] | None = None,
     once: bool,
 ) -> Config:
-    """What a Subscriber's agent needs to run; see `subscriber.distribution_agent.main`.
+    """What a Subscriber's agent needs to run; see `twopc.subscriber.distribution_agent.main`.
 
     Args:
         nodes: the Subscriber and the distribution database.

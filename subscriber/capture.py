@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from subscriber.firing import by_row
 from twopc import names
 from twopc.articles import Article, Column, Table
 from twopc.sql import fragments as f
 from twopc.sql.fragments import SALT
 from twopc.sql.render import compose, render
+from twopc.subscriber.firing import by_row
 
 #: The dblink connection's name within a session.
 LINK = "msrepl"
@@ -180,17 +180,17 @@ class CaptureTexts:
         if self._takes_back_from(operation):
             forget = "set local msrepl.stored = '';"
             holes = {
-                "send": compose("subscriber", "send_for_stored"),
+                "send": compose("twopc.subscriber", "send_for_stored"),
                 "send_again": sql.SQL("\n            sync.stored := msrepl.fetch_stored();"),
                 "after": compose(
-                    "subscriber",
+                    "twopc.subscriber",
                     "take_stored",
                     key=self._stored_key(operation),
                     write_back=self.function("back"),
                 ),
             }
         return compose(
-            "subscriber",
+            "twopc.subscriber",
             "ship",
             call=sql.Literal(forget + self.call(operation)),
             own_branch=self.sites.own_branch,
@@ -218,7 +218,7 @@ class CaptureTexts:
             image, source = ("old", "deleted") if operation == "del" else ("new", "inserted")
             parts.append(
                 compose(
-                    "subscriber",
+                    "twopc.subscriber",
                     "first_row",
                     row=self._keys(image),
                     first=self._keys("x"),
@@ -246,7 +246,7 @@ class CaptureTexts:
             holes |= {"old_target": self._targets("o"), "new_target": self._targets("n")}
             holes["derived"] = sql.SQL("md5(o.msrepl_tran_version::text || {})::uuid").format(SALT)
         file = {"ins": "hold_insert", "upd": "hold_update", "del": "hold_delete"}[operation]
-        return compose("subscriber", file, **holes)
+        return compose("twopc.subscriber", file, **holes)
 
     def _targets(self, alias: str) -> sql.Composable:
         """The columns by which an update of this table may set off a referential action."""
@@ -275,7 +275,7 @@ class CaptureTexts:
 
     def _capture(self, operation: str, file: str, comment: str, **holes: sql.Composable) -> str:
         return render(
-            "subscriber",
+            "twopc.subscriber",
             file,
             function=self.function(operation),
             variables=self._variables(operation),

@@ -11,13 +11,13 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from subscriber.agents_path import SEARCH_PATH
-from subscriber.objects import owner_role
 from twopc import names
 from twopc.articles import Article
 from twopc.sql import fragments as f
 from twopc.sql.render import compose, render
 from twopc.sql.table_role import create_text, runs_as
+from twopc.subscriber.agents_path import SEARCH_PATH
+from twopc.subscriber.objects import owner_role
 
 Connection = AsyncConnection[Any]
 Change = Callable[[sql.Composable], Awaitable[int]]
@@ -71,11 +71,11 @@ async def changing(connection: Connection, article: Article) -> AsyncIterator[Ch
     await grant_sequences(connection, article, role)
     await connection.execute(
         render(
-            "subscriber",
+            "twopc.subscriber",
             "change_table",
             function=function,
             runs_as=runs_as(role),
-            path_stays=compose("subscriber", "path_stays"),
+            path_stays=compose("twopc.subscriber", "path_stays"),
             owner=sql.Identifier(role),
             comment=sql.Literal(f"Changes {article.name} for an administrator"),
         ).encode()

@@ -18,11 +18,11 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.rows import dict_row
 
-from subscriber.objects import owner_role
 from twopc.errors import SubscriptionError
 from twopc.names import article_name
 from twopc.sql.fragments import qualified
 from twopc.sql.render import render
+from twopc.subscriber.objects import owner_role
 
 Connection = AsyncConnection[Any]
 
@@ -167,7 +167,7 @@ async def _set(
             )
         return
     owner = sql.Identifier(owner_role(connection.info.dbname))
-    await connection.execute(render("subscriber", "trigger_mode", owner=owner))
+    await connection.execute(render("twopc.subscriber", "trigger_mode", owner=owner))
     await connection.execute(
         "insert into msrepl.trigger_mode (trigger, objid, before) "
         "select t.oid, %s, t.tgenabled from pg_trigger t where t.oid = any (%s::bigint[]::oid[]) "

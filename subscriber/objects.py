@@ -1,6 +1,6 @@
 """Everything that a subscription creates at a Subscriber, as text.
 
-Pure. `subscriber.subscription` executes it; the script of a subscription is the same text.
+Pure. `twopc.subscriber.subscription` executes it; the script of a subscription is the same text.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from subscriber.capture import NOTHING, SEALED
-from subscriber.firing import OPERATIONS
-from subscriber.triggers import LINK, Sites, TriggerTexts
 from twopc import names
 from twopc.sql.fragments import COMMA, qualified
 from twopc.sql.printing import PINNED
 from twopc.sql.render import compose, render
 from twopc.sql.table_role import create_text, drop_text
+from twopc.subscriber.capture import NOTHING, SEALED
+from twopc.subscriber.firing import OPERATIONS
+from twopc.subscriber.triggers import LINK, Sites, TriggerTexts
 from twopc.waits import link_prefix
 
 #: Name of the foreign server object that holds the Publisher's address.
@@ -51,14 +51,14 @@ def install_texts(database: str, sites: Sites, link: LinkAddress) -> list[str]:
     owner = sql.Identifier(role)
     return [
         render(
-            "subscriber",
+            "twopc.subscriber",
             "create_owner",
             owner=owner,
             owner_text=sql.Literal(role),
             schema=sql.Identifier(names.SCHEMA),
         ),
         render(
-            "subscriber",
+            "twopc.subscriber",
             "install_dblink",
             owner=owner,
             link_schema=sql.Identifier(names.LINK_SCHEMA),
@@ -67,7 +67,7 @@ def install_texts(database: str, sites: Sites, link: LinkAddress) -> list[str]:
         *server_texts(owner, link),
         *shared_objects(owner, sites),
         render(
-            "subscriber",
+            "twopc.subscriber",
             "register_agent",
             publisher=sql.Literal(sites.publisher),
             subscriber=sql.Literal(sites.subscriber),
@@ -129,7 +129,7 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
     """Everything at a Subscriber that does not depend on an article."""
     link = sql.Literal(LINK)
     return [
-        render("subscriber", "catalog", owner=owner),
+        render("twopc.subscriber", "catalog", owner=owner),
         render("twopc", "branch_marker", owner=owner),
         render("twopc", "raise_conflict", owner=owner),
         render("twopc", "raise_stale", owner=owner),
@@ -138,18 +138,18 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
         render("twopc", "fingerprints", owner=owner, pinned=PINNED, more=NOTHING),
         render("twopc", "missing_fingerprint", owner=owner),
         render("twopc", "refuse_truncate_function", owner=owner),
-        render("subscriber", "raise_uncoordinated", owner=owner),
-        render("subscriber", "name_transaction", owner=owner),
-        render("subscriber", "any_client", owner=owner),
-        render("subscriber", "begin_any_client", owner=owner, link=link),
-        render("subscriber", "raise_inactive", owner=owner),
-        render("subscriber", "deactivate", owner=owner),
-        render("subscriber", "drop_triggers", owner=owner),
+        render("twopc.subscriber", "raise_uncoordinated", owner=owner),
+        render("twopc.subscriber", "name_transaction", owner=owner),
+        render("twopc.subscriber", "any_client", owner=owner),
+        render("twopc.subscriber", "begin_any_client", owner=owner, link=link),
+        render("twopc.subscriber", "raise_inactive", owner=owner),
+        render("twopc.subscriber", "deactivate", owner=owner),
+        render("twopc.subscriber", "drop_triggers", owner=owner),
         *_link_objects(owner, sites),
         *_renew_version(owner),
-        render("subscriber", "held_row", owner=owner),
+        render("twopc.subscriber", "held_row", owner=owner),
         render(
-            "subscriber",
+            "twopc.subscriber",
             "send_held",
             owner=owner,
             own_branch=sites.own_branch,
@@ -157,23 +157,23 @@ def shared_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
             sites=sites.array,
             sites_text=sites.array_text,
         ),
-        render("subscriber", "enter_statement", owner=owner),
-        render("subscriber", "leave_statement", owner=owner),
-        render("subscriber", "release_held", owner=owner),
-        render("subscriber", "close_statement", owner=owner),
-        render("subscriber", "make_stale", owner=owner),
-        render("subscriber", "refuse_partition", owner=owner),
+        render("twopc.subscriber", "enter_statement", owner=owner),
+        render("twopc.subscriber", "leave_statement", owner=owner),
+        render("twopc.subscriber", "release_held", owner=owner),
+        render("twopc.subscriber", "close_statement", owner=owner),
+        render("twopc.subscriber", "make_stale", owner=owner),
+        render("twopc.subscriber", "refuse_partition", owner=owner),
         render(
-            "subscriber",
+            "twopc.subscriber",
             "close_partition",
             owner=sql.SQL("current_user"),
             caller=owner,
             trigger=sql.Literal(names.first_trigger("trg_mssync_partition")),
         ),
-        render("subscriber", "ddl_guard_function", owner=owner),
+        render("twopc.subscriber", "ddl_guard_function", owner=owner),
         render("twopc", "ddl_guard_triggers"),
         *_voting(owner, sites),
-        render("subscriber", "guard_branches", owner=owner),
+        render("twopc.subscriber", "guard_branches", owner=owner),
     ]
 
 
@@ -181,16 +181,16 @@ def _voting(owner: sql.Identifier, sites: Sites) -> list[str]:
     """What prepares the Publisher's branch, and lets nobody commit without it."""
     return [
         prepare_branch(owner, sites, may_hold=False),
-        render("subscriber", "flush_log", owner=owner),
+        render("twopc.subscriber", "flush_log", owner=owner),
         render(
-            "subscriber",
+            "twopc.subscriber",
             "prepare_publisher",
             owner=owner,
             own_branch=sites.own_branch,
             sites=sites.array,
         ),
         render(
-            "subscriber",
+            "twopc.subscriber",
             "refuse_unprepared",
             owner=owner,
             own_branch=sites.own_branch,
@@ -204,24 +204,24 @@ def _link_objects(owner: sql.Identifier, sites: Sites) -> list[str]:
     link = sql.Literal(LINK)
     return [
         render(
-            "subscriber",
+            "twopc.subscriber",
             "open_link",
             owner=owner,
             link=link,
             server=sql.Literal(SERVER),
             application_name=sql.Literal(link_prefix(sites.subscriber)),
         ),
-        render("subscriber", "link_is_lost", owner=owner, link=link),
-        render("subscriber", "drain_link", owner=owner, link=link),
-        render("subscriber", "query_link", owner=owner, link=link),
-        render("subscriber", "shown_detail", owner=owner),
-        render("subscriber", "explain_failure", owner=owner),
-        render("subscriber", "ship_again", owner=owner, link=link),
-        render("subscriber", "prepare_again", owner=owner, link=link),
-        render("subscriber", "flush", owner=owner, link=link),
-        render("subscriber", "reset_link", owner=owner, link=link),
-        render("subscriber", "fetch_generated", owner=owner),
-        render("subscriber", "fetch_stored", owner=owner),
+        render("twopc.subscriber", "link_is_lost", owner=owner, link=link),
+        render("twopc.subscriber", "drain_link", owner=owner, link=link),
+        render("twopc.subscriber", "query_link", owner=owner, link=link),
+        render("twopc.subscriber", "shown_detail", owner=owner),
+        render("twopc.subscriber", "explain_failure", owner=owner),
+        render("twopc.subscriber", "ship_again", owner=owner, link=link),
+        render("twopc.subscriber", "prepare_again", owner=owner, link=link),
+        render("twopc.subscriber", "flush", owner=owner, link=link),
+        render("twopc.subscriber", "reset_link", owner=owner, link=link),
+        render("twopc.subscriber", "fetch_generated", owner=owner),
+        render("twopc.subscriber", "fetch_stored", owner=owner),
     ]
 
 
@@ -232,7 +232,7 @@ def _renew_version(owner: sql.Identifier) -> list[str]:
     ).format(SEALED)
     return [
         render(
-            "subscriber",
+            "twopc.subscriber",
             "renew_version",
             owner=owner,
             function=sql.Identifier(names.SCHEMA, name),
@@ -253,7 +253,7 @@ def prepare_branch(owner: sql.Identifier, sites: Sites, *, may_hold: bool) -> st
         "\n    marker := nullif(current_setting('msrepl.marker', true), '')::tid;"
     )
     return render(
-        "subscriber",
+        "twopc.subscriber",
         "prepare_branch",
         owner=owner,
         link=sql.Literal(LINK),
@@ -309,7 +309,7 @@ def article_texts(
     prepare = [prepare_branch(texts.owner, texts.sites, may_hold=True)] if texts.may_hold else []
     return [
         render(
-            "subscriber",
+            "twopc.subscriber",
             "check_version",
             table=relation,
             table_name=sql.Literal(texts.article.name),
@@ -320,7 +320,7 @@ def article_texts(
         *texts.triggers([qualified(*partition) for partition in partitions]),
         *prepare,
         render(
-            "subscriber",
+            "twopc.subscriber",
             "register_article",
             table=relation,
             schema=sql.Literal(texts.article.schema),

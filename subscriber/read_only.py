@@ -1,7 +1,7 @@
 """Subscriptions that are read only: agents bring changes, and nobody at the Subscriber makes any.
 
 There is no link, no trigger and no branch here, only copies and what says how to take them away again
-(`subscriber.subscription.uninstall`). The row version is a column like any other: agents bring it with rows,
+(`twopc.subscriber.subscription.uninstall`). The row version is a column like any other: agents bring it with rows,
 and nothing compares it, since no change here has to prove which row it has seen.
 
 Every function takes an administrator's connection and does its work in one transaction.
@@ -15,14 +15,14 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from subscriber.objects import owner_role
-from subscriber.triggers import Sites
 from twopc import names
 from twopc.articles import Article
 from twopc.errors import SubscriptionError
 from twopc.sql import fragments as f
 from twopc.sql.printing import PINNED
 from twopc.sql.render import render
+from twopc.subscriber.objects import owner_role
+from twopc.subscriber.triggers import Sites
 
 __all__ = ["install", "install_texts", "subscribe"]
 
@@ -50,17 +50,17 @@ def install_texts(database: str, sites: Sites, publisher_db: str) -> list[str]:
     owner = sql.Identifier(role)
     return [
         render(
-            "subscriber",
+            "twopc.subscriber",
             "create_owner",
             owner=owner,
             owner_text=sql.Literal(role),
             schema=sql.Identifier(names.SCHEMA),
         ),
-        render("subscriber", "catalog", owner=owner),
+        render("twopc.subscriber", "catalog", owner=owner),
         render("twopc", "table_structure", owner=owner, pinned=PINNED),
-        render("subscriber", "drop_triggers", owner=owner),
+        render("twopc.subscriber", "drop_triggers", owner=owner),
         render(
-            "subscriber",
+            "twopc.subscriber",
             "register_agent",
             publisher=sql.Literal(sites.publisher),
             subscriber=sql.Literal(sites.subscriber),
@@ -82,10 +82,10 @@ async def subscribe(
     """Enter a table that is there, with its rows.
 
     Args:
-        created_table, added_version, added_keys: as for `subscriber.subscription.subscribe`.
+        created_table, added_version, added_keys: as for `twopc.subscriber.subscription.subscribe`.
     """
     text = render(
-        "subscriber",
+        "twopc.subscriber",
         "register_copy",
         table=sql.Literal(f.table_of(article).as_string(connection)),
         schema=sql.Literal(article.schema),

@@ -13,9 +13,17 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from subscriber import not_for_replication
-from subscriber.firing import Obstacle, obstacles
-from subscriber.objects import (
+from twopc import names
+from twopc.articles import Article
+from twopc.errors import ArticleError, SubscriptionError
+from twopc.sql import fragments as f
+from twopc.sql.describe import describe
+from twopc.sql.fragments import qualified
+from twopc.sql.passwords import unlogged
+from twopc.sql.table_role import drop_role_text
+from twopc.subscriber import not_for_replication
+from twopc.subscriber.firing import Obstacle, obstacles
+from twopc.subscriber.objects import (
     SERVER,
     LinkAddress,
     article_texts,
@@ -26,17 +34,9 @@ from subscriber.objects import (
     role_texts,
     user_mapping_text,
 )
-from subscriber.propagation import drop_all
-from subscriber.tables import check_same_shape, check_ways_in, create_types
-from subscriber.triggers import Sites, TriggerTexts
-from twopc import names
-from twopc.articles import Article
-from twopc.errors import ArticleError, SubscriptionError
-from twopc.sql import fragments as f
-from twopc.sql.describe import describe
-from twopc.sql.fragments import qualified
-from twopc.sql.passwords import unlogged
-from twopc.sql.table_role import drop_role_text
+from twopc.subscriber.propagation import drop_all
+from twopc.subscriber.tables import check_same_shape, check_ways_in, create_types
+from twopc.subscriber.triggers import Sites, TriggerTexts
 
 __all__ = [
     "LinkAddress",
@@ -98,7 +98,7 @@ async def addsynctriggers(connection: Connection, script: str, role: str, passwo
     The tables and their rows are there already, with the Publisher's row versions.
 
     Args:
-        script: made by `sim.script.script_synctran_commands`.
+        script: made by `twopc.sim.script.script_synctran_commands`.
         role, password: of the link, at the Publisher.
 
     Raises:

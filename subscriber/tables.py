@@ -8,12 +8,12 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from subscriber.changing import changing
 from twopc import names
 from twopc.articles import Article, Column, ForeignKey, Table
 from twopc.errors import SubscriptionError
 from twopc.sql import fragments as f
 from twopc.sql.user_types import types_by_name
+from twopc.subscriber.changing import changing
 
 Connection = AsyncConnection[Any]
 

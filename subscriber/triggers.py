@@ -1,7 +1,7 @@
 """The triggers of an article at a Subscriber, as text.
 
 Pure: from an `Article` and the Subscriber's own table to SQL. Who creates and drops them is
-`subscriber.subscription`. The functions keep the default firing mode, so they do nothing under
+`twopc.subscriber.subscription`. The functions keep the default firing mode, so they do nothing under
 ``session_replication_role = replica``: that is the original's NOT FOR REPLICATION.
 """
 
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from subscriber.capture import LINK, NOTHING, SEALED, CaptureTexts, Sites
-from subscriber.firing import OPERATIONS, by_row
 from twopc import names
 from twopc.articles import Column
 from twopc.sql import fragments as f
 from twopc.sql.render import render
 from twopc.sql.table_role import path_is_kept, runs_as
+from twopc.subscriber.capture import LINK, NOTHING, SEALED, CaptureTexts, Sites
+from twopc.subscriber.firing import OPERATIONS, by_row
 
 __all__ = ["LINK", "Sites", "TriggerTexts"]
 
@@ -57,7 +57,7 @@ class TriggerTexts(CaptureTexts):
                 table=_plain(self.article.name),
             )
         return render(
-            "subscriber",
+            "twopc.subscriber",
             "stamp_version",
             function=self.function("ver"),
             guard=guard,
@@ -80,7 +80,7 @@ class TriggerTexts(CaptureTexts):
             names.SCHEMA, names.sync_procedure("gen", self.article.schema, self.article.table)
         )
         return render(
-            "subscriber",
+            "twopc.subscriber",
             "fill_generated",
             function=self.function("gen"),
             missing=sql.SQL(" or ").join([is_missing(column) for column in made]),
@@ -113,7 +113,7 @@ class TriggerTexts(CaptureTexts):
         ]
         return [
             render(
-                "subscriber",
+                "twopc.subscriber",
                 "row_type",
                 type=self.row_type(),
                 attributes=f.attribute_definitions(pairs),
@@ -121,7 +121,7 @@ class TriggerTexts(CaptureTexts):
                 comment=self._comment("Rows as the Publisher stored them, of"),
             ),
             render(
-                "subscriber",
+                "twopc.subscriber",
                 "store_back",
                 function=self.function("store"),
                 runs_as=runs_as(self.table_role),
@@ -145,7 +145,7 @@ class TriggerTexts(CaptureTexts):
                 comment=self._comment("Writes rows as the Publisher stored them in"),
             ),
             render(
-                "subscriber",
+                "twopc.subscriber",
                 "write_back",
                 function=self.function("back"),
                 store=self.function("store"),
@@ -194,7 +194,7 @@ class TriggerTexts(CaptureTexts):
             rows = by_row(self.local, operation)
             texts.append(
                 render(
-                    "subscriber",
+                    "twopc.subscriber",
                     "capture_trigger",
                     trigger=self.trigger(operation),
                     event=sql.SQL(verb.lower()),
@@ -222,7 +222,7 @@ class TriggerTexts(CaptureTexts):
 
     def _plain_trigger(self, what: str, when: str, where: sql.Identifier, function: str) -> str:
         return render(
-            "subscriber",
+            "twopc.subscriber",
             "statement_trigger",
             trigger=self.trigger(what),
             when=sql.SQL(when),
@@ -232,7 +232,7 @@ class TriggerTexts(CaptureTexts):
 
     def _row_trigger(self, what: str, event: str, function: sql.Identifier) -> str:
         return render(
-            "subscriber",
+            "twopc.subscriber",
             "row_trigger",
             trigger=self.trigger(what),
             event=sql.SQL(event),

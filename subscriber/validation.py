@@ -15,12 +15,12 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from subscriber.changing import Change, changing
 from twopc.articles import Article, Table
 from twopc.names import PREFIX
 from twopc.sql import fragments as f
 from twopc.sql.checksum import PINNED, ChecksumTexts
 from twopc.sql.describe import describe
+from twopc.subscriber.changing import Change, changing
 from twopc.validation import Difference, Key, parse_key
 
 Connection = AsyncConnection[Any]

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 import psycopg
 import pytest
 
-from sim.topology import Topology
 from tests.fix_topology import Pair
 from twopc.names import PREFIX
 from twopc.server import Server
 from twopc.server.waiting import wait_for
+from twopc.sim.topology import Topology
 from twopc.waits import link_name
 
 Seen = TypeVar("Seen")

@@ -6,14 +6,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from twopc.log import OURS
-
 
 @contextmanager
 def loggers_restored() -> Iterator[None]:
     """Afterwards the handlers and levels that `twopc.log.configure` sets are as before."""
     handlers = logging.root.handlers
-    levels = {logging.getLogger(name): logging.getLogger(name).level for name in ("", *OURS)}
+    levels = {logging.getLogger(name): logging.getLogger(name).level for name in ("", "twopc")}
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sim.spark.session import SparkOptions, session
+from twopc.sim.spark.session import SparkOptions, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,12 +15,12 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from publisher.publication import owner_role
-from sim.topology import Topology
 from tests.by_hand import ByHand
 from twopc.names import GlobalId
+from twopc.publisher.publication import owner_role
 from twopc.server import Server
 from twopc.server.waiting import wait_for
+from twopc.sim.topology import Topology
 from twopc.waits import link_name
 
 _sequence = itertools.count(1)

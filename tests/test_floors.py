@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("twopc", "publisher", "subscriber", "sim")
+#: The folders of the one package; all but the first are links within it.
+FOLDERS = ("twopc", "publisher", "subscriber", "sim")
 
 #: Bottom up. A module stands on the floor of the longest name here that it begins with, and may import
 #: from its own floor and from those below.
@@ -25,27 +26,34 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("twopc.sql",),
     ("twopc.server", "twopc.waits"),
     ("twopc.drivers", "twopc.doctor"),
-    ("publisher", "subscriber"),
-    ("sim.report", "sim.checkers", "sim.model"),
-    ("sim.script", "sim.validation", "sim.settings"),
-    ("sim.topology",),
-    ("sim.scenario", "sim.operate", "sim.standing", "sim.faults", "sim.workload"),
-    ("sim.up",),
-    ("sim.spark",),
-    ("sim", "sim.cli", "sim.pytest_plugin", "sim.testing"),
+    ("twopc.publisher", "twopc.subscriber"),
+    ("twopc.sim.report", "twopc.sim.checkers", "twopc.sim.model"),
+    ("twopc.sim.script", "twopc.sim.validation", "twopc.sim.settings"),
+    ("twopc.sim.topology",),
+    (
+        "twopc.sim.scenario",
+        "twopc.sim.operate",
+        "twopc.sim.standing",
+        "twopc.sim.faults",
+        "twopc.sim.workload",
+    ),
+    ("twopc.sim.up",),
+    ("twopc.sim.spark",),
+    ("twopc.sim", "twopc.sim.cli", "twopc.sim.pytest_plugin", "twopc.sim.testing"),
 )
 
 #: Packages that never import each other.
 APART = (
-    ("publisher", "subscriber"),
+    ("twopc.publisher", "twopc.subscriber"),
     ("twopc.drivers", "twopc.doctor"),
-    ("sim.report", "sim.script"),
-    ("sim.model", "sim.report"),
+    ("twopc.sim.report", "twopc.sim.script"),
+    ("twopc.sim.model", "twopc.sim.report"),
     ("twopc.drivers.virtual", "twopc.drivers.postgres"),
 )
 
-#: What comes from elsewhere, by the longest name that fits; what is not named may use anything.
-THIRD_PARTY: dict[str, set[str]] = {
+#: What comes from elsewhere, by the longest name that fits; None: anything.
+THIRD_PARTY: dict[str, set[str] | None] = {
+    "twopc.sim": None,
     "twopc": set(),
     "twopc.protocol": set(),
     "twopc.log": {"structlog"},
@@ -56,20 +64,20 @@ THIRD_PARTY: dict[str, set[str]] = {
     "twopc.drivers.virtual": {"simpy", "psycopg"},
     "twopc.drivers.virtual_wire": {"simpy", "psycopg"},
     "twopc.doctor": {"psycopg"},
-    "publisher": {"psycopg"},
-    "subscriber": {"psycopg"},
-    "sim.checkers": set(),
-    "sim.model": {"simpy", "sqlglot", "psycopg"},
-    "sim.settings": set(),
-    "sim.faults": {"psycopg", "simpy", "rich", "psutil"},
-    "sim.testing": {"psycopg", "anyio", "hypothesis"},
-    "sim.pytest_plugin": {"pytest", "_pytest", "psycopg", "anyio", "hypothesis"},
-    "sim.report": {"rich"},
-    "sim.topology": {"psycopg", "anyio"},
-    "sim.workload": {"psycopg", "simpy", "hdrh", "matplotlib"},
-    "sim.scenario": {"psycopg", "pydantic", "pydantic_core", "ruamel"},
-    "sim.up": {"psycopg", "psutil"},
-    "sim.spark": {
+    "twopc.publisher": {"psycopg"},
+    "twopc.subscriber": {"psycopg"},
+    "twopc.sim.checkers": set(),
+    "twopc.sim.model": {"simpy", "sqlglot", "psycopg"},
+    "twopc.sim.settings": set(),
+    "twopc.sim.faults": {"psycopg", "simpy", "rich", "psutil"},
+    "twopc.sim.testing": {"psycopg", "anyio", "hypothesis"},
+    "twopc.sim.pytest_plugin": {"pytest", "_pytest", "psycopg", "anyio", "hypothesis"},
+    "twopc.sim.report": {"rich"},
+    "twopc.sim.topology": {"psycopg", "anyio"},
+    "twopc.sim.workload": {"psycopg", "simpy", "hdrh", "matplotlib"},
+    "twopc.sim.scenario": {"psycopg", "pydantic", "pydantic_core", "ruamel"},
+    "twopc.sim.up": {"psycopg", "psutil"},
+    "twopc.sim.spark": {
         "pyspark",
         "pyarrow",
         "pandas",
@@ -88,9 +96,11 @@ THIRD_PARTY: dict[str, set[str]] = {
 def modules() -> dict[str, Path]:
     """Every module of the project, by its dotted name."""
     found = {}
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
+            if folder != "twopc":
+                parts = ("twopc", *parts)
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
@@ -152,7 +162,7 @@ def test_imports_go_down() -> None:
         f"{module} imports {other}, which is above it"
         for module in MODULES
         for other in imports(module)
-        if other.split(".")[0] in PACKAGES and floor_of(other) > floor_of(module)
+        if other.split(".")[0] == "twopc" and floor_of(other) > floor_of(module)
     ]
     assert not offenders, "\n".join(offenders)
 
@@ -177,7 +187,7 @@ def test_third_parties() -> None:
     for module in MODULES:
         allowed = THIRD_PARTY.get(longest(module, list(THIRD_PARTY)) or "")
         if allowed is not None:
-            known = {*sys.stdlib_module_names, *PACKAGES, *allowed}
+            known = {*sys.stdlib_module_names, "twopc", *allowed}
             strange = {name.split(".")[0] for name in imports(module)} - known
             offenders += [f"{module} imports {name}" for name in strange]
     assert not offenders, "\n".join(offenders)

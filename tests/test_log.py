@@ -6,13 +6,12 @@ import io
 import json
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from tests.fix_log import loggers_restored
-from twopc.log import OURS, configure, get_logger
+from twopc.log import configure, get_logger
 
 
 @pytest.fixture
@@ -65,18 +64,12 @@ def test_others_are_heard_only_when_they_warn(stream: io.StringIO) -> None:
     configure(level="debug", layout="text", stream=stream)
     logging.getLogger("elsewhere").info("idle talk")
     logging.getLogger("elsewhere").warning("beware")
-    get_logger("sim.test").debug("ours")
+    get_logger("twopc.sim.test").debug("ours")
     assert "idle talk" not in stream.getvalue()
     assert len(stream.getvalue().splitlines()) == 2
     configure(level="error", layout="text", stream=stream)
     logging.getLogger("elsewhere").warning("not now")
     assert "not now" not in stream.getvalue()
-
-
-def test_every_package_of_ours_is_named() -> None:
-    root = Path(__file__).parents[1]
-    found = {path.parent.name for path in root.glob("*/__init__.py")} - {"tests", "benchmarks"}
-    assert found == set(OURS)
 
 
 def test_unknown_level(stream: io.StringIO) -> None:

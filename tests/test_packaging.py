@@ -1,52 +1,95 @@
-"""What is installed is complete: a wheel in an empty environment runs a scenario."""
+"""What is installed is complete, and takes no name but its own."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import sysconfig
+import textwrap
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.plugin.running import BANK
+
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("twopc", "publisher", "subscriber", "sim")
+FOLDERS = ("twopc", "publisher", "subscriber", "sim")
+#: A project whose own packages have the names of our folders.
+PROJECT = """
+import publisher, sim, subscriber
+import twopc.publisher
+from twopc.sim.testing import topology
+
+def test_both(twopc):
+    assert (publisher.OWN, sim.OWN, subscriber.OWN) == ("publisher", "sim", "subscriber")
+    alice = twopc.session("sub1")
+    alice.execute("update account set balance = 90 where id = 1")
+    alice.commit()
+    twopc.settle()
+    twopc.assert_converged()
+"""
 
 
-def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run(*command: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command that must succeed; its output is in the failure if it does not."""
     done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False
-    )
+        [str(word) for word in command],
+        cwd=cwd, env={**os.environ, **variables}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, f"{command}:\n{done.stdout}\n{done.stderr}"
     return done
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy of what git tracks."""
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what git tracks, links as links."""
     source = tmp_path_factory.mktemp("source")
-    listed = run("git", "ls-files", *PACKAGES, "pyproject.toml", "README.md", "LICENSE", cwd=ROOT)
+    listed = run("git", "ls-files", *FOLDERS, "pyproject.toml", "README.md", "LICENSE", cwd=ROOT)
     for name in listed.stdout.splitlines():
         if (ROOT / name).exists():
             target = source / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes((ROOT / name).read_bytes())
+            if (ROOT / name).is_symlink():
+                target.symlink_to((ROOT / name).readlink())
+            else:
+                target.write_bytes((ROOT / name).read_bytes())
+    return source
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel."""
     out = tmp_path_factory.mktemp("wheel")
     run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", out, source, cwd=out)
     (built,) = out.glob("*.whl")
     return built
 
 
+@pytest.fixture(scope="module")
+def sdist(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution, which is made where links may be missing: it has none."""
+    out = tmp_path_factory.mktemp("sdist")
+    run(sys.executable, "-m", "build", "--sdist", "--outdir", out, source, cwd=out)
+    (built,) = out.glob("*.tar.gz")
+    return built
+
+
 def test_the_wheel_holds_what_is_not_python(wheel: Path) -> None:
-    """Every tracked SQL file, what reports are made of, and every `py.typed` is inside."""
+    """Every tracked SQL file, what reports are made of, and `py.typed` are inside, and nothing beside `twopc`."""
     kinds = ("*.sql", "*.css", "*.js", "*.json", "*/py.typed")
     tracked = run("git", "ls-files", *kinds, cwd=ROOT).stdout.splitlines()
-    wanted = {name for name in tracked if name.split("/")[0] in PACKAGES and (ROOT / name).exists()}
+    wanted = {
+        f"twopc/{name.removeprefix('twopc/')}"
+        for name in tracked
+        if name.split("/")[0] in FOLDERS and (ROOT / name).exists()
+    }
     held = set(zipfile.ZipFile(wheel).namelist())
 
     assert wanted - held == set()
-    assert {f"{package}/py.typed" for package in PACKAGES} <= held
+    assert "twopc/py.typed" in held
+    assert {name.split("/")[0] for name in held if ".dist-info/" not in name} == {"twopc"}
 
 
 @pytest.mark.slow
@@ -62,3 +105,33 @@ def test_an_empty_environment_runs_a_scenario(wheel: Path, tmp_path: Path) -> No
     done = run(environment / "bin" / "twopc", "run", scenario, cwd=tmp_path)
 
     assert "alice first" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["wheel", "sdist", "editable"])
+def test_a_project_has_packages_of_the_same_names(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """A user's `sim`, `publisher` and `subscriber` are his, and the plugin finds ours."""
+    environment = tmp_path / "environment"
+    run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=tmp_path)
+    what: Path = request.getfixturevalue("source" if kind == "editable" else kind)
+    pip = [sys.executable, "-m", "pip", "--python", environment, "install", "-q", "--no-deps"]
+    run(*pip, *(["--editable", what] if kind == "editable" else [what]), cwd=tmp_path)
+    # what it requires is taken from here: a path that is no site directory activates nothing else
+    (libraries,) = environment.glob("lib/python*/site-packages")
+    (libraries / "required.pth").write_text(sysconfig.get_path("purelib"))
+
+    project = tmp_path / "project"
+    for name in ("publisher", "sim", "subscriber"):
+        (project / name).mkdir(parents=True)
+        (project / name / "__init__.py").write_text(f'OWN = "{name}"\n')
+    (project / "conftest.py").write_text(textwrap.dedent(BANK))
+    (project / "test_it.py").write_text(PROJECT)
+    python = environment / "bin" / "python"
+    told = run(python, "-m", "pytest", "-q", cwd=project, PYTHONPATH="")
+    assert "1 passed" in told.stdout
+    place = run(
+        python, "-c", "import twopc.sim; print(twopc.sim.__file__)", cwd=project, PYTHONPATH=""
+    )
+    assert Path(place.stdout.strip()).is_relative_to(what if kind == "editable" else environment)

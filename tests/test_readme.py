@@ -67,7 +67,7 @@ def test_the_mistake_is_answered_as_shown(tmp_path: Path) -> None:
     (tmp_path / "mine.twopc.yaml").write_text(scenario.replace("node: sub2", "node: sub9"))
 
     done = subprocess.run(
-        [sys.executable, "-m", "sim", "check", "mine.twopc.yaml"],
+        [sys.executable, "-m", "twopc.sim", "check", "mine.twopc.yaml"],
         cwd=tmp_path,
         env={"PYTHONPATH": str(ROOT), "PATH": ""},
         capture_output=True,

@@ -12,9 +12,6 @@ from typing import Literal, TextIO
 
 import structlog
 
-#: Our packages: what goes on in other libraries is nobody's concern unless it is a warning.
-OURS = ("twopc", "publisher", "subscriber", "sim")
-
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
     """A logger of events with fields: ``logger.info("server started", port=5432)``.
@@ -64,6 +61,6 @@ def configure(*, level: str, layout: Literal["text", "json"], stream: TextIO | N
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    for name in OURS:
-        logging.getLogger(name).setLevel(level.upper())
-    root.setLevel(max(logging.WARNING, logging.getLogger(OURS[0]).level))
+    ours = logging.getLogger("twopc")
+    ours.setLevel(level.upper())
+    root.setLevel(max(logging.WARNING, ours.level))

@@ -169,7 +169,7 @@ def touched_keys(article: DistributedArticle, command_type: int, command: str) -
 
 
 def _keys_of_statement(article: DistributedArticle, command_type: int, statement: str) -> set[Key]:
-    """The same for a statement as `publisher.commands` writes it."""
+    """The same for a statement as `twopc.publisher.commands` writes it."""
     names, columns = article.article.key, article.article.value_columns
     found = list(_literals(statement))
     if command_type == CommandType.SQL_INSERT:

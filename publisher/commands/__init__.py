@@ -5,13 +5,13 @@ log announces, and kept as closures. Values come as PostgreSQL's text and stay b
 messages to commands directly, where messages look like others before.
 
 Knows neither where changes come from nor where commands go. Which images of a row fulfil a row filter is
-said by the caller (`publisher.filters`).
+said by the caller (`twopc.publisher.filters`).
 """
 
 from __future__ import annotations
 
-from publisher.commands.builder import Belonging, CommandBuilder
-from publisher.commands.reader import CommandReader
-from publisher.commands.rows import Command
+from twopc.publisher.commands.builder import Belonging, CommandBuilder
+from twopc.publisher.commands.reader import CommandReader
+from twopc.publisher.commands.rows import Command
 
 __all__ = ["Belonging", "Command", "CommandBuilder", "CommandReader"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from publisher.commands import calls, statements
-from publisher.commands.rows import Command, LoggedRows, Make
-from publisher.pgoutput import Change, Relation
 from twopc.distributed import DistributedArticle
 from twopc.errors import ArticleError
 from twopc.names import article_name
 from twopc.propagation import OPERATIONS, Format
+from twopc.publisher.commands import calls, statements
+from twopc.publisher.commands.rows import Command, LoggedRows, Make
+from twopc.publisher.pgoutput import Change, Relation
 
 #: Per filtered article of a relation, in the order of their numbers: whether the old image and whether the
 #: new image belongs to it.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import ne
 
-from publisher.commands.rows import Command, LoggedRows, Make, Pick, Values, picker
-from publisher.pgoutput import Change
 from twopc.propagation import TYPE_OF, bitmask, is_large, record_text
+from twopc.publisher.commands.rows import Command, LoggedRows, Make, Pick, Values, picker
+from twopc.publisher.pgoutput import Change
 
 _INSERT, _UPDATE, _DELETE = TYPE_OF["ins"], TYPE_OF["upd"], TYPE_OF["del"]
 

@@ -16,10 +16,10 @@ from itertools import compress
 from operator import ne
 from zlib import crc32
 
-from publisher.commands.calls import mask_text
-from publisher.commands.rows import Command, LoggedRows
-from publisher.pgoutput import UNCHANGED, Change
 from twopc.propagation import TYPE_OF
+from twopc.publisher.commands.calls import mask_text
+from twopc.publisher.commands.rows import Command, LoggedRows
+from twopc.publisher.pgoutput import UNCHANGED, Change
 
 #: So many lengths of a column are listed, of one byte; a longer list costs more than it saves.
 _LENGTHS_MAX = 16

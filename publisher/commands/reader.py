@@ -7,10 +7,10 @@ does not match takes the way through `Decoder` and `CommandBuilder`, which say w
 
 from __future__ import annotations
 
-from publisher.commands.builder import CommandBuilder
-from publisher.commands.learned import Read, Seen, Shape, Tally, reading, shape_of
-from publisher.commands.rows import Command, LoggedRows
-from publisher.pgoutput import Change, Decoded, Decoder, Relation
+from twopc.publisher.commands.builder import CommandBuilder
+from twopc.publisher.commands.learned import Read, Seen, Shape, Tally, reading, shape_of
+from twopc.publisher.commands.rows import Command, LoggedRows
+from twopc.publisher.pgoutput import Change, Decoded, Decoder, Relation
 
 #: After so many changes of one shape, and so many more per column, an expression is made for it: about when
 #: they have cost as much as making it does.

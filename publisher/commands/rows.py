@@ -7,11 +7,11 @@ import zlib
 from collections.abc import Callable, Sequence
 from operator import itemgetter, ne
 
-from publisher.pgoutput import UNCHANGED, Change, Relation
 from twopc.articles import Column
 from twopc.distributed import DistributedArticle
 from twopc.errors import ArticleError
 from twopc.names import VERSION_COLUMN
+from twopc.publisher.pgoutput import UNCHANGED, Change, Relation
 
 #: article id, type, hashkey, command
 Command = tuple[int, int, int, bytes]

@@ -10,10 +10,10 @@ from typing import LiteralString
 
 from psycopg import sql
 
-from publisher.commands.rows import Command, LoggedRows, Make, Values
-from publisher.pgoutput import UNCHANGED, Change
 from twopc.articles import Column
 from twopc.propagation import CommandType
+from twopc.publisher.commands.rows import Command, LoggedRows, Make, Values
+from twopc.publisher.pgoutput import UNCHANGED, Change
 from twopc.sql import fragments as f
 
 

@@ -5,9 +5,9 @@ Knows tables and positions; not how a log is read, nor how commands are applied.
 
 from __future__ import annotations
 
-from publisher.distribution.browse import BrowsedCommand, browse
-from publisher.distribution.install import install, install_texts
-from publisher.distribution.registry import (
+from twopc.publisher.distribution.browse import BrowsedCommand, browse
+from twopc.publisher.distribution.install import install, install_texts
+from twopc.publisher.distribution.registry import (
     ACTIVE,
     ARTICLES_CHANGED,
     INACTIVE,
@@ -23,8 +23,8 @@ from publisher.distribution.registry import (
     put_articles,
     register_publisher,
 )
-from publisher.distribution.retention import CleanUp, clean_up, keep_clean, kept
-from publisher.distribution.routines import (
+from twopc.publisher.distribution.retention import CleanUp, clean_up, keep_clean, kept
+from twopc.publisher.distribution.routines import (
     called,
     drop_proc_article,
     proc_articles,
@@ -32,7 +32,7 @@ from publisher.distribution.routines import (
     set_calls,
     wanted_calls,
 )
-from publisher.distribution.status import AgentStatus, ReaderStatus, agents, readers
+from twopc.publisher.distribution.status import AgentStatus, ReaderStatus, agents, readers
 
 __all__ = [
     "ACTIVE",

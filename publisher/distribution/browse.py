@@ -10,8 +10,6 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from publisher.distribution.registry import articles, publisher_id
-from publisher.distribution.routines import proc_articles
 from twopc.distributed import DistributedArticle, Reading, read_command
 from twopc.errors import ConfigurationError
 from twopc.names import article_name
@@ -24,6 +22,8 @@ from twopc.proc_execution import (
     beside,
     call_text,
 )
+from twopc.publisher.distribution.registry import articles, publisher_id
+from twopc.publisher.distribution.routines import proc_articles
 
 Connection = AsyncConnection[Any]
 

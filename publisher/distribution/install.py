@@ -39,9 +39,12 @@ TABLES = (
 def install_texts(logreader_role: str, *agent_roles: str) -> list[str]:
     """What `install` executes."""
     return [
-        *(render("publisher", table) for table in TABLES),
-        render("publisher", "logreader_grants", logreader=sql.Identifier(logreader_role)),
-        *(render("publisher", "agent_grants", agent=sql.Identifier(role)) for role in agent_roles),
+        *(render("twopc.publisher", table) for table in TABLES),
+        render("twopc.publisher", "logreader_grants", logreader=sql.Identifier(logreader_role)),
+        *(
+            render("twopc.publisher", "agent_grants", agent=sql.Identifier(role))
+            for role in agent_roles
+        ),
     ]
 
 

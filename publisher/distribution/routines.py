@@ -10,9 +10,9 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.types.json import Jsonb
 
-from publisher.distribution.registry import ARTICLES_CHANGED
 from twopc import names
 from twopc.proc_execution import BESIDE, ProcArticle, ProcType, beside
+from twopc.publisher.distribution.registry import ARTICLES_CHANGED
 
 Connection = AsyncConnection[Any]
 
@@ -80,7 +80,7 @@ async def wanted_calls(connection: Connection, publisher_database_id: int) -> fr
     """The routines whose calls are to be stored: there are read-only Subscribers, and each has the routine.
 
     Whoever switches tells both ends. On: here first (`set_calls`), then at the Publisher
-    (`publisher.proc_execution.set_called`); off: the other way round. What the Publisher has marked as a call
+    (`twopc.publisher.proc_execution.set_called`); off: the other way round. What the Publisher has marked as a call
     and is read when it is off here travels as rows.
     """
     cursor = await connection.execute(

@@ -12,7 +12,7 @@ commit LSN.
 
 from __future__ import annotations
 
-from publisher.log_reader.reader import LogReader
-from publisher.log_reader.reading import Read, Reading
+from twopc.publisher.log_reader.reader import LogReader
+from twopc.publisher.log_reader.reading import Read, Reading
 
 __all__ = ["LogReader", "Read", "Reading"]

@@ -11,7 +11,6 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 
-from publisher.commands import Command
 from twopc.errors import RemoteProtocolError
 from twopc.proc_execution import (
     BESIDE,
@@ -25,6 +24,7 @@ from twopc.proc_execution import (
     base_of,
     beside,
 )
+from twopc.publisher.commands import Command
 
 Row = Mapping[str, bytes | None]
 

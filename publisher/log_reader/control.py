@@ -6,13 +6,13 @@ from typing import Any, Self
 
 from psycopg import AsyncConnection, errors
 
-from publisher import slot as slots
-from publisher.log_reader.session import connect
-from publisher.logical_publication import NAME
 from twopc.errors import ServerError, SlotInUseError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
 from twopc.names import article_name
+from twopc.publisher import slot as slots
+from twopc.publisher.log_reader.session import connect
+from twopc.publisher.logical_publication import NAME
 from twopc.sql.exclusive import free_key, others
 
 _log = get_logger(__name__)

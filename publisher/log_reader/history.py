@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import psycopg
 
-from publisher.log_reader.session import connect
 from twopc.errors import TwopcError
 from twopc.log import get_logger
+from twopc.publisher.log_reader.session import connect
 
 _log = get_logger(__name__)
 

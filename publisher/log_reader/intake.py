@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from publisher.filters import RowFilters
-from publisher.log_reader.planner import Planner
-from publisher.log_reader.reading import Reading
-from publisher.log_reader.store import Store
 from twopc.drivers.points import Points
 from twopc.errors import ArticleError
 from twopc.log import get_logger
+from twopc.publisher.filters import RowFilters
+from twopc.publisher.log_reader.planner import Planner
+from twopc.publisher.log_reader.reading import Reading
+from twopc.publisher.log_reader.store import Store
 
 _log = get_logger(__name__)
 

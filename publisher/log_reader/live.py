@@ -16,17 +16,17 @@ from typing import Self
 import psycopg
 from psycopg import errors, sql
 
-from publisher.log_reader.session import connect
-from publisher.log_reader.sources import (
+from twopc.publisher.log_reader.session import connect
+from twopc.publisher.log_reader.sources import (
     BLOCK_BYTES,
     BLOCK_MESSAGES,
     Patience,
     Warnings,
     quoted,
 )
-from publisher.log_reader.wire import EndOfCopy, Wire
-from publisher.logical_publication import NAME
-from publisher.pgoutput import PROTOCOL
+from twopc.publisher.log_reader.wire import EndOfCopy, Wire
+from twopc.publisher.logical_publication import NAME
+from twopc.publisher.pgoutput import PROTOCOL
 
 _MESSAGE, _KEEPALIVE = b"wk"
 _MESSAGE_AT = 25

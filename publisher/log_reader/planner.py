@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
-from publisher.commands import Belonging, Command, CommandBuilder, CommandReader
-from publisher.log_reader.brackets import Brackets
-from publisher.log_reader.rows import Commands, Transaction, blocks, parts, text_length
-from publisher.pgoutput import Begin, Change, Commit, Decoded, Decoder, Relation, Truncate
 from twopc.names import SCHEMA, article_name
 from twopc.proc_execution import ProcArticle
 from twopc.propagation import CommandType
+from twopc.publisher.commands import Belonging, Command, CommandBuilder, CommandReader
+from twopc.publisher.log_reader.brackets import Brackets
+from twopc.publisher.log_reader.rows import Commands, Transaction, blocks, parts, text_length
+from twopc.publisher.pgoutput import Begin, Change, Commit, Decoded, Decoder, Relation, Truncate
 
 _OWN = ("branch_marker", "log_message", "call_marker")
 _POSTED_TYPES = {

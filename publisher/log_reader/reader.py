@@ -12,19 +12,19 @@ from typing import Any, Self
 import psycopg
 from psycopg import errors
 
-from publisher.filters import RowFilters
-from publisher.log_reader import history
-from publisher.log_reader.control import Control
-from publisher.log_reader.intake import Intake, Progress
-from publisher.log_reader.live import Live
-from publisher.log_reader.planner import Planner
-from publisher.log_reader.reading import Read, Reading
-from publisher.log_reader.sources import Peek
-from publisher.log_reader.store import Store
 from twopc.drivers.points import Points
 from twopc.errors import ArticleError, SlotInUseError, TwopcError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
+from twopc.publisher.filters import RowFilters
+from twopc.publisher.log_reader import history
+from twopc.publisher.log_reader.control import Control
+from twopc.publisher.log_reader.intake import Intake, Progress
+from twopc.publisher.log_reader.live import Live
+from twopc.publisher.log_reader.planner import Planner
+from twopc.publisher.log_reader.reading import Read, Reading
+from twopc.publisher.log_reader.sources import Peek
+from twopc.publisher.log_reader.store import Store
 
 _log = get_logger(__name__)
 

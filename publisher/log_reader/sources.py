@@ -1,7 +1,7 @@
 """Messages of the log, peeked at in one go; and what this source has in common with the live one.
 
 Peeking is the faster way for a long log, because messages come in bulk; but each look decodes again what is
-not confirmed, and what was begun before it. So it is for catching up: see `publisher.log_reader.live`.
+not confirmed, and what was begun before it. So it is for catching up: see `twopc.publisher.log_reader.live`.
 
 Neither source knows what messages mean, but that blocks of them are of a bounded size.
 """
@@ -13,12 +13,12 @@ from typing import Self
 
 from psycopg import errors, sql
 
-from publisher.log_reader.session import connect
-from publisher.log_reader.wire import EndOfCopy, Wire
-from publisher.logical_publication import NAME
-from publisher.pgoutput import PROTOCOL
 from twopc.errors import RemoteProtocolError, ServerError, SlotInUseError
 from twopc.lsn import lsn_text
+from twopc.publisher.log_reader.session import connect
+from twopc.publisher.log_reader.wire import EndOfCopy, Wire
+from twopc.publisher.logical_publication import NAME
+from twopc.publisher.pgoutput import PROTOCOL
 
 BLOCK_MESSAGES = 2_000
 BLOCK_BYTES = 1 << 20

@@ -11,16 +11,16 @@ from typing import Any, Self
 
 from psycopg import AsyncConnection, errors, sql
 
-from publisher.commands import CommandBuilder
-from publisher.distribution import articles, called, proc_articles
-from publisher.log_reader import rows
-from publisher.log_reader.planner import Batch
-from publisher.log_reader.session import connect
-from publisher.log_reader.wire import Wire
 from twopc.drivers.points import Points
 from twopc.errors import ServerError, SubscriptionError
 from twopc.lsn import lsn_text
 from twopc.proc_execution import ProcArticle
+from twopc.publisher.commands import CommandBuilder
+from twopc.publisher.distribution import articles, called, proc_articles
+from twopc.publisher.log_reader import rows
+from twopc.publisher.log_reader.planner import Batch
+from twopc.publisher.log_reader.session import connect
+from twopc.publisher.log_reader.wire import Wire
 
 _BEGIN = sql.SQL("begin;")
 _COPY = sql.SQL("copy {} from stdin (format binary);").format(sql.SQL(rows.BLOCKS))

@@ -16,7 +16,11 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
-from publisher.proc_execution.articles import (
+from twopc import names
+from twopc.errors import ArticleError
+from twopc.lexer import ends_transaction
+from twopc.proc_execution import ProcArticle, ProcType, ProcWarning
+from twopc.publisher.proc_execution.articles import (
     Routine,
     arguments_of,
     check,
@@ -25,12 +29,8 @@ from publisher.proc_execution.articles import (
     find_routine,
     stored,
 )
-from publisher.proc_execution.examine import examine
-from publisher.proc_execution.texts import RoutineTexts, drop_texts
-from twopc import names
-from twopc.errors import ArticleError
-from twopc.lexer import ends_transaction
-from twopc.proc_execution import ProcArticle, ProcType, ProcWarning
+from twopc.publisher.proc_execution.examine import examine
+from twopc.publisher.proc_execution.texts import RoutineTexts, drop_texts
 from twopc.sql.printing import full_names
 from twopc.sql.render import render
 
@@ -109,7 +109,7 @@ async def publish_procedure(
             "update msrepl.sysprocarticles set working = false where article_id = %s",
             (article.article_id,),
         )
-        await connection.execute(render("publisher", "proc_guard_triggers").encode())
+        await connection.execute(render("twopc.publisher", "proc_guard_triggers").encode())
         return article
 
 

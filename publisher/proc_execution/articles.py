@@ -12,10 +12,10 @@ from typing import Any
 from psycopg import AsyncConnection, errors
 from psycopg.rows import class_row, dict_row
 
-from publisher.proc_execution.texts import Signature
 from twopc import names
 from twopc.errors import ArticleError
 from twopc.proc_execution import PROC_SCHEMA, Argument, ProcArticle
+from twopc.publisher.proc_execution.texts import Signature
 from twopc.sql.printing import full_names
 
 Connection = AsyncConnection[Any]

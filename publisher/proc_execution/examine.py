@@ -6,10 +6,10 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from publisher.proc_execution.scan import Known, decides, source_of, strange_type, warnings_of
-from publisher.proc_execution.writes import Narrow
 from twopc.names import article_name
 from twopc.proc_execution import ProcArticle, ProcType, ProcWarning
+from twopc.publisher.proc_execution.scan import Known, decides, source_of, strange_type, warnings_of
+from twopc.publisher.proc_execution.writes import Narrow
 
 Connection = AsyncConnection[Any]
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from publisher.proc_execution.writes import Narrow, of_writes
 from twopc import lexer
 from twopc.proc_execution import ProcWarning
+from twopc.publisher.proc_execution.writes import Narrow, of_writes
 
 _BODY = re.compile(r"\nAS (\$(?:function|procedure)x*\$)(.*)\1\s*\Z", re.DOTALL)
 

@@ -81,7 +81,11 @@ class RoutineTexts:
         rest = article.definition[len(head) :]
         name = self._body_name()
         return [
-            render("publisher", "proc_body_schema", name=sql.Identifier(body_schema(self._number))),
+            render(
+                "twopc.publisher",
+                "proc_body_schema",
+                name=sql.Identifier(body_schema(self._number)),
+            ),
             f"CREATE OR REPLACE {self._kind.upper()} {name}({rest}",
         ]
 
@@ -101,7 +105,7 @@ class RoutineTexts:
             types = sql.SQL(", 't', jsonb_build_array({})").format(f.COMMA.join(names))
         signature = f.COMMA.join([raw("jsonb"), *(raw(each.type) for each in given)])
         return render(
-            "publisher",
+            "twopc.publisher",
             "proc_arguments",
             name=sql.Identifier(f"args_{self._number}"),
             parameters=signature,
@@ -120,14 +124,14 @@ class RoutineTexts:
         if not article.xact_abort:
             nothing = "".join(f" p{place} := null;" for place in self._outs)
             text = compose(
-                "publisher",
+                "twopc.publisher",
                 "proc_abort_off",
                 call=raw(call),
                 article=routine,
                 nothing=raw(nothing + (" answer := null;" if variables else "")),
             )
         return render(
-            "publisher",
+            "twopc.publisher",
             "proc_runner",
             kind=raw(self._kind),
             name=sql.Identifier(f"run_{self._number}"),
@@ -157,7 +161,7 @@ class RoutineTexts:
         else:
             call = f"return {name}({passed});"
         return render(
-            "publisher",
+            "twopc.publisher",
             "proc_wrapper",
             kind=raw(self._kind),
             name=qualified(article.schema, article.name),

@@ -1,5 +1,5 @@
 -- What a distribution agent's role may do in the distribution database: read, and say how far it is.
--- called by: publisher.distribution
+-- called by: twopc.publisher.distribution
 -- tables:    those of the distribution database
 -- holes:     agent
 grant usage on schema msrepl to {agent};

@@ -1,5 +1,5 @@
 -- msrepl.sysarticles, msrepl.syssubscriptions: what this database publishes, and to whom.
--- called by: publisher.publication, publisher.subscriptions, ddl_guard
+-- called by: twopc.publisher.publication, twopc.publisher.subscriptions, ddl_guard
 -- tables:    themselves
 -- holes:     owner
 --

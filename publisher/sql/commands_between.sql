@@ -1,5 +1,5 @@
 -- msrepl.commands_between: the commands after a position up to another, from as few blocks as can be.
--- called by: publisher.distribution; agents; sim.topology
+-- called by: twopc.publisher.distribution; agents; twopc.sim.topology
 -- tables:    msrepl.msrepl_blocks
 -- holes:     none
 create or replace function msrepl.commands_between(publisher integer, after pg_lsn, upto pg_lsn)

@@ -1,5 +1,5 @@
 -- msrepl.filter_rows: which images of rows belong to a filtered article.
--- called by: publisher.filters, for the log reader
+-- called by: twopc.publisher.filters, for the log reader
 -- tables:    none
 -- holes:     path_is_kept, owner
 --

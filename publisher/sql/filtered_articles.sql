@@ -1,5 +1,5 @@
 -- msrepl.sysfilteredarticles: articles that hold part of another's rows, for some Subscribers.
--- called by: publisher.distributing, publisher.publication
+-- called by: twopc.publisher.distributing, twopc.publisher.publication
 -- tables:    itself
 -- holes:     owner
 --

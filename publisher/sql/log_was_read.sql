@@ -1,5 +1,5 @@
 -- msrepl.log_was_read: moves the log reader's mark at the end of each store, and wakes the agents.
--- called by: publisher.log_reader
+-- called by: twopc.publisher.log_reader
 -- tables:    msrepl.mspublisher_databases
 -- holes:     none
 --

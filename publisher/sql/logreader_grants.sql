@@ -1,5 +1,5 @@
 -- What the log reader's role may do in the distribution database: append, and move its own mark.
--- called by: publisher.distribution
+-- called by: twopc.publisher.distribution
 -- tables:    those of the distribution database
 -- holes:     logreader
 grant usage on schema msrepl to {logreader};

@@ -1,6 +1,6 @@
 -- msrepl.msarticle_shapes: what each article was like, and from where on: by it stored commands can be read
 --                          after the article has changed.
--- called by: article_shaped; sim.spark
+-- called by: article_shaped; twopc.sim.spark
 -- tables:    itself
 -- holes:     none
 --

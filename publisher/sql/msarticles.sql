@@ -1,5 +1,5 @@
 -- msrepl.msarticles: the articles of each Publisher database, as their commands are made and read.
--- called by: publisher.distribution
+-- called by: twopc.publisher.distribution
 -- tables:    itself
 -- holes:     none
 --

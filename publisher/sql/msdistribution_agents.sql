@@ -1,5 +1,5 @@
 -- msrepl.msdistribution_agents: how far each Subscriber's agent has come, as it said last.
--- called by: publisher.distribution; agents, which update their own row
+-- called by: twopc.publisher.distribution; agents, which update their own row
 -- tables:    itself
 -- holes:     none
 --

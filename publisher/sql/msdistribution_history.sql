@@ -1,5 +1,5 @@
 -- msrepl.msdistribution_history: what the log reader and the agents did, a row per event.
--- called by: the log reader, agents, publisher.distribution
+-- called by: the log reader, agents, twopc.publisher.distribution
 -- tables:    itself
 -- holes:     none
 --

@@ -1,5 +1,5 @@
 -- msrepl.mspublisher_databases: the Publisher databases whose changes this distribution database holds.
--- called by: publisher.distribution; the log reader, which moves read_to with every store; sim.spark
+-- called by: twopc.publisher.distribution; the log reader, which moves read_to with every store; twopc.sim.spark
 -- tables:    itself
 -- holes:     none
 --

@@ -1,5 +1,5 @@
 -- msrepl.msrepl_blocks: transactions and their commands, many of them in one row.
--- called by: the log reader, which copies them in; agents; publisher.distribution (browse, clean_up, status)
+-- called by: the log reader, which copies them in; agents; twopc.publisher.distribution (browse, clean_up, status)
 -- tables:    itself
 -- holes:     none
 --

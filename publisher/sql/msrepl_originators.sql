@@ -1,5 +1,5 @@
 -- msrepl.msrepl_originators: where a change may come from: the Subscribers with immediate updating.
--- called by: publisher.distribution; the log reader and agents, which look for themselves
+-- called by: twopc.publisher.distribution; the log reader and agents, which look for themselves
 -- tables:    itself
 -- holes:     none
 --

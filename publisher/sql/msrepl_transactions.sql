@@ -1,5 +1,5 @@
 -- msrepl.msrepl_transactions: the transactions to distribute, in the order of their commits.
--- called by: people; sim.topology; publisher.distribution
+-- called by: people; twopc.sim.topology; twopc.publisher.distribution
 -- tables:    msrepl.msrepl_blocks
 -- holes:     none
 --

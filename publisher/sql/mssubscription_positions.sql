@@ -1,5 +1,5 @@
 -- msrepl.mssubscription_positions: what each subscription waits for: everything after its position.
--- called by: publisher.distribution (clean_up)
+-- called by: twopc.publisher.distribution (clean_up)
 -- tables:    msrepl.mssubscriptions, msrepl.msdistribution_agents
 -- holes:     none
 --

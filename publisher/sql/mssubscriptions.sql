@@ -1,5 +1,5 @@
 -- msrepl.mssubscriptions: which article goes to which Subscriber, and from where on.
--- called by: publisher.distribution; agents, which read their own
+-- called by: twopc.publisher.distribution; agents, which read their own
 -- tables:    itself
 -- holes:     none
 --

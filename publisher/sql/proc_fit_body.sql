@@ -1,5 +1,5 @@
 -- msrepl.proc_fit_body: gives a published routine's body the owner and the rights of the routine.
--- called by: publisher.proc_execution, proc_ddl_guard
+-- called by: twopc.publisher.proc_execution, proc_ddl_guard
 -- tables:    msrepl.sysprocarticles; catalogs
 -- holes:     owner
 --

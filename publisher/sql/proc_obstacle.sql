@@ -1,5 +1,5 @@
 -- msrepl.proc_obstacle: what at the Publisher would do more to these tables than a call does at a Subscriber.
--- called by: publisher.proc_execution, proc_ddl_guard
+-- called by: twopc.publisher.proc_execution, proc_ddl_guard
 -- tables:    msrepl.sysarticles; catalogs
 -- holes:     owner, pinned
 --

@@ -1,5 +1,5 @@
 -- msrepl_call: the schema of what is made of published routines; callers find it, nobody puts anything in it.
--- called by: publisher.publication
+-- called by: twopc.publisher.publication
 -- tables:    pg_parameter_acl
 -- holes:     owner, owner_name
 --

@@ -1,5 +1,5 @@
 -- msrepl.sysprocarticles: routines of this database that are published.
--- called by: publisher.proc_execution, open_bracket, proc_ddl_guard
+-- called by: twopc.publisher.proc_execution, open_bracket, proc_ddl_guard
 -- tables:    itself
 -- holes:     owner
 --

@@ -1,5 +1,5 @@
 -- What the functions of a published table's role call, and read besides the table.
--- called by: publisher.rights
+-- called by: twopc.publisher.rights
 -- tables:    msrepl.syssubscriptions
 -- holes:     role
 grant execute on function msrepl.await_branches(oid[]), msrepl.check_touched(text, jsonb[]) to {role};

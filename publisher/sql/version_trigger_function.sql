@@ -9,7 +9,7 @@
 -- of triggers that they fire. Nor where the table has BEFORE triggers of the user's, which says a second argument:
 -- they might put any version in the place of the one that was sent. The row gets one that is derived from it and the
 -- transaction, by which the sync procedure still knows it, and goes back to the Subscriber. (In the replica role the
--- owner's role puts rows back as they were: sim.topology.checkpoint.)
+-- owner's role puts rows back as they were: twopc.sim.topology.checkpoint.)
 -- The test is in the body: a WHEN clause would be parsed for every statement.
 create or replace function msrepl.sp_mssync_upd_trig() returns trigger
 language plpgsql

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sim.checkers.atomic import atomic, prepared_left
-from sim.checkers.deliveries import each_change_applied_once, echoed
-from sim.checkers.lost import no_lost_update
-from sim.checkers.records import LAST_SYNC, Check
-from sim.checkers.rows import converged, no_rows, sums, versions_move_forward
+from twopc.sim.checkers.atomic import atomic, prepared_left
+from twopc.sim.checkers.deliveries import each_change_applied_once, echoed
+from twopc.sim.checkers.lost import no_lost_update
+from twopc.sim.checkers.records import LAST_SYNC, Check
+from twopc.sim.checkers.rows import converged, no_rows, sums, versions_move_forward
 
 __all__ = [
     "CHECKS",

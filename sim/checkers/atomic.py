@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sim.checkers.records import NONE, Settings, left_by, of_kind
-from sim.report.history import Record
 from twopc.names import BranchId, further_branch, node_of
+from twopc.sim.checkers.records import NONE, Settings, left_by, of_kind
+from twopc.sim.report.history import Record
 
 _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "COPY"})
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sim.checkers.records import NONE, Settings, by_key, left_by, of_kind, states, versions
-from sim.report.history import ENDS, Record
+from twopc.sim.checkers.records import NONE, Settings, by_key, left_by, of_kind, states, versions
+from twopc.sim.report.history import ENDS, Record
 
 #: Tags of records after which a Subscriber has a copy of everything.
 _COPIED = frozenset({"REINITIALISE", "SUBSCRIBE"})

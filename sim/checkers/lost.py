@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sim.checkers.records import NONE, Numbers, Settings, versions
-from sim.report.history import Record
+from twopc.sim.checkers.records import NONE, Numbers, Settings, versions
+from twopc.sim.report.history import Record
 
 _Rows = dict[tuple[str, str], str]  # table and key → version
 

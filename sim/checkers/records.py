@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from sim.report.history import Record
 from twopc.names import VERSION_COLUMN
+from twopc.sim.report.history import Record
 
 #: What a scenario says of an invariant, by the names of its keys.
 Settings = Mapping[str, Any]

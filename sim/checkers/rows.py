@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from sim.checkers.records import (
+from twopc.names import VERSION_COLUMN
+from twopc.sim.checkers.records import (
     LAST_SYNC,
     NONE,
     Numbers,
@@ -17,9 +18,8 @@ from sim.checkers.records import (
     of_kind,
     states,
 )
-from sim.report.history import Record
-from sim.report.words import row_text
-from twopc.names import VERSION_COLUMN
+from twopc.sim.report.history import Record
+from twopc.sim.report.words import row_text
 
 _Content = dict[str, Any]
 #: Where a sum or a query is about each node by itself.

@@ -12,35 +12,35 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from sim.cli.accumulate import accumulate
-from sim.cli.agent import agent
-from sim.cli.archive import archive
-from sim.cli.audit import audit
-from sim.cli.check import check
-from sim.cli.clients import any_client, resolver
-from sim.cli.completion import completion
-from sim.cli.diff import diff
-from sim.cli.distribution import browse, status, sync, tracer, validate
-from sim.cli.exits import EXIT_HELP, INTERRUPTED, UNREAD, exit_code
-from sim.cli.explain import explain
-from sim.cli.import_spec import export_app, import_app
-from sim.cli.init import init
-from sim.cli.listing import list_, show
-from sim.cli.matrix import matrix
-from sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
-from sim.cli.procedure import procedure
-from sim.cli.publish import article, install, publish, uninstall, unpublish
-from sim.cli.replay import replay
-from sim.cli.report import report
-from sim.cli.run import run
-from sim.cli.schema import schema
-from sim.cli.search import search
-from sim.cli.step import step
-from sim.cli.subscribe import refresh, reinitialise, subscribe, unsubscribe
-from sim.cli.sweep import sweep
-from sim.cli.tour import tour
-from sim.cli.up import down, up
-from sim.cli.watch import watch
+from twopc.sim.cli.accumulate import accumulate
+from twopc.sim.cli.agent import agent
+from twopc.sim.cli.archive import archive
+from twopc.sim.cli.audit import audit
+from twopc.sim.cli.check import check
+from twopc.sim.cli.clients import any_client, resolver
+from twopc.sim.cli.completion import completion
+from twopc.sim.cli.diff import diff
+from twopc.sim.cli.distribution import browse, status, sync, tracer, validate
+from twopc.sim.cli.exits import EXIT_HELP, INTERRUPTED, UNREAD, exit_code
+from twopc.sim.cli.explain import explain
+from twopc.sim.cli.import_spec import export_app, import_app
+from twopc.sim.cli.init import init
+from twopc.sim.cli.listing import list_, show
+from twopc.sim.cli.matrix import matrix
+from twopc.sim.cli.operate import activate, clean, doctor, indoubt, recover, regenerate, script
+from twopc.sim.cli.procedure import procedure
+from twopc.sim.cli.publish import article, install, publish, uninstall, unpublish
+from twopc.sim.cli.replay import replay
+from twopc.sim.cli.report import report
+from twopc.sim.cli.run import run
+from twopc.sim.cli.schema import schema
+from twopc.sim.cli.search import search
+from twopc.sim.cli.step import step
+from twopc.sim.cli.subscribe import refresh, reinitialise, subscribe, unsubscribe
+from twopc.sim.cli.sweep import sweep
+from twopc.sim.cli.tour import tour
+from twopc.sim.cli.up import down, up
+from twopc.sim.cli.watch import watch
 
 
 class _Commands(TyperGroup):

@@ -13,8 +13,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sim.scenario.check import Loaded
-    from sim.scenario.judging import Failure
+    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.judging import Failure
 
 #: How `CI` is written by somebody who means that it is none.
 _NOT_CI = ("", "0", "false", "no")
@@ -41,9 +41,9 @@ def refuse_to_accept(paths: Sequence[Path], environment: Mapping[str, str]) -> N
 
 def accept(loaded: Loaded, failures: Sequence[Failure], out: Console) -> bool:
     """Change the file so that what has happened is expected; says what it did, and whether it could."""
-    from sim.scenario.accept import accepted
-    from sim.scenario.check import parse
     from twopc.errors import ConfigurationError, ScenarioError
+    from twopc.sim.scenario.accept import accepted
+    from twopc.sim.scenario.check import parse
 
     document = loaded.document
     path = Path(document.path)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sim.cli.command import command
-from sim.cli.spark_options import (
+from twopc.sim.cli.command import command
+from twopc.sim.cli.spark_options import (
     ArchivePath,
     Json,
     SparkFlags,
@@ -20,9 +20,9 @@ from sim.cli.spark_options import (
 )
 
 if TYPE_CHECKING:
-    from sim.spark.archive import Archive
-    from sim.spark.archive.load import Wanted
-    from sim.spark.session import SparkOptions
+    from twopc.sim.spark.archive import Archive
+    from twopc.sim.spark.archive.load import Wanted
+    from twopc.sim.spark.session import SparkOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +77,8 @@ def accumulate(options: AccumulateOptions) -> None:
     archive is a folder; it is made if it is not there.
     """
     spark = options.spark.options()
-    from sim.spark.archive import load
-    from sim.spark.session import is_local
+    from twopc.sim.spark.archive import load
+    from twopc.sim.spark.session import is_local
 
     every_s = _seconds(options.every, "--every")
     for_s = None if options.for_ is None else _seconds(options.for_, "--for")
@@ -115,8 +115,8 @@ def _append(
     for_s: float | None,
 ) -> None:
     """Once, or each so many seconds and for so long."""
-    from sim.spark.archive import load, writer
-    from sim.spark.archive.histories import add_history
+    from twopc.sim.spark.archive import load, writer
+    from twopc.sim.spark.archive.histories import add_history
 
     note = _Notes(options.as_json)
     with (
@@ -143,7 +143,7 @@ class _Notes:
         self.started = self.last = time.monotonic()
 
     def __call__(self, before: Archive, after: Archive, what: str) -> None:
-        from sim.spark.archive.load import told
+        from twopc.sim.spark.archive.load import told
 
         now = time.monotonic()
         self.say(f"{told(before, after, what)} · {now - self.last:.1f} s")
@@ -184,7 +184,7 @@ class _Notes:
 
 def _seconds(text: str, hint: str) -> float:
     """``1s``, ``500ms``, ``2m``."""
-    from sim.settings import duration_ms
+    from twopc.sim.settings import duration_ms
 
     try:
         return duration_ms(text) / 1000

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sim.cli.place import NamedNodes, parse_nodes
+from twopc.sim.cli.place import NamedNodes, parse_nodes
 
 agent = typer.Typer(
     help="Run the log reader, a Subscriber's distribution agent, or clean-up until Ctrl-C or SIGTERM.",
@@ -77,7 +77,7 @@ def log_reader(nodes: NamedNodes, once: Once = False) -> None:
     Needs two nodes (or one, if they share a database): the Publisher under its name, and the distribution
     database. A role with REPLICATION that may store is enough.
     """
-    from sim.standing import read_log
+    from twopc.sim.standing import read_log
 
     running = partial(_say, "log reader")
     read = asyncio.run(read_log(parse_nodes(nodes), once=once, running=running))
@@ -103,7 +103,7 @@ def clean_up(
 
     Needs one node, the distribution database, as its administrator.
     """
-    from sim.standing import remove_delivered
+    from twopc.sim.standing import remove_delivered
 
     done = asyncio.run(
         remove_delivered(
@@ -143,8 +143,8 @@ def distribution(
     Needs two nodes, the Subscriber under its name and the distribution database; it may run beside either.
     What is not said holds as it is kept with the subscription.
     """
-    from sim.standing import agent_config
-    from subscriber.distribution_agent import main
+    from twopc.sim.standing import agent_config
+    from twopc.subscriber.distribution_agent import main
 
     config = asyncio.run(
         agent_config(

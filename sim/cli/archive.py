@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sim.cli.command import command
-from sim.cli.spark_options import (
+from twopc.sim.cli.command import command
+from twopc.sim.cli.spark_options import (
     ArchivePath,
     Json,
     SparkFlags,
@@ -30,11 +30,11 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Say what an archive has. Needs neither Spark nor a server."""
-    from sim.spark.java import require_extra
+    from twopc.sim.spark.java import require_extra
 
     require_extra()
-    from sim.spark.archive import Archive
-    from sim.spark.archive.show import document, lines
+    from twopc.sim.spark.archive import Archive
+    from twopc.sim.spark.archive.show import document, lines
 
     found = Archive.open(path, verify=verify)
     if as_json:
@@ -59,9 +59,9 @@ def compact(
 ) -> None:
     """Make few large segments of many small ones; what they hold stays the same."""
     options = spark.options()
-    from sim.spark.archive import Archive, writer
-    from sim.spark.archive.compact import compact as compacted
-    from sim.spark.archive.compact import plan
+    from twopc.sim.spark.archive import Archive, writer
+    from twopc.sim.spark.archive.compact import compact as compacted
+    from twopc.sim.spark.archive.compact import plan
 
     with writer(Archive.open(path)) as held:
         before = len(held.manifest.segments)

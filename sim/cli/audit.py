@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sim.cli.command import command
-from sim.cli.exits import PASS, SAFETY, UNKNOWN
-from sim.cli.place import NamedNodes, parse_nodes
-from sim.cli.spark_options import (
+from twopc.sim.cli.command import command
+from twopc.sim.cli.exits import PASS, SAFETY, UNKNOWN
+from twopc.sim.cli.place import NamedNodes, parse_nodes
+from twopc.sim.cli.spark_options import (
     ArchivePath,
     Json,
     SparkFlags,
@@ -25,8 +25,8 @@ from sim.cli.spark_options import (
 )
 
 if TYPE_CHECKING:
-    from sim.spark.archive import Archive
-    from sim.spark.audit.report import Report
+    from twopc.sim.spark.archive import Archive
+    from twopc.sim.spark.audit.report import Report
 
 _ROOT = Path(".twopc/audits")
 
@@ -71,9 +71,9 @@ def audit(options: AuditOptions) -> None:
     Delivery is judged by a witness at each Subscriber: install one, let the agents work, accumulate, and audit.
     """
     spark = options.spark.options()
-    from sim.spark.archive import Archive
-    from sim.spark.audit.report import CLASSES, Wanted
-    from sim.spark.audit.report import audit as look
+    from twopc.sim.spark.archive import Archive
+    from twopc.sim.spark.audit.report import CLASSES, Wanted
+    from twopc.sim.spark.audit.report import audit as look
 
     for kind in options.only or ():
         if kind not in CLASSES:
@@ -110,8 +110,8 @@ def _code(report: Report, allow_unexamined: bool) -> int:
 
 def _witness(what: str, archive: Archive, given: Mapping[str, str]) -> None:
     """Begin or end it."""
-    from sim.spark.audit import witness
-    from sim.spark.audit.gather import sites
+    from twopc.sim.spark.audit import witness
+    from twopc.sim.spark.audit.gather import sites
 
     found, known = sites(given, archive)
     subscribers = {name: given[name] for name in found.subscribers}

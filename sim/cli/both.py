@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sim.cli.exits import SAFETY, worst
-from sim.cli.options import RunOptions
-from sim.cli.playing import play
-from sim.report import terminal
-from sim.report.groups import groups
-from sim.report.history import Record, by_order
-from sim.report.timeline import draw, timeline
-from sim.scenario.agree import Difference, compare
-from sim.scenario.theatres import played
+from twopc.sim.cli.exits import SAFETY, worst
+from twopc.sim.cli.options import RunOptions
+from twopc.sim.cli.playing import play
+from twopc.sim.report import terminal
+from twopc.sim.report.groups import groups
+from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.timeline import draw, timeline
+from twopc.sim.scenario.agree import Difference, compare
+from twopc.sim.scenario.theatres import played
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sim.scenario.check import Loaded
+    from twopc.sim.scenario.check import Loaded
 
 #: Where it is played, in this order, and how each is called.
 STAGES = {"postgres": "PostgreSQL", "model": "the model"}

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sim.cli.exits import PASS, USAGE
-from sim.cli.options import Paths, Pg, settings
+from twopc.sim.cli.exits import PASS, USAGE
+from twopc.sim.cli.options import Paths, Pg, settings
 
 if TYPE_CHECKING:
-    from sim.scenario.check import Loaded
-    from sim.scenario.text import Document
+    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.text import Document
 
 
 def check(
@@ -31,9 +31,9 @@ def check(
     pg: Pg = None,
 ) -> None:
     """Read scenario files and say everything that is wrong with them, with line and column."""
-    from sim.cli.files import scenario_files
-    from sim.scenario.check import examine
     from twopc.errors import ScenarioError
+    from twopc.sim.cli.files import scenario_files
+    from twopc.sim.scenario.check import examine
 
     chosen = settings(pg=pg, on=on)
     code = PASS
@@ -45,7 +45,7 @@ def check(
             print(error, file=sys.stderr)
             code = USAGE
     if chosen.on != "postgres":
-        from sim.scenario.model_check import check_model
+        from twopc.sim.scenario.model_check import check_model
 
         for _, document, one in read:
             if one is not None and not document.errors:
@@ -65,8 +65,8 @@ def check(
 
 async def _ask(loaded: Sequence[Loaded], pg: str) -> None:
     """Note in each document what a server does not take."""
-    from sim.scenario.connect import check_statements
-    from sim.scenario.postgres_stage import PostgresTheatre
+    from twopc.sim.scenario.connect import check_statements
+    from twopc.sim.scenario.postgres_stage import PostgresTheatre
 
     async with PostgresTheatre(pg=pg, rewinds=False) as theatre:
         for each in loaded:

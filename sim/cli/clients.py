@@ -8,7 +8,14 @@ from typing import Annotated
 
 import typer
 
-from sim.cli.place import CoordinatorName, Folder, NamedNodes, Nodes, parse_nodes, with_topology
+from twopc.sim.cli.place import (
+    CoordinatorName,
+    Folder,
+    NamedNodes,
+    Nodes,
+    parse_nodes,
+    with_topology,
+)
 
 any_client = typer.Typer(
     help="Say at which Subscribers clients without a coordinator may change subscribed tables.",
@@ -54,7 +61,7 @@ def resolver(nodes: NamedNodes, coordinator: CoordinatorName = None) -> None:
     Needs the Publisher, the distribution database and the Subscribers concerned, each with an administrator's
     connection string. Several may run.
     """
-    from sim.standing import resolve
+    from twopc.sim.standing import resolve
 
     def running(subscribers: list[str]) -> None:
         print(

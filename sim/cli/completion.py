@@ -28,8 +28,8 @@ def completion(
 
 def run_names(incomplete: str) -> Iterator[str]:
     """Scenarios that have been run from this folder."""
-    from sim.cli.options import settings
-    from sim.settings import SettingError
+    from twopc.sim.cli.options import settings
+    from twopc.sim.settings import SettingError
 
     try:
         root = Path(settings().out)
@@ -58,8 +58,8 @@ def _paths(params: dict[str, Any]) -> Iterator[Path]:
 
 def _orders(path: Path) -> Iterator[str]:
     """Read without checking, so that a file in the making is no hindrance."""
-    from sim.scenario import text
     from twopc.errors import ScenarioError
+    from twopc.sim.scenario import text
 
     try:
         root = text.read(path).root

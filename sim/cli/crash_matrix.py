@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sim.cli.exits import NOTHING, PASS, SAFETY, worst
-from sim.cli.playing import place_of, selection_of
-from sim.faults.matrix import (
+from twopc.protocol.variants import VARIANTS
+from twopc.sim.cli.exits import NOTHING, PASS, SAFETY, worst
+from twopc.sim.cli.playing import place_of, selection_of
+from twopc.sim.faults.matrix import (
     Derive,
     MatrixCell,
     MatrixResult,
@@ -25,14 +26,13 @@ from sim.faults.matrix import (
     needs_a_server_each,
     serve,
 )
-from sim.faults.matrix_page import Square, figures, write_csv, write_page
-from sim.faults.matrix_pool import Pool
-from sim.scenario.theatres import BOTH
-from twopc.protocol.variants import VARIANTS
+from twopc.sim.faults.matrix_page import Square, figures, write_csv, write_page
+from twopc.sim.faults.matrix_pool import Pool
+from twopc.sim.scenario.theatres import BOTH
 
 if TYPE_CHECKING:
-    from sim.cli.options import RunOptions
-    from sim.scenario.check import Loaded
+    from twopc.sim.cli.options import RunOptions
+    from twopc.sim.scenario.check import Loaded
 
 _SAY_EVERY = 50
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from sim.cli.completion import run_names
-from sim.cli.exits import PASS, SAFETY
+from twopc.sim.cli.completion import run_names
+from twopc.sim.cli.exits import PASS, SAFETY
 
 _HELP = "A run's directory, its history.jsonl, or a scenario's name: then its latest run."
 
@@ -27,10 +27,10 @@ def diff(
 
     Times, identifiers and row versions are not compared.
     """
-    from sim.cli.report import chosen, find
-    from sim.report import terminal
-    from sim.report.diff import differences, side_by_side
-    from sim.report.history import by_order, read
+    from twopc.sim.cli.report import chosen, find
+    from twopc.sim.report import terminal
+    from twopc.sim.report.diff import differences, side_by_side
+    from twopc.sim.report.history import by_order, read
 
     left, right = (chosen(read(find(run)), order) for run in (one, other))
     found = differences(left, right)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sim.cli.exits import LIVENESS, PASS, SAFETY
-from sim.cli.place import CoordinatorName, Folder, Nodes, tell_left_out, with_topology
+from twopc.sim.cli.exits import LIVENESS, PASS, SAFETY
+from twopc.sim.cli.place import CoordinatorName, Folder, Nodes, tell_left_out, with_topology
 
 if TYPE_CHECKING:
-    from publisher.distribution import AgentStatus, BrowsedCommand
-    from publisher.slot import SlotState
-    from sim.topology import Topology
-    from sim.topology.inspection import DistributionStatus
+    from twopc.publisher.distribution import AgentStatus, BrowsedCommand
+    from twopc.publisher.slot import SlotState
+    from twopc.sim.topology import Topology
+    from twopc.sim.topology.inspection import DistributionStatus
 
 Subscribers = Annotated[
     list[str] | None, typer.Argument(metavar="[SUBSCRIBER]...", help="None: every Subscriber.")

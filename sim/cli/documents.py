@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 if TYPE_CHECKING:
-    from sim.report.history import Record
+    from twopc.sim.report.history import Record
 
 _TOTALS = ("tests", "failures", "errors")
 
 
 def junit_of(runs: Sequence[Sequence[Record]]) -> str:
     """The suites of several runs in one document."""
-    from sim.report.junit import junit
+    from twopc.sim.report.junit import junit
 
     roots = [ElementTree.fromstring(junit(records)) for records in runs]
     if len(roots) == 1:
@@ -37,7 +37,7 @@ def write_all(runs: Sequence[Sequence[Record]], *, junit: Path | None, html: Pat
     Raises:
         ConfigurationError: it cannot be written.
     """
-    from sim.cli.report import write
+    from twopc.sim.cli.report import write
 
     runs = [records for records in runs if records]
     if not runs:
@@ -45,6 +45,6 @@ def write_all(runs: Sequence[Sequence[Record]], *, junit: Path | None, html: Pat
     if junit is not None:
         write(junit, junit_of(runs))
     if html is not None:
-        from sim.report.html import page
+        from twopc.sim.report.html import page
 
         write(html, page(runs[0]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import traceback
 
-from sim.settings import SettingError
 from twopc.errors import (
     ConfigurationError,
     DeliveryError,
@@ -13,6 +12,7 @@ from twopc.errors import (
     ScenarioError,
     TransactionError,
 )
+from twopc.sim.settings import SettingError
 
 PASS, SAFETY, USAGE, UNKNOWN, ENVIRONMENT, NOTHING, LIVENESS, THRESHOLD = range(8)
 INTERNAL, INTERRUPTED = 70, 130
@@ -63,7 +63,7 @@ def exit_code(error: Exception) -> int:
     if isinstance(error, DeliveryError):
         print(f"error: {error}", file=sys.stderr)
         return SAFETY
-    from sim.model.loop import HungError  # not before: it brings the simulation with it
+    from twopc.sim.model.loop import HungError  # not before: it brings the simulation with it
 
     if isinstance(error, HungError):
         print(f"error: {error}", file=sys.stderr)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sim.cli.completion import run_names
+from twopc.sim.cli.completion import run_names
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sim.report.history import Record
+    from twopc.sim.report.history import Record
 
 
 def explain(
@@ -32,9 +32,9 @@ def explain(
     ] = None,
 ) -> None:
     """Tell the story of a run: who waited for whom, who was refused, and why."""
-    from sim.cli.report import chosen, find, write
-    from sim.report import terminal
-    from sim.report.history import read
+    from twopc.sim.cli.report import chosen, find, write
+    from twopc.sim.report import terminal
+    from twopc.sim.report.history import read
 
     history = _played(Path(run)) if _is_scenario(Path(run)) else find(run)
     records = chosen(read(history), order)
@@ -53,11 +53,11 @@ def _played(path: Path) -> Path:
     import dataclasses
     import io
 
-    from sim.cli.options import PlaceOptions, RunOptions
-    from sim.cli.playing import one, theatre_of
-    from sim.report.terminal import console
-    from sim.scenario.check import load
-    from sim.scenario.theatres import BOTH, played
+    from twopc.sim.cli.options import PlaceOptions, RunOptions
+    from twopc.sim.cli.playing import one, theatre_of
+    from twopc.sim.report.terminal import console
+    from twopc.sim.scenario.check import load
+    from twopc.sim.scenario.theatres import BOTH, played
 
     options = RunOptions(paths=[path], timeline=False)
     if options.settings.on == BOTH:  # one of them is enough
@@ -73,8 +73,8 @@ def _played(path: Path) -> Path:
 
 def _lines(records: Sequence[Record]) -> list[str]:
     """As text, a sentence a line; of generated orders one of each behaviour."""
-    from sim.report.groups import groups
-    from sim.report.story import story
+    from twopc.sim.report.groups import groups
+    from twopc.sim.report.story import story
 
     lines: list[str] = []
     for group in groups(records):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from twopc.errors import ScenarioError
 
 if TYPE_CHECKING:
-    from sim.scenario.check import Loaded
+    from twopc.sim.scenario.check import Loaded
 
 SUFFIX = ".twopc.yaml"
 
@@ -40,7 +40,7 @@ def load_all(paths: Iterable[Path]) -> list[Loaded]:
     Raises:
         ScenarioError: what is wrong with any of them, of all that are.
     """
-    from sim.scenario.check import load
+    from twopc.sim.scenario.check import load
 
     loaded, wrong = [], []
     for path in scenario_files(paths):

@@ -39,8 +39,8 @@ def import_spec(
     Its sessions become plain ones at the Publisher, its permutations orders. Nothing is expected of a step
     then: `twopc run FILE --accept` fills in what happened.
     """
-    from sim.scenario.check import from_document
-    from sim.scenario.spec import convert
+    from twopc.sim.scenario.check import from_document
+    from twopc.sim.scenario.spec import convert
 
     document = from_document(convert.document(_read(path), str(path))).document
     warnings = document.report(severity="warning")
@@ -60,8 +60,8 @@ def export_spec(
     Its sessions must all be at the Publisher: isolationtester knows one database. What a scenario expects
     has no place in a spec, whose expected output is a file of its own.
     """
-    from sim.scenario.check import load
-    from sim.scenario.spec.export import spec
+    from twopc.sim.scenario.check import load
+    from twopc.sim.scenario.spec.export import spec
 
     _write(spec(load(path)), out, force)
 

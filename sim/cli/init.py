@@ -33,7 +33,7 @@ def init(
 
     from twopc.errors import ConfigurationError
 
-    starters = files("sim.cli.starter")
+    starters = files("twopc.sim.cli.starter")
     try:
         for place, starter in _FILES.items():
             _write(folder / place, starters.joinpath(starter).read_text(encoding="utf-8"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sim.scenario.accept import flow
+from twopc.sim.scenario.accept import flow
 
 if TYPE_CHECKING:
-    from sim.scenario.model import OrderItem
+    from twopc.sim.scenario.model import OrderItem
 
 
 def item_text(item: OrderItem) -> str:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sim.cli.exits import NOTHING
-from sim.cli.options import Expression, File, OrderName, Paths, Tags, Twins, settings
+from twopc.sim.cli.exits import NOTHING
+from twopc.sim.cli.options import Expression, File, OrderName, Paths, Tags, Twins, settings
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sim.scenario.cases import Group
-    from sim.scenario.check import Loaded
-    from sim.scenario.workload import Workload
+    from twopc.sim.scenario.cases import Group
+    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.workload import Workload
 
 #: Generated orders that `show --orders` tells unless more are asked for.
 _SHOWN = 200
@@ -33,10 +33,10 @@ def list_(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """List scenarios: their names, orders, tags and files."""
-    from sim.cli.files import load_all
-    from sim.report import terminal
-    from sim.scenario.cases import groups
-    from sim.scenario.words import Selection
+    from twopc.sim.cli.files import load_all
+    from twopc.sim.report import terminal
+    from twopc.sim.scenario.cases import groups
+    from twopc.sim.scenario.words import Selection
 
     selection = Selection(expression=k, tags=tuple(tag or ()), twins=twins)
     found = [(each, of) for each in load_all(paths) if (of := groups(each, selection))]
@@ -105,11 +105,11 @@ def show(
     ] = False,
 ) -> None:
     """Show what is in a scenario file and what playing it would take. Plays nothing."""
-    from sim.cli.files import scenario_files
-    from sim.report import terminal
-    from sim.scenario.cases import groups
-    from sim.scenario.check import load
-    from sim.scenario.words import Selection
+    from twopc.sim.cli.files import scenario_files
+    from twopc.sim.report import terminal
+    from twopc.sim.scenario.cases import groups
+    from twopc.sim.scenario.check import load
+    from twopc.sim.scenario.words import Selection
 
     loaded = load(scenario_files([file])[0])
     chosen = groups(loaded, Selection(order=order))
@@ -237,7 +237,7 @@ def _what(group: Group) -> str:
 
 def _courses(group: Group) -> Iterator[str]:
     """The steps of each course; of generated ones the first, by their rank."""
-    from sim.cli.items import item_text
+    from twopc.sim.cli.items import item_text
 
     shown = 0
     while (course := group.courses.next()) is not None:

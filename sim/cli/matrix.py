@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sim.cli.exits import NOTHING
+from twopc.sim.cli.exits import NOTHING
 
 if TYPE_CHECKING:
-    from sim.report.history import Record
-    from sim.scenario.check import Loaded
-    from sim.scenario.model import Scenario
-    from sim.scenario.stage import Theatre
+    from twopc.sim.report.history import Record
+    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.model import Scenario
+    from twopc.sim.scenario.stage import Theatre
 
 LEVELS = ("read committed", "repeatable read", "serializable")
 BEGIN, END = "<!-- twopc matrix -->", "<!-- /twopc matrix -->"
@@ -53,9 +53,9 @@ def matrix(
     A cell says what became of the change that lost: the kind of its refusal, or ok if everything was
     accepted. Expectations are not judged.
     """
-    from sim.cli.files import scenario_files
-    from sim.scenario.check import load
-    from sim.scenario.selecting import selector
+    from twopc.sim.cli.files import scenario_files
+    from twopc.sim.scenario.check import load
+    from twopc.sim.scenario.selecting import selector
 
     matches = selector(k) if k else lambda _: True
     loaded = [load(path) for path in scenario_files(paths)]
@@ -78,7 +78,7 @@ def matrix(
 
 
 async def _played(chosen: Sequence[Loaded]) -> list[Row]:
-    from sim.scenario.postgres_stage import PostgresTheatre
+    from twopc.sim.scenario.postgres_stage import PostgresTheatre
 
     async with PostgresTheatre() as theatre:
         return [row for each in chosen for row in await rows(each, theatre)]
@@ -99,10 +99,10 @@ async def rows(loaded: Loaded, theatre: Theatre) -> list[Row]:
 
 
 async def _outcome(scenario: Scenario, place: int, level: str, theatre: Theatre) -> str:
-    from sim.report.history import History
-    from sim.scenario.parts import EVERY_NODE
-    from sim.scenario.runner import Runner
-    from sim.scenario.words import Case
+    from twopc.sim.report.history import History
+    from twopc.sim.scenario.parts import EVERY_NODE
+    from twopc.sim.scenario.runner import Runner
+    from twopc.sim.scenario.words import Case
 
     order = scenario.orders[place]
     topology = scenario.topology.model_copy(update={"isolation": {EVERY_NODE: level}})

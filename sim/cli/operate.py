@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sim.cli.exits import ENVIRONMENT, PASS, UNKNOWN
-from sim.cli.place import (
+from twopc.sim.cli.exits import ENVIRONMENT, PASS, UNKNOWN
+from twopc.sim.cli.place import (
     CoordinatorName,
     Filters,
     Folder,
@@ -68,7 +68,7 @@ def recover(
     nodes: Nodes = None, coordinator: CoordinatorName = None, folder: Folder = None
 ) -> None:
     """Settle what dead coordinators left prepared: one pass, safe to run at any time."""
-    from sim import operate
+    from twopc.sim import operate
 
     settled = with_topology(nodes, coordinator, operate.recover, folder=folder)
     for one in settled:
@@ -88,8 +88,8 @@ def indoubt(
     reason: Annotated[str, typer.Option(help="Why; recorded with it.")] = "",
 ) -> None:
     """List prepared branches: age, what they block, what was decided, what will happen next."""
-    from sim import operate
     from twopc.protocol.effects import Outcome
+    from twopc.sim import operate
 
     if (force is None) != (gid is None) or force not in (None, "commit", "abort"):
         raise typer.BadParameter("say --force commit or --force abort, and --gid GID")
@@ -209,8 +209,8 @@ def clean(
     if pg is not None:
         import psycopg
 
-        from sim.testing.servers import sweep as sweep_server
         from twopc.errors import ServerError
+        from twopc.sim.testing.servers import sweep as sweep_server
 
         server = ExternalServer.from_dsn(pg)
         try:

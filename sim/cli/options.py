@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from sim.cli.completion import order_names
-from sim.settings import Settings, load
+from twopc.sim.cli.completion import order_names
+from twopc.sim.settings import Settings, load
 
 Paths = Annotated[
     list[Path],

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sim.cli.up import Folder, folder_of
+from twopc.sim.cli.up import Folder, folder_of
 
 if TYPE_CHECKING:
-    from sim.topology import Topology
+    from twopc.sim.topology import Topology
 
 NamedNodes = Annotated[
     list[str],
@@ -99,9 +99,9 @@ def with_topology(
     """
     import psycopg
 
-    from sim.operate import attach
-    from sim.up import load
     from twopc.errors import ServerError
+    from twopc.sim.operate import attach
+    from twopc.sim.up import load
 
     if nodes:
         dsns = parse_nodes(nodes)

@@ -15,27 +15,27 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sim.cli.exits import NOTHING, PASS, USAGE, worst
-from sim.cli.show_run import Show, broken
-from sim.cli.ticking import ticking
-from sim.report import terminal
-from sim.report.groups import groups as groups_of
-from sim.report.groups import skipped_twins
-from sim.report.history import History, Record
-from sim.report.judged import word
-from sim.report.run_files import RunFiles
-from sim.scenario.cases import groups
-from sim.scenario.run import run
-from sim.scenario.theatres import THEATRES, TheatreOptions, theatre
-from sim.scenario.words import Selection
 from twopc.errors import ScenarioError
+from twopc.sim.cli.exits import NOTHING, PASS, USAGE, worst
+from twopc.sim.cli.show_run import Show, broken
+from twopc.sim.cli.ticking import ticking
+from twopc.sim.report import terminal
+from twopc.sim.report.groups import groups as groups_of
+from twopc.sim.report.groups import skipped_twins
+from twopc.sim.report.history import History, Record
+from twopc.sim.report.judged import word
+from twopc.sim.report.run_files import RunFiles
+from twopc.sim.scenario.cases import groups
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.theatres import THEATRES, TheatreOptions, theatre
+from twopc.sim.scenario.words import Selection
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sim.cli.options import RunOptions
-    from sim.scenario.check import Loaded
-    from sim.scenario.stage import Theatre
+    from twopc.sim.cli.options import RunOptions
+    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.stage import Theatre
 
 
 def selection_of(options: RunOptions) -> Selection:
@@ -77,7 +77,7 @@ async def play(
     Args:
         records: the history of each file that could be played is put here.
     """
-    from sim.cli.documents import write_all
+    from twopc.sim.cli.documents import write_all
 
     if options.timeline is None:
         options = dataclasses.replace(options, timeline=len(loaded) == 1)
@@ -197,7 +197,7 @@ async def one(
     if options.as_json:
         print(json.dumps({**told, "directory": str(files.directory)}, ensure_ascii=False))
     if options.progress == "json":
-        from sim.report import progress
+        from twopc.sim.report import progress
 
         print(
             progress.as_json(
@@ -207,7 +207,7 @@ async def one(
         )
     code = int(told["exit_code"])
     if options.accept and (show.failures or show.unsaid):
-        from sim.cli.accept import accept
+        from twopc.sim.cli.accept import accept
 
         done = accept(loaded, [*show.failures, *show.unsaid], console)
         code = PASS if done else code or USAGE
@@ -226,7 +226,7 @@ def _of_loads(records: Sequence[Record], files: RunFiles, environment: Mapping[s
     """What only loads leave behind: every parameter of theirs, and pictures."""
     drew = {each.order: each.data for each in records if each.kind == "drew"}
     if drew:
-        from sim.workload.plots import write_plots  # most files are none
+        from twopc.sim.workload.plots import write_plots  # most files are none
 
         files.write_environment({**environment, "drew": drew})
         write_plots(records, files.directory)

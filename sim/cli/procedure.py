@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sim.cli.place import CoordinatorName, Folder, Nodes, table_of, with_topology
+from twopc.sim.cli.place import CoordinatorName, Folder, Nodes, table_of, with_topology
 
 if TYPE_CHECKING:
-    from sim.topology import Topology
     from twopc.proc_execution import ProcArticle
+    from twopc.sim.topology import Topology
 
 procedure = typer.Typer(
     help="Publish the execution of procedures and functions; change and show what is published.",

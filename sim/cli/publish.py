@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sim.cli.place import (
+from twopc.sim.cli.place import (
     CoordinatorName,
     Folder,
     NamedNodes,
@@ -20,8 +20,8 @@ from sim.cli.place import (
 )
 
 if TYPE_CHECKING:
-    from sim.topology import Topology
     from twopc.distributed import DistributedArticle
+    from twopc.sim.topology import Topology
 
 article = typer.Typer(
     help="Show published tables, and how their changes travel; change that.",
@@ -66,7 +66,7 @@ def install(
     Name two nodes, the Publisher and one called `distribution`; without it, the Publisher's database is
     the distribution database too.
     """
-    from sim.operate import install as make
+    from twopc.sim.operate import install as make
 
     publisher = asyncio.run(make(name, parse_nodes(nodes)))
     print(f"{name}: {publisher} is the Publisher; next: twopc publish TABLE")
@@ -213,7 +213,7 @@ def script(
     folder: Folder = None,
 ) -> None:
     """Print the default procedure of a format, to write your own after it (sp_scriptinsproc and its like)."""
-    from subscriber.propagation import SCRIPTS
+    from twopc.subscriber.propagation import SCRIPTS
 
     if procedure not in SCRIPTS:
         raise typer.BadParameter(f"no script {procedure!r}; there are {', '.join(SCRIPTS)}")

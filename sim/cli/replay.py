@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sim.cli.command import command
-from sim.cli.exits import NOTHING, PASS, SAFETY, UNKNOWN
-from sim.cli.options import seeds, settings
-from sim.cli.place import parse_nodes
-from sim.cli.replay_options import Onto, ReplayOptions
-from sim.cli.spark_options import begun, seqno
+from twopc.sim.cli.command import command
+from twopc.sim.cli.exits import NOTHING, PASS, SAFETY, UNKNOWN
+from twopc.sim.cli.options import seeds, settings
+from twopc.sim.cli.place import parse_nodes
+from twopc.sim.cli.replay_options import Onto, ReplayOptions
+from twopc.sim.cli.spark_options import begun, seqno
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sim.spark.archive import Archive
-    from sim.spark.replay import Report
-    from sim.spark.replay.model import ModelOptions
-    from sim.spark.replay.postgres import PostgresOptions
-    from sim.spark.session import SparkOptions
+    from twopc.sim.spark.archive import Archive
+    from twopc.sim.spark.replay import Report
+    from twopc.sim.spark.replay.model import ModelOptions
+    from twopc.sim.spark.replay.postgres import PostgresOptions
+    from twopc.sim.spark.session import SparkOptions
 
 _ROOT = Path(".twopc/replays")
 
@@ -45,7 +45,7 @@ def replay(options: ReplayOptions) -> None:
     Of a run, each session says what it said once more, and is held against what it was told then.
     """
     spark = options.spark.options()
-    from sim.spark.replay.recorded import log_of
+    from twopc.sim.spark.replay.recorded import log_of
 
     nodes, target = parse_nodes(options.against or []), parse_nodes(options.node or [])
     folder = options.out or _ROOT / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
@@ -69,8 +69,8 @@ def replay(options: ReplayOptions) -> None:
 
 def _on_postgres(options: ReplayOptions) -> PostgresOptions:
     """How an archive is carried out."""
-    from sim.spark.replay.postgres import PostgresOptions
-    from sim.spark.replay.windows import Sync
+    from twopc.sim.spark.replay.postgres import PostgresOptions
+    from twopc.sim.spark.replay.windows import Sync
 
     return PostgresOptions(
         sync=Sync(options.order.value),
@@ -87,7 +87,7 @@ def _on_postgres(options: ReplayOptions) -> PostgresOptions:
 
 def _on_the_model(options: ReplayOptions) -> Callable[..., ModelOptions]:
     """How a load is simulated; which, and by which scenario, an archive says."""
-    from sim.spark.replay.model import ModelOptions
+    from twopc.sim.spark.replay.model import ModelOptions
 
     return partial(
         ModelOptions,
@@ -128,8 +128,8 @@ def _replay(
     folder: Path,
 ) -> None:
     """Play and tell; ends with an exit code."""
-    from sim.spark.archive import Archive
-    from sim.spark.replay.rows import NothingError
+    from twopc.sim.spark.archive import Archive
+    from twopc.sim.spark.replay.rows import NothingError
 
     archive = Archive.open(options.what)
     try:
@@ -149,9 +149,9 @@ def _rows(
     nodes: Mapping[str, str],
     options: ReplayOptions,
 ) -> Report:
-    from sim.spark.fold import seqno_at
-    from sim.spark.replay import onto_rows
-    from sim.spark.replay.rows import NothingError
+    from twopc.sim.spark.fold import seqno_at
+    from twopc.sim.spark.replay import onto_rows
+    from twopc.sim.spark.replay.rows import NothingError
 
     upto = moment
     if isinstance(upto, datetime):
@@ -165,8 +165,8 @@ def _rows(
 def _carried_out(
     archive: Archive, spark: SparkSession, nodes: Mapping[str, str], options: PostgresOptions
 ) -> Report:
-    from sim.spark.cores import cores
-    from sim.spark.replay.postgres import onto_postgres
+    from twopc.sim.spark.cores import cores
+    from twopc.sim.spark.replay.postgres import onto_postgres
 
     return onto_postgres(archive, spark, nodes, dataclasses.replace(options, lanes=cores(spark)))
 
@@ -177,8 +177,8 @@ def _simulated(
     options: ReplayOptions,
     simulate: Callable[..., ModelOptions],
 ) -> Report:
-    from sim.spark.replay.model import onto_model, recorded_run, scenario_of
-    from sim.spark.sweep import grid
+    from twopc.sim.spark.replay.model import onto_model, recorded_run, scenario_of
+    from twopc.sim.spark.sweep import grid
 
     run = recorded_run(archive, options.run)
     file = options.scenario or scenario_of(archive, spark, run)
@@ -196,9 +196,9 @@ def _said(
     folder: Path,
 ) -> Report:
     """What came of a run's statements, said once more; without tasks their history is left in `folder`."""
-    from sim.spark.replay.again import Manner
-    from sim.spark.replay.recorded import said_by_tasks, said_here
-    from sim.spark.replay.windows import Sync
+    from twopc.sim.spark.replay.again import Manner
+    from twopc.sim.spark.replay.recorded import said_by_tasks, said_here
+    from twopc.sim.spark.replay.windows import Sync
 
     if options.onto is Onto.rows:
         raise typer.BadParameter(

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from sim.cli.options import Pg, Servers
-from sim.cli.spark_options import Json, SparkFlags, seqno
+from twopc.sim.cli.options import Pg, Servers
+from twopc.sim.cli.spark_options import Json, SparkFlags, seqno
 
 
 class Onto(StrEnum):
@@ -23,7 +23,7 @@ class Onto(StrEnum):
 
 
 class Order(StrEnum):
-    """As `sim.spark.replay.windows.Sync`, which needs Spark to be there."""
+    """As `twopc.sim.spark.replay.windows.Sync`, which needs Spark to be there."""
 
     commit = "commit"
     rows = "rows"
@@ -186,7 +186,7 @@ class ReplayOptions:
         Raises:
             typer.BadParameter: it is none.
         """
-        from sim.spark.replay.pace import speed
+        from twopc.sim.spark.replay.pace import speed
 
         try:
             return None if self.speed is None else speed(self.speed)

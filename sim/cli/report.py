@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sim.cli.completion import run_names
+from twopc.sim.cli.completion import run_names
 
 if TYPE_CHECKING:
-    from sim.report.history import Record
+    from twopc.sim.report.history import Record
 
 _HISTORY = "history.jsonl"
 
@@ -48,7 +48,7 @@ def report(
     ] = None,
 ) -> None:
     """Show a run that is over: its timelines, or another form of them."""
-    from sim.report.history import read
+    from twopc.sim.report.history import read
 
     given = {"html": html, "mermaid": mermaid, "junit": junit, "json": as_json, "diagram": diagram}
     forms = [name for name, wanted in given.items() if wanted]
@@ -74,7 +74,7 @@ def chosen(records: list[Record], order: str) -> list[Record]:
     Raises:
         typer.BadParameter: there is none.
     """
-    from sim.report.history import by_order
+    from twopc.sim.report.history import by_order
 
     if not order:
         return records
@@ -100,7 +100,7 @@ def find(run: str) -> Path:
     Raises:
         typer.BadParameter: there is none.
     """
-    from sim.cli.options import settings
+    from twopc.sim.cli.options import settings
 
     root = Path(settings().out)
     places = [Path(run), root / run]
@@ -120,8 +120,8 @@ def _text(form: str, records: list[Record], out: Path | None) -> str:
     """The form; what is for a terminal has its colours if it is printed on one."""
     import io
 
-    from sim.report import terminal
-    from sim.report.forms import DOCUMENTS, show, show_diagrams
+    from twopc.sim.report import terminal
+    from twopc.sim.report.forms import DOCUMENTS, show, show_diagrams
 
     if form in DOCUMENTS:
         return DOCUMENTS[form](records)
@@ -137,7 +137,7 @@ def _text(form: str, records: list[Record], out: Path | None) -> str:
 def _for_elle(
     form: str, records: list[Record], model: Literal["list-append", "rw-register"]
 ) -> str:
-    from sim.report import elle
+    from twopc.sim.report import elle
 
     return (elle.as_edn if form == "elle-edn" else elle.as_elle)(records, model)
 

@@ -7,8 +7,8 @@ import sys
 
 import typer
 
-from sim.cli.command import command
-from sim.cli.options import RunOptions
+from twopc.sim.cli.command import command
+from twopc.sim.cli.options import RunOptions
 
 _NO_FAULTS = "faults are performed by no stage so far; a file may describe them, and 'twopc check' reads them"
 
@@ -16,11 +16,11 @@ _NO_FAULTS = "faults are performed by no stage so far; a file may describe them,
 @command
 def run(options: RunOptions) -> None:
     """Play scenarios and check what they claim."""
-    from sim.cli.accept import refuse_to_accept
-    from sim.cli.files import load_all, scenario_files
-    from sim.cli.playing import play
-    from sim.scenario.selecting import selector
-    from sim.scenario.theatres import BOTH, played
+    from twopc.sim.cli.accept import refuse_to_accept
+    from twopc.sim.cli.files import load_all, scenario_files
+    from twopc.sim.cli.playing import play
+    from twopc.sim.scenario.selecting import selector
+    from twopc.sim.scenario.theatres import BOTH, played
 
     _refuse(options)
     files = scenario_files(options.paths)
@@ -36,11 +36,11 @@ def run(options: RunOptions) -> None:
             print(each.document.report(), file=sys.stderr)
     on = options.settings.on
     if options.crash_matrix:
-        from sim.cli.crash_matrix import play_matrix
+        from twopc.sim.cli.crash_matrix import play_matrix
 
         raise typer.Exit(play_matrix(loaded, options))
     if on == BOTH:
-        from sim.cli.both import play_both
+        from twopc.sim.cli.both import play_both
 
         raise typer.Exit(play_both(loaded, options))
     raise typer.Exit(played(on, play(loaded, options)))

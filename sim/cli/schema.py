@@ -21,9 +21,9 @@ def schema(
     """
     from importlib.resources import files
 
-    from sim.cli.report import write
+    from twopc.sim.cli.report import write
 
-    text = files("sim.scenario").joinpath("schema.json").read_text(encoding="utf-8")
+    text = files("twopc.sim.scenario").joinpath("schema.json").read_text(encoding="utf-8")
     if out is None:
         sys.stdout.write(text)
         return

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sim.cli.command import command
-from sim.cli.exits import LIVENESS, PASS, SAFETY, UNKNOWN
-from sim.cli.options import File
+from twopc.sim.cli.command import command
+from twopc.sim.cli.exits import LIVENESS, PASS, SAFETY, UNKNOWN
+from twopc.sim.cli.options import File
 
 if TYPE_CHECKING:
-    from sim.model.explore.programs import Script
-    from sim.model.explore.words import Broken, Budget, Explored
-    from sim.model.wiring import Wiring
-    from sim.scenario.check import Loaded
+    from twopc.sim.model.explore.programs import Script
+    from twopc.sim.model.explore.words import Broken, Budget, Explored
+    from twopc.sim.model.wiring import Wiring
+    from twopc.sim.scenario.check import Loaded
 
 #: What goes wrong unless other kinds are asked for.
 _KINDS = ("coordinator", "publisher", "subscriber", "log")
@@ -78,10 +78,10 @@ def search(options: SearchOptions) -> None:
     The search runs on the model and chooses orders of its own; those of the file are not played. It stops at
     the first broken invariant, makes the run short, writes it as a scenario, and tells how to play it again.
     """
-    from sim.model.explore.strikes import FAULTS
-    from sim.model.explore.words import Budget
-    from sim.scenario.check import load
-    from sim.scenario.searching import script_of
+    from twopc.sim.model.explore.strikes import FAULTS
+    from twopc.sim.model.explore.words import Budget
+    from twopc.sim.scenario.check import load
+    from twopc.sim.scenario.searching import script_of
 
     kinds = tuple(options.of or _KINDS)
     for kind in kinds:
@@ -113,9 +113,9 @@ def _with(script: Script, names: list[str]) -> Script:
 
 
 def _wiring(names: list[str]) -> Wiring:
-    from sim.model.plants import PLANTS
-    from sim.model.plants.protections import SUPPORTED, wiring_for
-    from sim.model.wiring import Wiring
+    from twopc.sim.model.plants import PLANTS
+    from twopc.sim.model.plants.protections import SUPPORTED, wiring_for
+    from twopc.sim.model.wiring import Wiring
 
     wiring = Wiring()
     for name in names:
@@ -133,7 +133,7 @@ def _every(script: Script, wiring: Wiring, budget: Budget) -> Explored:
     """Short ones first, then all."""
     import dataclasses
 
-    from sim.model.explore.search import by_bounds, exhaust
+    from twopc.sim.model.explore.search import by_bounds, exhaust
 
     short = by_bounds(script, wiring, dataclasses.replace(budget, deviations=1, runs=300))
     return short if short.broken is not None else exhaust(script, wiring, budget)
@@ -142,9 +142,9 @@ def _every(script: Script, wiring: Wiring, budget: Budget) -> Explored:
 def _drawn(script: Script, wiring: Wiring, budget: Budget, options: SearchOptions) -> Explored:
     import time
 
-    from sim.model.choosing import Seeded
-    from sim.model.explore.single import play, replay
-    from sim.model.explore.words import Explored
+    from twopc.sim.model.choosing import Seeded
+    from twopc.sim.model.explore.single import play, replay
+    from twopc.sim.model.explore.words import Explored
 
     began, endings, orders, done = time.monotonic(), set[str](), set[tuple[int, ...]](), 0
     broken: Broken | None = None
@@ -180,7 +180,7 @@ def _told(
             print(f"  and {len(found.endings) - _SHOWN} more")
         print("no invariant is broken" + ("" if found.exhausted else ", as far as was searched"))
         return PASS if found.exhausted or not found.states else UNKNOWN
-    from sim.model.explore.shrink import fewer, shrink, told
+    from twopc.sim.model.explore.shrink import fewer, shrink, told
 
     script, short = fewer(script, wiring, budget, found.broken)
     short = shrink(script, wiring, budget, short)
@@ -219,11 +219,11 @@ def _scenario(
     loaded: Loaded, script: Script, made: Wiring, budget: Budget, broken: Broken, off: list[str]
 ) -> tuple[str, str]:
     """The text of a scenario that shows it, and what of it no scenario can say."""
-    from sim.model.choosing import Replay
-    from sim.model.explore.single import played
-    from sim.model.plants.protections import SUPPORTED
-    from sim.model.wiring import Wiring
-    from sim.scenario.searching import found_text
+    from twopc.sim.model.choosing import Replay
+    from twopc.sim.model.explore.single import played
+    from twopc.sim.model.plants.protections import SUPPORTED
+    from twopc.sim.model.wiring import Wiring
+    from twopc.sim.scenario.searching import found_text
 
     run = played(script, made, budget, Replay(broken.choices)).run
     launched, struck = run.launched, run.struck  # type: ignore[attr-defined] # of a script
@@ -239,8 +239,8 @@ def _scenario(
 
 
 def _replayed(script: Script, wiring: Wiring, budget: Budget, text: str) -> int:
-    from sim.model.explore.shrink import read
-    from sim.model.explore.single import replay
+    from twopc.sim.model.explore.shrink import read
+    from twopc.sim.model.explore.single import replay
 
     try:
         choices = read(text)

@@ -8,23 +8,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sim.report import progress, terminal
-from sim.report.causes import because_of
-from sim.report.diff import parted
-from sim.report.groups import Group, groups
-from sim.report.judged import word
-from sim.report.timeline import draw, timeline
-from sim.scenario.accept import unsaid
+from twopc.sim.report import progress, terminal
+from twopc.sim.report.causes import because_of
+from twopc.sim.report.diff import parted
+from twopc.sim.report.groups import Group, groups
+from twopc.sim.report.judged import word
+from twopc.sim.report.timeline import draw, timeline
+from twopc.sim.scenario.accept import unsaid
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sim.report.history import History, Record
-    from sim.report.played import Played
-    from sim.report.run_files import RunFiles
-    from sim.scenario.check import Loaded
-    from sim.scenario.judging import Failure, OrderVerdict
-    from sim.scenario.words import Case, Counts
+    from twopc.sim.report.history import History, Record
+    from twopc.sim.report.played import Played
+    from twopc.sim.report.run_files import RunFiles
+    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.judging import Failure, OrderVerdict
+    from twopc.sim.scenario.words import Case, Counts
 
 #: What is longer is said below the caret and not beside it.
 _BESIDE_MAX = 90
@@ -132,7 +132,7 @@ class Show:
         if self._loaded.scenario.workload is None:
             draw(timeline(order.records), self._console)
         else:
-            from sim.report import load  # most files are none
+            from twopc.sim.report import load  # most files are none
 
             terminal.table(self._console, load.lines(load.of(order.records)))
         if failures:
@@ -143,8 +143,8 @@ def broken(loaded: Loaded, error: BaseException) -> dict[str, Any]:
     """The verdict of a run that could not begin, or was not let end."""
     import asyncio
 
-    from sim.cli.exits import ENVIRONMENT, INTERNAL, INTERRUPTED, UNREAD, USAGE
     from twopc.errors import ConfigurationError, ScenarioError
+    from twopc.sim.cli.exits import ENVIRONMENT, INTERNAL, INTERRUPTED, UNREAD, USAGE
 
     kind, code = "internal", INTERNAL
     if isinstance(error, ConfigurationError):

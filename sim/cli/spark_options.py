@@ -15,7 +15,7 @@ import typer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sim.spark.session import SparkOptions
+    from twopc.sim.spark.session import SparkOptions
 
 ArchivePath = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="A folder.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one document of JSON.")]
@@ -53,10 +53,10 @@ class SparkFlags:
             SparkMissingError: the extra is not installed.
             typer.BadParameter: a setting is no ``KEY=VALUE``.
         """
-        from sim.spark.java import require_extra
+        from twopc.sim.spark.java import require_extra
 
         require_extra()
-        from sim.spark.session import SparkOptions
+        from twopc.sim.spark.session import SparkOptions
 
         settings = {}
         for each in self.conf or ():
@@ -76,7 +76,7 @@ def begun(options: SparkOptions, *, quiet: bool = False) -> Iterator[SparkSessio
     Raises:
         SparkMissingError: it cannot be had.
     """
-    from sim.spark.session import java_of, session, translated
+    from twopc.sim.spark.session import java_of, session, translated
 
     started = time.monotonic()
     java = None if quiet else java_of(options)  # within the session it is the one that was chosen

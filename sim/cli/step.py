@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sim.cli.command import command
-from sim.cli.completion import order_names
-from sim.cli.exits import NOTHING, PASS
-from sim.cli.options import PlaceOptions, RunOptions
+from twopc.sim.cli.command import command
+from twopc.sim.cli.completion import order_names
+from twopc.sim.cli.exits import NOTHING, PASS
+from twopc.sim.cli.options import PlaceOptions, RunOptions
 
 if TYPE_CHECKING:
-    from sim.scenario.check import Loaded
+    from twopc.sim.scenario.check import Loaded
 
 HELP = """\
   n, Enter    play what comes next; after the last step, deliver everything
@@ -45,9 +45,9 @@ def step(
 
     Commands are read a line at a time, from a terminal or a pipe; ? lists them.
     """
-    from sim.cli.files import scenario_files
-    from sim.scenario.check import load
-    from sim.scenario.theatres import played
+    from twopc.sim.cli.files import scenario_files
+    from twopc.sim.scenario.check import load
+    from twopc.sim.scenario.theatres import played
 
     if str(file) == "-":
         raise typer.BadParameter("standard input is where you type: name a file")
@@ -63,14 +63,14 @@ def step(
 
 
 async def _go(loaded: Loaded, options: RunOptions) -> int:
-    from sim.cli.lines import Lines
-    from sim.cli.playing import selection_of, theatre_of
-    from sim.cli.stepping import Stepping
-    from sim.cli.walk import Walk
-    from sim.report import terminal
-    from sim.scenario.cases import groups
-    from sim.scenario.run import refuse
-    from sim.scenario.theatres import standing_still
+    from twopc.sim.cli.lines import Lines
+    from twopc.sim.cli.playing import selection_of, theatre_of
+    from twopc.sim.cli.stepping import Stepping
+    from twopc.sim.cli.walk import Walk
+    from twopc.sim.report import terminal
+    from twopc.sim.scenario.cases import groups
+    from twopc.sim.scenario.run import refuse
+    from twopc.sim.scenario.theatres import standing_still
 
     for group in groups(loaded, selection_of(options)):
         course = group.courses.next()

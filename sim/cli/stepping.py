@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.cli.items import item_text
-from sim.cli.step import HELP
-from sim.report import terminal
-from sim.report.panel import panel
-from sim.report.timeline import draw, timeline
-from sim.scenario.accept import with_order
-from sim.scenario.judging import judge
-from sim.scenario.text import suggestion
 from twopc.errors import ScenarioError
+from twopc.sim.cli.items import item_text
+from twopc.sim.cli.step import HELP
+from twopc.sim.report import terminal
+from twopc.sim.report.panel import panel
+from twopc.sim.report.timeline import draw, timeline
+from twopc.sim.scenario.accept import with_order
+from twopc.sim.scenario.judging import judge
+from twopc.sim.scenario.text import suggestion
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sim.cli.walk import Walk
-    from sim.scenario.check import Loaded
+    from twopc.sim.cli.walk import Walk
+    from twopc.sim.scenario.check import Loaded
 
 
 class Stepping:

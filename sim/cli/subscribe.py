@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sim.cli.agent import Batch, Polling, SkipErrors, Streams, Threshold, profile_of
-from sim.cli.place import (
+from twopc.sim.cli.agent import Batch, Polling, SkipErrors, Streams, Threshold, profile_of
+from twopc.sim.cli.place import (
     CoordinatorName,
     Filters,
     Folder,
@@ -20,7 +20,7 @@ from sim.cli.place import (
 )
 
 if TYPE_CHECKING:
-    from sim.topology import Topology
+    from twopc.sim.topology import Topology
 
 Subscriber = Annotated[str, typer.Argument(metavar="SUBSCRIBER", help="Its name among the nodes.")]
 
@@ -53,7 +53,7 @@ def subscribe(
     Tables, rows, link and triggers; others go on meanwhile. The options of its agent are kept with the
     subscription.
     """
-    from subscriber.distribution_agent import Profile
+    from twopc.subscriber.distribution_agent import Profile
 
     files = texts_by_table(scripts)
     conditions = pairs(filters, "--filter")

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sim.cli.command import command
-from sim.cli.exits import INTERRUPTED, NOTHING
-from sim.cli.options import File, OrderName, Progress, seeds
-from sim.cli.spark_options import Json, SparkFlags, begun
+from twopc.sim.cli.command import command
+from twopc.sim.cli.exits import INTERRUPTED, NOTHING
+from twopc.sim.cli.options import File, OrderName, Progress, seeds
+from twopc.sim.cli.spark_options import Json, SparkFlags, begun
 
 if TYPE_CHECKING:
-    from sim.scenario.text import Document
-    from sim.spark.session import SparkOptions
-    from sim.spark.sweep.grid import Point
-    from sim.spark.sweep.results import Asked, Results
-    from sim.spark.sweep.run import Listener
-    from sim.spark.sweep.summary import Summary
+    from twopc.sim.scenario.text import Document
+    from twopc.sim.spark.session import SparkOptions
+    from twopc.sim.spark.sweep.grid import Point
+    from twopc.sim.spark.sweep.results import Asked, Results
+    from twopc.sim.spark.sweep.run import Listener
+    from twopc.sim.spark.sweep.summary import Summary
 
 _ROOT = Path(".twopc/sweeps")
 
@@ -79,9 +79,9 @@ def sweep(options: SweepOptions) -> None:
 
     Each trial is a run on the model, in virtual time. The report merges what all seeds of a point have measured.
     """
-    from sim.spark.sweep import grid
-    from sim.spark.sweep.results import Results, asked, folder
-    from sim.spark.sweep.run import playable
+    from twopc.sim.spark.sweep import grid
+    from twopc.sim.spark.sweep.results import Results, asked, folder
+    from twopc.sim.spark.sweep.run import playable
 
     spark = options.spark.options()
     numbers = seeds(options.seeds)
@@ -118,8 +118,8 @@ def _play(
     results: Results, how: SweepOptions,
 ) -> bool:  # fmt: skip
     """Play what is left; False if somebody has interrupted it."""
-    from sim.spark.sweep.run import sweep as play
-    from sim.spark.sweep.run import write_repro
+    from twopc.sim.spark.sweep.run import sweep as play
+    from twopc.sim.spark.sweep.run import write_repro
 
     wanted = {(each.number, seed) for each in points for seed in seeds}
     try:
@@ -164,11 +164,11 @@ class _Told:
 
     def tell(self) -> int:
         """Tell it; the exit code."""
-        from sim.spark.sweep.summary import summarised
+        from twopc.sim.spark.sweep.summary import summarised
 
         summary = summarised(self.points, self.results.rows(), wanted=self.wanted)
         if self.options.plots and summary.trials:
-            from sim.spark.sweep.plots import write_page, write_plots
+            from twopc.sim.spark.sweep.plots import write_page, write_plots
 
             pictures = write_plots(summary, self.results.path)
             write_page(summary, self.about, pictures, self.results.path / "sweep.html")
@@ -195,7 +195,7 @@ class _Told:
         }  # fmt: skip
 
     def _lines(self, summary: Summary) -> None:
-        from sim.spark.sweep.summary import table
+        from twopc.sim.spark.sweep.summary import table
 
         for line in table(summary):
             print(f"  {line}")

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from sim.report import progress
+from twopc.sim.report import progress
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sim.cli.show_run import Show
-    from sim.report.history import History
+    from twopc.sim.cli.show_run import Show
+    from twopc.sim.report.history import History
 
 #: How often a panel is drawn.
 _DRAW_EVERY_S = 0.2

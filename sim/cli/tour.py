@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from sim.cli.up import Folder, uri
+from twopc.sim.cli.up import Folder, uri
 
 
 def tour(folder: Folder = None) -> None:
@@ -12,9 +12,9 @@ def tour(folder: Folder = None) -> None:
 
     Takes ten minutes, and a topology of its own, which is removed at the end.
     """
-    from sim.up import default_folder, remove
-    from sim.up import up as bring_up
-    from sim.up.tour import Tour
+    from twopc.sim.up import default_folder, remove
+    from twopc.sim.up import up as bring_up
+    from twopc.sim.up.tour import Tour
 
     place = folder or default_folder().with_name("tour")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from sim.up import State
+    from twopc.sim.up import State
 
 Folder = Annotated[
     Path | None,
@@ -21,7 +21,7 @@ Folder = Annotated[
 
 def folder_of(folder: Path | None) -> Path:
     """The folder that is meant."""
-    from sim.up import default_folder
+    from twopc.sim.up import default_folder
 
     return folder or default_folder()
 
@@ -50,8 +50,8 @@ def up(
 
     Said again, it starts what does not live of it: after `twopc down`, a crash, or a restart of the machine.
     """
-    from sim.up import load
-    from sim.up import up as bring_up
+    from twopc.sim.up import load
+    from twopc.sim.up import up as bring_up
 
     if scenario is not None and subscribers is not None:
         raise typer.BadParameter("name a scenario or --subscribers, not both")
@@ -68,7 +68,7 @@ def up(
 
 def show(state: State) -> None:
     """Say what runs, and how to come in."""
-    from sim.up.parts import running
+    from twopc.sim.up.parts import running
 
     option = option_of(state)
     print(f"{state.name}: of {state.source}, in {state.folder}")
@@ -83,7 +83,7 @@ def show(state: State) -> None:
 
 def option_of(state: State) -> str:
     """What must be said to other commands so that they find it."""
-    from sim.up import default_folder
+    from twopc.sim.up import default_folder
 
     return "" if state.folder == default_folder() else f" --state {state.folder}"
 
@@ -107,8 +107,8 @@ def down(
     ] = False,
 ) -> None:
     """End what `twopc up` has left running."""
-    from sim.up import down as take_down
-    from sim.up import remove
+    from twopc.sim.up import down as take_down
+    from twopc.sim.up import remove
 
     place = folder_of(folder)
     if gone:

@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from sim.report.history import History, OrderHistory, Record
-from sim.scenario.model import OrderItem
-from sim.scenario.player import InfeasibleError, Player
-from sim.scenario.run import begin, header
-from sim.scenario.words import Selection
+from twopc.sim.report.history import History, OrderHistory, Record
+from twopc.sim.scenario.model import OrderItem
+from twopc.sim.scenario.player import InfeasibleError, Player
+from twopc.sim.scenario.run import begin, header
+from twopc.sim.scenario.words import Selection
 
 if TYPE_CHECKING:
-    from sim.scenario.check import Loaded
-    from sim.scenario.stage import Theatre
-    from sim.scenario.words import Case
+    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.stage import Theatre
+    from twopc.sim.scenario.words import Case
 
 #: Nobody is hurried: while somebody thinks, locks are held and steps wait.
 _PATIENCE_MS = 24 * 3600 * 1000

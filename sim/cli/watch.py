@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sim.cli.up import Folder, folder_of
+from twopc.sim.cli.up import Folder, folder_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from sim.up.state import State
-    from sim.up.watch import Moment
+    from twopc.sim.up.state import State
+    from twopc.sim.up.watch import Moment
 
 _ROWS_MAX = 6
 
@@ -26,7 +26,7 @@ def watch(
     once: Annotated[bool, typer.Option("--once", help="Print how it is now, and end.")] = False,
 ) -> None:
     """Show transactions, conflicts, blocked sessions, what is in doubt, and how far agents are; until Ctrl-C."""
-    from sim.up import load
+    from twopc.sim.up import load
 
     state = load(folder_of(folder))
     asyncio.run(_watch(state, every_s, once=once))
@@ -35,8 +35,8 @@ def watch(
 async def _watch(state: State, every_s: float, *, once: bool) -> None:
     from rich.live import Live
 
-    from sim.report import terminal
-    from sim.up.watch import Watch
+    from twopc.sim.report import terminal
+    from twopc.sim.up.watch import Watch
 
     console = terminal.console()
     loop = asyncio.get_running_loop()

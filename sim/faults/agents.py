@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from sim.faults.remote import DeadError, RemoteProcess
-from sim.faults.serving import Serving
-from sim.faults.words import Place
-from subscriber.distribution_agent import Delivered, DistributionAgent, Profile, Servers
 from twopc import log
 from twopc.errors import DeliveryError
+from twopc.sim.faults.remote import DeadError, RemoteProcess
+from twopc.sim.faults.serving import Serving
+from twopc.sim.faults.words import Place
+from twopc.subscriber.distribution_agent import Delivered, DistributionAgent, Profile, Servers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from sim.faults.deeds import Arrival
-from sim.faults.words import Plan
-from sim.topology import Topology
+from twopc.sim.faults.deeds import Arrival
+from twopc.sim.faults.words import Plan
+from twopc.sim.topology import Topology
 
 
 class Copying:

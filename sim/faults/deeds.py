@@ -1,7 +1,7 @@
 """What faults do to real servers, each by its first word: to processes, servers, connections and what is kept.
 
 Who is struck stands still meanwhile, or is one that nobody waits for. When it is time, and when it is mended, is
-said by `sim.faults.postgres`.
+said by `twopc.sim.faults.postgres`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Protocol
 
 from psycopg.pq import TransactionStatus
 
-from sim.faults import strikes
-from sim.faults.remote import RemoteProcess
-from sim.faults.serving import Word
-from sim.faults.sessions import RemoteSession
-from sim.faults.ways import REQUESTS, Ways
-from sim.faults.wires import Fate
-from sim.faults.words import Plan
-from sim.topology import Topology
+from twopc.sim.faults import strikes
+from twopc.sim.faults.remote import RemoteProcess
+from twopc.sim.faults.serving import Word
+from twopc.sim.faults.sessions import RemoteSession
+from twopc.sim.faults.ways import REQUESTS, Ways
+from twopc.sim.faults.wires import Fate
+from twopc.sim.faults.words import Plan
+from twopc.sim.topology import Topology
 
 Mend = Callable[[], Awaitable[None]]
 

@@ -15,9 +15,9 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from publisher import publication
-from sim.topology import Topology
 from twopc import names
+from twopc.publisher import publication
+from twopc.sim.topology import Topology
 
 #: The first half of our advisory locks' keys.
 _CLASS = 7431

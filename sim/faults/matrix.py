@@ -15,22 +15,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from sim.report.history import History, OrderHistory, Record
-from sim.scenario.cases import groups
-from sim.scenario.check import Loaded, load
-from sim.scenario.faults import Fault, When
-from sim.scenario.judging.expected import Expected
-from sim.scenario.judging.invariants import invariants
-from sim.scenario.judging.runs import Runs
-from sim.scenario.judging.steps import hangs
-from sim.scenario.judging.verdicts import Failure
-from sim.scenario.matrix import path_of
-from sim.scenario.meaning import check_meaning
-from sim.scenario.model import Scenario
-from sim.scenario.runner import Runner
-from sim.scenario.stage import Theatre
-from sim.scenario.theatres import TheatreOptions, played, theatre
-from sim.scenario.words import Capabilities, Case, Selection
+from twopc.sim.report.history import History, OrderHistory, Record
+from twopc.sim.scenario.cases import groups
+from twopc.sim.scenario.check import Loaded, load
+from twopc.sim.scenario.faults import Fault, When
+from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.invariants import invariants
+from twopc.sim.scenario.judging.runs import Runs
+from twopc.sim.scenario.judging.steps import hangs
+from twopc.sim.scenario.judging.verdicts import Failure
+from twopc.sim.scenario.matrix import path_of
+from twopc.sim.scenario.meaning import check_meaning
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.runner import Runner
+from twopc.sim.scenario.stage import Theatre
+from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
+from twopc.sim.scenario.words import Capabilities, Case, Selection
 
 #: The id of a cell's fault: no file's fault is called so.
 _FAULT = "cell"
@@ -181,7 +181,7 @@ def _nodes(case: Case) -> list[str]:
 
 def _points(able: Capabilities, nodes: list[str]) -> Iterator[str]:
     """Every point that a fault can be at, at every node that it may be of."""
-    from sim.scenario.faults_meaning import points
+    from twopc.sim.scenario.faults_meaning import points
 
     for template in sorted(points()):
         name = template.partition("(")[0]
@@ -308,7 +308,7 @@ def _is_confessed(failure: Failure, records: Sequence[Record]) -> bool:
 
 
 def serve(setup: Setup, wire: Connection) -> None:
-    """Play what comes over the wire until its end; for `sim.faults.matrix_pool`."""
+    """Play what comes over the wire until its end; for `twopc.sim.faults.matrix_pool`."""
     played(setup.on, _serve(setup, wire))
 
 
@@ -325,7 +325,7 @@ async def _serve(setup: Setup, wire: Connection) -> None:
 
 def needs_a_server_each(cell: MatrixCell, scenario: Scenario) -> bool:
     """Whether it is played on servers of its own, which cells of one kind share."""
-    from sim.faults.words import needs_servers
+    from twopc.sim.faults.words import needs_servers
 
     own = scenario.model_copy(update={"faults": (_fault(_FAULT, cell.point, cell.nth, cell.do),)})
     return needs_servers(own) is not None

@@ -98,7 +98,7 @@ def page(
             f'<tr class="elsewhere"><th class="row">{html.escape(row)}</th>'
             f'<td colspan="{max(1, len(columns))}">{html.escape(where)}</td></tr>'
         )
-    here = resources.files("sim.faults")
+    here = resources.files("twopc.sim.faults")
     return (
         (here / "matrix_page.html")
         .read_text(encoding="utf-8")

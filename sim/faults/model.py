@@ -1,6 +1,6 @@
 """Performs a scenario's faults on a model: each when its place is reached, mended when it heals.
 
-What `sim.faults.postgres` does to real servers. Whoever comes to a fault's place waits there until it has
+What `twopc.sim.faults.postgres` does to real servers. Whoever comes to a fault's place waits there until it has
 happened; it happens beside him, so that he can be killed as everybody else.
 """
 
@@ -14,18 +14,18 @@ from typing import Any
 
 import simpy
 
-from sim.faults.able import ANSWERS, COPIES, GATED
-from sim.faults.ways import REQUESTS, ends, gid_in
-from sim.faults.words import COORDINATOR, Plan
-from sim.model.network import Watch
-from sim.model.node.session import NodeSession
-from sim.model.node.tx import OpenTx
-from sim.model.system import LOG, System
-from sim.model.words import Cause, Label, LostError, SqlError, StatementResult, Steps
-from sim.scenario.stage import Wait
 from twopc.drivers.virtual import Awaited, wait
 from twopc.names import branch_gid
 from twopc.protocol.effects import Outcome
+from twopc.sim.faults.able import ANSWERS, COPIES, GATED
+from twopc.sim.faults.ways import REQUESTS, ends, gid_in
+from twopc.sim.faults.words import COORDINATOR, Plan
+from twopc.sim.model.network import Watch
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.system import LOG, System
+from twopc.sim.model.words import Cause, Label, LostError, SqlError, StatementResult, Steps
+from twopc.sim.scenario.stage import Wait
 from twopc.waits import link_name
 
 _LABEL = Label(actor="faults", cause=Cause.TIMER, what="a fault")
@@ -300,7 +300,7 @@ class ModelPerformer:
             session.close()
 
     def _backends(self, node: str, arrival: Arrival) -> list[NodeSession]:
-        """As `sim.faults.strikes.backends`."""
+        """As `twopc.sim.faults.strikes.backends`."""
         session = arrival.session
         here = self._model.nodes[node].sessions
         if arrival.point in COPIES:
@@ -335,7 +335,7 @@ class ModelPerformer:
         self._mends[plan.id] = (plan, mend)
 
     def waits(self) -> dict[str, Wait]:
-        """As `sim.faults.postgres.Performer.waits`."""
+        """As `twopc.sim.faults.postgres.Performer.waits`."""
         found = {}
         for name, session in self.sessions.items():
             for who, node in self._silent.values() if session.asks else ():

@@ -1,4 +1,4 @@
-"""A stage on a model on which faults happen; see `sim.scenario.stage.Stage`."""
+"""A stage on a model on which faults happen; see `twopc.sim.scenario.stage.Stage`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from sim.faults.model import AtWork, ModelPerformer
-from sim.faults.words import agent_wait, plans_of
-from sim.model.system import System
-from sim.model.words import Steps
-from sim.scenario.faults import Fault
-from sim.scenario.model_check import Unwritten
-from sim.scenario.model_sessions import CoordinatedSession, Place
-from sim.scenario.model_stage import ModelStage
-from sim.scenario.stage import AwayError, StageSession, Wait, Waits
-from sim.scenario.words import Case
+from twopc.sim.faults.model import AtWork, ModelPerformer
+from twopc.sim.faults.words import agent_wait, plans_of
+from twopc.sim.model.system import System
+from twopc.sim.model.words import Steps
+from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.model_check import Unwritten
+from twopc.sim.scenario.model_sessions import CoordinatedSession, Place
+from twopc.sim.scenario.model_stage import ModelStage
+from twopc.sim.scenario.stage import AwayError, StageSession, Wait, Waits
+from twopc.sim.scenario.words import Case
 
 T = TypeVar("T")
 

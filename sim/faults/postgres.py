@@ -1,8 +1,8 @@
 """Performs a scenario's faults on real servers: each when its place is reached, mended when it heals.
 
-Where a transaction stands is heard from the coordinator's process (`sim.faults.remote`), from the wires between
-the nodes (`sim.faults.wires`), and from the gates in procedures and triggers (`sim.faults.gates`); what is done
-then is in `sim.faults.deeds`. Nothing relies on time: whoever is struck stands still meanwhile.
+Where a transaction stands is heard from the coordinator's process (`twopc.sim.faults.remote`), from the wires between
+the nodes (`twopc.sim.faults.wires`), and from the gates in procedures and triggers (`twopc.sim.faults.gates`); what is done
+then is in `twopc.sim.faults.deeds`. Nothing relies on time: whoever is struck stands still meanwhile.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from sim.faults import strikes
-from sim.faults.able import AGENTS, COORDINATOR, COPIES, GATED
-from sim.faults.agents import AgentSetup, RemoteAgent, serve_agent
-from sim.faults.copying import Copying
-from sim.faults.deeds import Arrival, Deeds, Observing
-from sim.faults.gates import Gate, Waiting
-from sim.faults.remote import RemoteProcess
-from sim.faults.serving import ARM, Halted, Setup, Word, serve
-from sim.faults.ways import REQUESTS, Ways, gid_in
-from sim.faults.wires import Fate
-from sim.faults.words import Place, Plan
-from sim.scenario.stage import Wait
-from sim.topology import Topology
 from twopc.errors import ConfigurationError
+from twopc.sim.faults import strikes
+from twopc.sim.faults.able import AGENTS, COORDINATOR, COPIES, GATED
+from twopc.sim.faults.agents import AgentSetup, RemoteAgent, serve_agent
+from twopc.sim.faults.copying import Copying
+from twopc.sim.faults.deeds import Arrival, Deeds, Observing
+from twopc.sim.faults.gates import Gate, Waiting
+from twopc.sim.faults.remote import RemoteProcess
+from twopc.sim.faults.serving import ARM, Halted, Setup, Word, serve
+from twopc.sim.faults.ways import REQUESTS, Ways, gid_in
+from twopc.sim.faults.wires import Fate
+from twopc.sim.faults.words import Place, Plan
+from twopc.sim.scenario.stage import Wait
+from twopc.sim.topology import Topology
 from twopc.waits import link_name
 
 #: The names under which a healing point is armed: a fault's id cannot be like this.

@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
-from sim.faults.serving import END, Begun, Call, Halted, Reply, Word, unpacked
 from twopc.errors import ServerError
+from twopc.sim.faults.serving import END, Begun, Call, Halted, Reply, Word, unpacked
 
 _context = multiprocessing.get_context("forkserver")
 _PRELOAD = [
-    "sim.faults.serving",
-    "sim.faults.agents",
+    "twopc.sim.faults.serving",
+    "twopc.sim.faults.agents",
     *(["pytest"] if "pytest" in sys.modules else []),
 ]
 
@@ -39,7 +39,7 @@ class RemoteProcess:
     """One process; `start` it once, and `end` or `kill` it.
 
     Args:
-        serve: what it does, with what: of `sim.faults.serving` or `sim.faults.agents`.
+        serve: what it does, with what: of `twopc.sim.faults.serving` or `twopc.sim.faults.agents`.
         on_halt: is called when it stands at a point.
     """
 

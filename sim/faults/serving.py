@@ -20,13 +20,13 @@ from typing import Any, Final
 import psycopg
 from psycopg.rows import dict_row
 
-from sim.faults.words import Place
-from sim.scenario.postgres_sessions import executed, refusal
-from subscriber.distribution_agent import AheadError
 from twopc import errors, log
 from twopc.drivers import ParticipantAddress, Points, PostgresCoordinator
 from twopc.drivers.implementation import PRODUCT, Implementation
 from twopc.drivers.transaction import Transaction
+from twopc.sim.faults.words import Place
+from twopc.sim.scenario.postgres_sessions import executed, refusal
+from twopc.subscriber.distribution_agent import AheadError
 
 #: Whose transaction the running code is about, and which; of a background task: nobody's.
 _AT_WORK: ContextVar[tuple[str, str]] = ContextVar("at_work", default=("", ""))
@@ -342,7 +342,7 @@ def _classes(setup: Setup) -> Implementation:
     """The product's, but for the protections that are off."""
     if not setup.off:
         return PRODUCT
-    from sim.faults.unprotected import without  # the model's plants, which few twins need
+    from twopc.sim.faults.unprotected import without  # the model's plants, which few twins need
 
     return without(setup.off)
 

@@ -1,6 +1,6 @@
 """A scenario's session at a Subscriber whose coordinator lives in a process of its own.
 
-See `sim.scenario.stage.StageSession` for what each method does.
+See `twopc.sim.scenario.stage.StageSession` for what each method does.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from sim.faults.remote import DeadError, RemoteProcess
-from sim.faults.words import COORDINATOR
-from sim.scenario.postgres_sessions import Session
-from sim.scenario.stage import Result
-from sim.topology import Topology
 from twopc.errors import InDoubtError, RejectedError
+from twopc.sim.faults.remote import DeadError, RemoteProcess
+from twopc.sim.faults.words import COORDINATOR
+from twopc.sim.scenario.postgres_sessions import Session
+from twopc.sim.scenario.stage import Result
+from twopc.sim.topology import Topology
 
 
 class RemoteSession(Session):

@@ -1,4 +1,4 @@
-"""A stage on real servers on which faults happen; see `sim.scenario.stage.Stage`.
+"""A stage on real servers on which faults happen; see `twopc.sim.scenario.stage.Stage`.
 
 What happens when is the runner's business, what is done the performer's.
 """
@@ -9,17 +9,17 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from sim.faults.able import IN_PROCESS
-from sim.faults.postgres import Performer
-from sim.faults.remote import DeadError
-from sim.faults.serving import RECOVER
-from sim.faults.sessions import RemoteSession
-from sim.faults.words import agent_wait, plans_of
-from sim.scenario.faults import Fault
-from sim.scenario.postgres_prepared import Prepared
-from sim.scenario.postgres_stage import PostgresStage
-from sim.scenario.stage import AwayError, Delivery, StageSession, Wait, Waits
-from sim.scenario.words import Case
+from twopc.sim.faults.able import IN_PROCESS
+from twopc.sim.faults.postgres import Performer
+from twopc.sim.faults.remote import DeadError
+from twopc.sim.faults.serving import RECOVER
+from twopc.sim.faults.sessions import RemoteSession
+from twopc.sim.faults.words import agent_wait, plans_of
+from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.postgres_prepared import Prepared
+from twopc.sim.scenario.postgres_stage import PostgresStage
+from twopc.sim.scenario.stage import AwayError, Delivery, StageSession, Wait, Waits
+from twopc.sim.scenario.words import Case
 
 
 class FaultyStage(PostgresStage):

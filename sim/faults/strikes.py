@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import sql
 
-from sim.topology import Topology
-from sim.topology.nodes import Node
 from twopc.names import PREFIX, SCHEMA, branch_gid
 from twopc.server import Server
 from twopc.server.waiting import wait_for
+from twopc.sim.topology import Topology
+from twopc.sim.topology.nodes import Node
 from twopc.waits import link_name
 
 Seen = TypeVar("Seen")

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sim.faults import able
-from sim.faults.postgres import Performer
-from sim.faults.sessions import RemoteSession
-from sim.faults.words import COORDINATOR, Place, Plan, deed_of, heal_of, point_name
-from sim.scenario.faults_meaning import DEEDS, is_deed, points
-from sim.topology import Topology
 from twopc.errors import ConfigurationError
+from twopc.sim.faults import able
+from twopc.sim.faults.postgres import Performer
+from twopc.sim.faults.sessions import RemoteSession
+from twopc.sim.faults.words import COORDINATOR, Place, Plan, deed_of, heal_of, point_name
+from twopc.sim.scenario.faults_meaning import DEEDS, is_deed, points
+from twopc.sim.topology import Topology
 
 #: Not for tests: their server is that of other tests.
 _OF_SERVERS = {"kill", "restart", "stop", "fill"}

@@ -1,6 +1,6 @@
 """A coordinator without some of the protocol's protections, for twins on real servers.
 
-What is put in their places are the planted bugs of the model (`sim.model.plants`): they are made of the product's own
+What is put in their places are the planted bugs of the model (`twopc.sim.model.plants`): they are made of the product's own
 drivers and recovery, and so they work on real servers, too.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from sim.model.plants.protections import wiring_for
-from sim.model.sites import ModelSite
 from twopc.drivers.implementation import Implementation
 from twopc.drivers.participant import Participant
+from twopc.sim.model.plants.protections import wiring_for
+from twopc.sim.model.sites import ModelSite
 
 
 def without(names: Collection[str]) -> Implementation:

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from sim.faults.wires import Wire
-from sim.faults.words import COORDINATOR, Deed, Place, Plan
-from sim.topology import Topology
-from subscriber.objects import SERVER
 from twopc.drivers import ParticipantAddress
 from twopc.names import BranchId
+from twopc.sim.faults.wires import Wire
+from twopc.sim.faults.words import COORDINATOR, Deed, Place, Plan
+from twopc.sim.topology import Topology
+from twopc.subscriber.objects import SERVER
 
 #: Who talks, and to which node.
 Way = tuple[str, str]

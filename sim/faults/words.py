@@ -1,6 +1,6 @@
 """What a fault of a scenario file says, taken apart: values that every stage reads alike.
 
-The text itself was checked by `sim.scenario.faults_meaning`; no stage is known here.
+The text itself was checked by `twopc.sim.scenario.faults_meaning`; no stage is known here.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from sim.scenario.faults import Fault
-from sim.scenario.model import Scenario
-from sim.scenario.parts import duration_ms
-from sim.scenario.stage import Wait
-from sim.scenario.words import Case
+from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.parts import duration_ms
+from twopc.sim.scenario.stage import Wait
+from twopc.sim.scenario.words import Case
 
 COORDINATOR = "coordinator"
 #: First words of what concerns a whole server, and everybody on it.
@@ -27,7 +27,7 @@ class Deed:
     """What happens."""
 
     verb: str
-    """The first word, as in `sim.scenario.faults_meaning.DEEDS`."""
+    """The first word, as in `twopc.sim.scenario.faults_meaning.DEEDS`."""
     what: str = ""
     """``coordinator``, ``backend``, ``node``, ``agent``, ``marker`` …, if the word has an object."""
     node: str = ""

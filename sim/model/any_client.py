@@ -17,22 +17,22 @@ from typing import Any, cast
 import psycopg
 import simpy
 
-from sim.model.clients import PublisherClient
-from sim.model.coordinator import Place
-from sim.model.log_client import ModelDecided
-from sim.model.node import ModelNode
-from sim.model.node.node import MARKERS
-from sim.model.node.session import NodeSession
-from sim.model.node.tx import OpenTx
-from sim.model.replication.articles import link_role
-from sim.model.replication.subscription import flush_log
-from sim.model.sites import ModelSite
-from sim.model.words import Cause, Label, SqlError, Steps
 from twopc.drivers.points import Points
 from twopc.drivers.virtual import VirtualTime, steps
 from twopc.errors import conflict_facts
 from twopc.names import PREFIX, branch_gid
 from twopc.protocol.effects import Outcome
+from twopc.sim.model.clients import PublisherClient
+from twopc.sim.model.coordinator import Place
+from twopc.sim.model.log_client import ModelDecided
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.node import MARKERS
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.replication.articles import link_role
+from twopc.sim.model.replication.subscription import flush_log
+from twopc.sim.model.sites import ModelSite
+from twopc.sim.model.words import Cause, Label, SqlError, Steps
 from twopc.waits import link_name, link_prefix
 
 _SWEEP_S = 0.25

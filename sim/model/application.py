@@ -9,13 +9,13 @@ from typing import Any
 
 import simpy
 
-from sim.model.network import Network
-from sim.model.node import ModelNode
-from sim.model.node.session import NodeSession
-from sim.model.sql.types import output
-from sim.model.wire import Wire
-from sim.model.words import LostError, SqlError, StatementResult, Steps
 from twopc.drivers.virtual import Awaited, Refusal, VirtualLean, VirtualResult
+from twopc.sim.model.network import Network
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.sql.types import output
+from twopc.sim.model.wire import Wire
+from twopc.sim.model.words import LostError, SqlError, StatementResult, Steps
 
 #: Those without rows are made once.
 _tagged = lru_cache(maxsize=1024)(VirtualResult)

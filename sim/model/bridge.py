@@ -1,4 +1,4 @@
-"""From simpy's events to asyncio's futures: coroutines on a `sim.model.loop.VirtualLoop` await what models do."""
+"""From simpy's events to asyncio's futures: coroutines on a `twopc.sim.model.loop.VirtualLoop` await what models do."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, TypeVar, cast
 
 import simpy
 
-from sim.model.ports import Kernel
-from sim.model.words import Steps
+from twopc.sim.model.ports import Kernel
+from twopc.sim.model.words import Steps
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from typing import Any, Protocol, cast
 
 import simpy
 
-from sim.model.kernel import Environment, Kernel
-from sim.model.words import Cause, Delay, Label
+from twopc.sim.model.kernel import Environment, Kernel
+from twopc.sim.model.words import Cause, Delay, Label
 
 #: Only when nothing else can happen, and then the earliest of them.
 TIMERS = frozenset((Cause.TIMER, Cause.LOCK_TIMEOUT, Cause.DEADLOCK, Cause.POLL, Cause.PAUSE))
@@ -160,7 +160,7 @@ def said(label: Label) -> str:
 
 
 class ChoiceKernel(Kernel):
-    """See `sim.model.kernel.Kernel`; here nothing happens before it is chosen.
+    """See `twopc.sim.model.kernel.Kernel`; here nothing happens before it is chosen.
 
     Args:
         seed: of every component's chance.

@@ -1,6 +1,6 @@
 """Applications' sessions of a model: coordinated at a Subscriber, plain at the Publisher.
 
-Each has the shape of `sim.model.ports.ModelSession` and raises `twopc.errors.TransactionError` as the sessions of a
+Each has the shape of `twopc.sim.model.ports.ModelSession` and raises `twopc.errors.TransactionError` as the sessions of a
 scenario on real servers do. Work runs in the process of whoever calls; a coordinator that is killed takes the work of
 its sessions with it.
 """
@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 
 import simpy
 
-from sim.model.coordinator import CoordinatorProcess
-from sim.model.network import Network
-from sim.model.node import ModelNode
-from sim.model.node.session import NodeSession
-from sim.model.transaction import ModelTransaction
-from sim.model.wire import KILLED, Wire
-from sim.model.words import LostError, SqlError, StatementResult, Steps
 from twopc.errors import InDoubtError, LocalProtocolError, RejectedError, from_sqlstate
+from twopc.sim.model.coordinator import CoordinatorProcess
+from twopc.sim.model.network import Network
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.transaction import ModelTransaction
+from twopc.sim.model.wire import KILLED, Wire
+from twopc.sim.model.words import LostError, SqlError, StatementResult, Steps
 
 T = TypeVar("T")
 

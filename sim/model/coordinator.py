@@ -13,17 +13,6 @@ from typing import Any
 import psycopg
 import simpy
 
-from sim.model.application import ModelConnection, ModelFinishers
-from sim.model.clocks import Clock
-from sim.model.ledger import Ledger
-from sim.model.log_client import ModelDecided
-from sim.model.markers import Markers
-from sim.model.network import Network
-from sim.model.node import ModelNode
-from sim.model.transaction import ModelTransaction
-from sim.model.wire import KILLED
-from sim.model.wiring import Wiring
-from sim.model.words import Cause, Label, LostError, SqlError, Steps
 from twopc.drivers.hub import Hub
 from twopc.drivers.points import Points
 from twopc.drivers.ports import Key
@@ -32,6 +21,17 @@ from twopc.drivers.virtual import VirtualTime, steps
 from twopc.errors import RejectedError
 from twopc.names import GlobalId, session_name
 from twopc.protocol.effects import Outcome
+from twopc.sim.model.application import ModelConnection, ModelFinishers
+from twopc.sim.model.clocks import Clock
+from twopc.sim.model.ledger import Ledger
+from twopc.sim.model.log_client import ModelDecided
+from twopc.sim.model.markers import Markers
+from twopc.sim.model.network import Network
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.transaction import ModelTransaction
+from twopc.sim.model.wire import KILLED
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import Cause, Label, LostError, SqlError, Steps
 from twopc.waits import Transactions
 
 _TURN_S = 0.001

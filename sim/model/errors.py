@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from sim.model.words import LostError, SqlError
+from twopc.sim.model.words import LostError, SqlError
 
 
 def as_psycopg(error: SqlError | LostError) -> psycopg.Error:

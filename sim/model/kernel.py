@@ -17,7 +17,7 @@ import simpy
 from simpy.core import EmptySchedule
 from simpy.events import NORMAL
 
-from sim.model.words import Delay, Label, Steps
+from twopc.sim.model.words import Delay, Label, Steps
 
 #: What a delay has in the place of callbacks once nobody waits for it any more.
 _CANCELLED: Any = ()
@@ -106,7 +106,7 @@ def _seldom_collecting() -> Iterator[None]:
 
 
 class Kernel:
-    """Time, chance and processes; see `sim.model.ports.Kernel`.
+    """Time, chance and processes; see `twopc.sim.model.ports.Kernel`.
 
     Args:
         seed: of every component's chance.

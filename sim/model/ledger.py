@@ -11,10 +11,10 @@ from itertools import count
 
 import simpy
 
-from sim.model.ports import Kernel
-from sim.model.words import Cause, Delay, Label, LostError, SqlError, Steps
 from twopc.drivers.ports import Key, KnownEpoch
 from twopc.protocol.effects import Outcome, Record, RecordKind
+from twopc.sim.model.ports import Kernel
+from twopc.sim.model.words import Cause, Delay, Label, LostError, SqlError, Steps
 
 
 @dataclass(slots=True, kw_only=True)

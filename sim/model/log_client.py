@@ -12,16 +12,16 @@ from typing import ClassVar, TypeVar
 
 import simpy
 
-from sim.model.errors import as_psycopg, raised
-from sim.model.ledger import Damage, Ledger, LedgerSession
-from sim.model.network import Network
-from sim.model.pool import Pool, Turn
-from sim.model.wire import Wire
-from sim.model.words import LostError, SqlError, Steps
 from twopc.drivers.ports import Key, KnownEpoch
 from twopc.drivers.virtual import Awaited, wait
 from twopc.names import EpochIds
 from twopc.protocol.effects import Outcome, Record
+from twopc.sim.model.errors import as_psycopg, raised
+from twopc.sim.model.ledger import Damage, Ledger, LedgerSession
+from twopc.sim.model.network import Network
+from twopc.sim.model.pool import Pool, Turn
+from twopc.sim.model.wire import Wire
+from twopc.sim.model.words import LostError, SqlError, Steps
 
 T = TypeVar("T")
 

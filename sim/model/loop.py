@@ -18,8 +18,8 @@ from typing import Any, TypeVarTuple, Unpack
 
 import simpy
 
-from sim.model.kernel import Kernel
-from sim.model.words import Cause, Label
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.words import Cause, Label
 
 Args = TypeVarTuple("Args")
 _KERNEL: ContextVar[Kernel | None] = ContextVar("kernel", default=None)

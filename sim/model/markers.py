@@ -11,11 +11,11 @@ from contextlib import suppress
 
 import psycopg
 
-from sim.model.ports import Kernel
-from sim.model.sites import ModelSite
-from sim.model.words import Steps
 from twopc.drivers.virtual import steps
 from twopc.names import branch_gid, node_of
+from twopc.sim.model.ports import Kernel
+from twopc.sim.model.sites import ModelSite
+from twopc.sim.model.words import Steps
 
 #: How many at a time, at each node.
 BATCH = 1000

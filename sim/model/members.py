@@ -1,6 +1,6 @@
 """Who subscribes in a model: what a Subscriber consists of, and how one joins or leaves while others work.
 
-The meaning of `sim.topology.replication`: `subscribe`, `unsubscribe` and `reinitialise`. Tables that a Subscriber
+The meaning of `twopc.sim.topology.replication`: `subscribe`, `unsubscribe` and `reinitialise`. Tables that a Subscriber
 has got stay when it leaves, with their rows; what is ours on them goes.
 """
 
@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from sim.model.building import blaming
-from sim.model.distribution.copies import Seen, nobody
-from sim.model.distribution.distributing import Distribution
-from sim.model.node import ModelNode
-from sim.model.replication import articles
-from sim.model.replication.articles import Article
-from sim.model.replication.shipping import MARKER
-from sim.model.replication.subscription import Subscription
-from sim.model.replication.versions import Births
-from sim.model.sql.plpgsql import SqlTrigger
-from sim.model.words import ModelSpec, Steps, SubscriberSpec
 from twopc.errors import ConfigurationError, SubscriptionError
+from twopc.sim.model.building import blaming
+from twopc.sim.model.distribution.copies import Seen, nobody
+from twopc.sim.model.distribution.distributing import Distribution
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.replication import articles
+from twopc.sim.model.replication.articles import Article
+from twopc.sim.model.replication.shipping import MARKER
+from twopc.sim.model.replication.subscription import Subscription
+from twopc.sim.model.replication.versions import Births
+from twopc.sim.model.sql.plpgsql import SqlTrigger
+from twopc.sim.model.words import ModelSpec, Steps, SubscriberSpec
 
 
 class Members:

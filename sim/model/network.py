@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import simpy
 
-from sim.model.ports import Kernel
-from sim.model.wire import Nobody, Served, Wire
-from sim.model.words import Cause, Delay, Label, LostError, Steps, Timing
+from twopc.sim.model.ports import Kernel
+from twopc.sim.model.wire import Nobody, Served, Wire
+from twopc.sim.model.words import Cause, Delay, Label, LostError, Steps, Timing
 
 T = TypeVar("T")
 

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import simpy
 
-from sim.model.network import Network
-from sim.model.ports import Kernel
-from sim.model.wire import Served, Wire
-from sim.model.words import Steps
+from twopc.sim.model.network import Network
+from twopc.sim.model.ports import Kernel
+from twopc.sim.model.wire import Served, Wire
+from twopc.sim.model.words import Steps
 
 T = TypeVar("T")
 

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import simpy
 
-from sim.model.words import (
+from twopc.protocol.effects import Outcome
+from twopc.sim.model.words import (
     Committed,
     Delay,
     Label,
@@ -20,7 +21,6 @@ from sim.model.words import (
     Steps,
     Values,
 )  # fmt: skip
-from twopc.protocol.effects import Outcome
 from twopc.waits import Session as WaitRow
 
 
@@ -79,7 +79,7 @@ class Recorder(Protocol):
     """Where the model tells what happens; the stage makes history records of it, the bench writes lines."""
 
     def write(self, kind: str, **fields: Any) -> Any:
-        """As `sim.report.history.History.write`."""
+        """As `twopc.sim.report.history.History.write`."""
         ...
 
     def drew(self, name: str, value: Any) -> None:
@@ -223,7 +223,7 @@ class Node(Protocol):
 
 
 class ModelSession(Protocol):
-    """A client of the model: the shape of `sim.scenario.stage.StageSession`, as steps."""
+    """A client of the model: the shape of `twopc.sim.scenario.stage.StageSession`, as steps."""
 
     node: str
     gid: str

@@ -1,6 +1,6 @@
 """Routines whose execution is published, in virtual time: the gate and the bracket around their bodies.
 
-The meaning of what `publisher.proc_execution` makes of a routine. Whether a call may be sent is decided by
+The meaning of what `twopc.publisher.proc_execution` makes of a routine. Whether a call may be sent is decided by
 `twopc.proc_execution`; whether it is, by the log reader's planner. It must not know Subscribers.
 """
 
@@ -9,14 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sim.model.distribution.articles import type_text
-from sim.model.node import ModelNode
-from sim.model.node.tx import OpenTx
-from sim.model.replication.articles import ACTS
-from sim.model.sql import parse
-from sim.model.sql.plpgsql import Function, SqlTrigger
-from sim.model.sql.types import output
-from sim.model.words import ModelSpec, ProcedureSpec, SqlError, Steps, UnsupportedError
 from twopc.proc_execution import (
     Argument,
     Call,
@@ -25,6 +17,14 @@ from twopc.proc_execution import (
     ProcType,
     gate_verdict,
 )
+from twopc.sim.model.distribution.articles import type_text
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.replication.articles import ACTS
+from twopc.sim.model.sql import parse
+from twopc.sim.model.sql.plpgsql import Function, SqlTrigger
+from twopc.sim.model.sql.types import output
+from twopc.sim.model.words import ModelSpec, ProcedureSpec, SqlError, Steps, UnsupportedError
 
 MARKER = "msrepl.call_marker"
 _TABLE = """
@@ -34,7 +34,7 @@ create table msrepl.call_marker (id bigint generated always as identity primary 
 #: Errors that a routine passes on although it is said not to: their classes.
 _PASSED_ON = ("08", "40", "53", "57", "58", "XX")
 
-#: What of this can be replaced, by name of `sim.model.wiring.Wiring.parts`.
+#: What of this can be replaced, by name of `twopc.sim.model.wiring.Wiring.parts`.
 Gate = Callable[[GateFacts], str | None]
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sim.model.coordinator import CoordinatorProcess
-from sim.model.deadlocks import ModelWaits
-from sim.model.words import Cause, Label, Steps
 from twopc.drivers.deadlock import DeadlockDetector
 from twopc.drivers.recovery import Settled
 from twopc.drivers.virtual import VirtualTime, steps
+from twopc.sim.model.coordinator import CoordinatorProcess
+from twopc.sim.model.deadlocks import ModelWaits
+from twopc.sim.model.words import Cause, Label, Steps
 
 if TYPE_CHECKING:
-    from sim.model.system import System
+    from twopc.sim.model.system import System
 
 #: How often a coordinator looks for deadlocks.
 _DEADLOCK_INTERVAL_S = 0.5

@@ -10,17 +10,17 @@ from typing import Any, TypeVar
 
 from psycopg import errors as pg
 
-from sim.model.errors import raised
-from sim.model.network import Network
-from sim.model.node import ModelNode
-from sim.model.node.session import NodeSession
-from sim.model.node.tx import OpenTx
-from sim.model.pool import Pool
-from sim.model.words import Cause, Label, StatementResult, Steps
 from twopc.drivers.ports import PreparedBranch
 from twopc.drivers.settling import settle
 from twopc.drivers.virtual import Awaited
 from twopc.protocol.effects import Outcome
+from twopc.sim.model.errors import raised
+from twopc.sim.model.network import Network
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.pool import Pool
+from twopc.sim.model.words import Cause, Label, StatementResult, Steps
 from twopc.waits import link_name
 
 T = TypeVar("T")

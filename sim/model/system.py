@@ -1,7 +1,7 @@
 """The whole model, put together from a specification: nodes, network, decision log, coordinators, replication.
 
 The one place where the parts meet. What each is made of can be replaced by wiring: whole classes by the fields of
-`sim.model.wiring.Wiring`, single behaviours by name in its `parts` (`PARTS`).
+`twopc.sim.model.wiring.Wiring`, single behaviours by name in its `parts` (`PARTS`).
 """
 
 from __future__ import annotations
@@ -10,45 +10,45 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from sim.model import proc_execution
-from sim.model.any_client import AnyClient, AnyClients
-from sim.model.building import blaming, create_text
-from sim.model.clients import PublisherClient, SubscriberClient
-from sim.model.clocks import Clock
-from sim.model.coordinator import Place
-from sim.model.distribution import distributing
-from sim.model.distribution.distributing import Distribution
-from sim.model.distribution.seats import AgentSeat
-from sim.model.distribution.told import Delivery
-from sim.model.members import Members
-from sim.model.network import Network
-from sim.model.node import ModelNode
-from sim.model.node.tx import OpenTx
-from sim.model.ports import Kernel, Recorder
-from sim.model.replication import articles, behaviour
-from sim.model.replication.articles import Article
-from sim.model.replication.behaviour import Behaviour
-from sim.model.replication.procedures import Procedures
-from sim.model.replication.subscription import Subscription, watch_publisher
-from sim.model.replication.versions import Births
-from sim.model.seats import Coordinator, LogHost
-from sim.model.sql.ddl import condition
-from sim.model.wiring import Wiring
-from sim.model.words import (
-    LostError,
-    ModelSpec,
-    Steps,
-    SubscriberSpec,
-)
 from twopc.drivers.points import Points
 from twopc.drivers.virtual import steps
 from twopc.errors import ConfigurationError
 from twopc.proc_execution import ProcArticle
 from twopc.protocol.effects import Outcome
 from twopc.protocol.variants import VARIANTS, Settings
+from twopc.sim.model import proc_execution
+from twopc.sim.model.any_client import AnyClient, AnyClients
+from twopc.sim.model.building import blaming, create_text
+from twopc.sim.model.clients import PublisherClient, SubscriberClient
+from twopc.sim.model.clocks import Clock
+from twopc.sim.model.coordinator import Place
+from twopc.sim.model.distribution import distributing
+from twopc.sim.model.distribution.distributing import Distribution
+from twopc.sim.model.distribution.seats import AgentSeat
+from twopc.sim.model.distribution.told import Delivery
+from twopc.sim.model.members import Members
+from twopc.sim.model.network import Network
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.ports import Kernel, Recorder
+from twopc.sim.model.replication import articles, behaviour
+from twopc.sim.model.replication.articles import Article
+from twopc.sim.model.replication.behaviour import Behaviour
+from twopc.sim.model.replication.procedures import Procedures
+from twopc.sim.model.replication.subscription import Subscription, watch_publisher
+from twopc.sim.model.replication.versions import Births
+from twopc.sim.model.seats import Coordinator, LogHost
+from twopc.sim.model.sql.ddl import condition
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import (
+    LostError,
+    ModelSpec,
+    Steps,
+    SubscriberSpec,
+)
 
 #: What `Wiring.parts` may replace, by name, with what stands there otherwise: a replacement is called as that is. What
-#: each does is said in `sim.model.replication.behaviour` and `sim.model.distribution`.
+#: each does is said in `twopc.sim.model.replication.behaviour` and `twopc.sim.model.distribution`.
 PARTS: Mapping[str, Callable[..., Any]] = {
     **behaviour.PARTS,
     **distributing.PARTS,
@@ -61,7 +61,7 @@ BEGAN_S = 1_767_225_600.0
 
 
 class System:
-    """A built model; see `sim.model.ports.Model`."""
+    """A built model; see `twopc.sim.model.ports.Model`."""
 
     def __init__(self, spec: ModelSpec, wiring: Wiring, kernel: Kernel, recorder: Recorder) -> None:
         self.spec = spec
@@ -290,7 +290,7 @@ class System:
         """A node goes down, and every connection to it and from it; `restart_node` brings it back.
 
         Args:
-            kept_lsn: as for `sim.model.node.ModelNode.crash`.
+            kept_lsn: as for `twopc.sim.model.node.ModelNode.crash`.
         """
         if name == LOG:
             self.log_host.up = False
@@ -354,7 +354,7 @@ def build(
     """A system that runs from now on, by the kernel's time.
 
     Raises:
-        sim.model.building.BuildError: a node does not take what the specification says.
+        twopc.sim.model.building.BuildError: a node does not take what the specification says.
         UnsupportedError: the model does not know something that it says.
     """
     return System(spec, wiring, kernel, recorder)

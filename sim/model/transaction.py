@@ -1,6 +1,6 @@
 """A global transaction of an application in virtual time, at one Subscriber or at several.
 
-The meaning of `twopc.drivers.transaction` and `several`; what goes on at its ends is in `sim.model.coordinator`.
+The meaning of `twopc.drivers.transaction` and `several`; what goes on at its ends is in `twopc.sim.model.coordinator`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sim.model.application import ModelConnection
-from sim.model.words import Level, LostError, SqlError, StatementResult, Steps
 from twopc.drivers.lean import Report
 from twopc.drivers.outcome import VICTIM, refusal_at_commit, rejection
 from twopc.drivers.plan import SETTINGS
@@ -28,9 +26,11 @@ from twopc.errors import (
 )
 from twopc.names import node_of
 from twopc.protocol.effects import Outcome
+from twopc.sim.model.application import ModelConnection
+from twopc.sim.model.words import Level, LostError, SqlError, StatementResult, Steps
 
 if TYPE_CHECKING:
-    from sim.model.coordinator import CoordinatorProcess
+    from twopc.sim.model.coordinator import CoordinatorProcess
 
 
 class ModelTransaction:

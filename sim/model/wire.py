@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import simpy
 
-from sim.model.words import Cause, Label, LostError, Steps
+from twopc.sim.model.words import Cause, Label, LostError, Steps
 
 if TYPE_CHECKING:
-    from sim.model.network import Network
+    from twopc.sim.model.network import Network
 
 T = TypeVar("T")
 #: Why a process is interrupted that is to end at once.

@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from publisher.log_reader.planner import Planner as LogPlanner
-from sim.model.ledger import Ledger
-from sim.model.log_client import ModelLog
-from sim.model.sites import ModelSite
-from subscriber.distribution_agent import DistributionAgent
 from twopc.drivers.postgres import Driver
 from twopc.drivers.recovery import Recovery
 from twopc.drivers.resolver import Resolver
 from twopc.drivers.several import SeveralDriver
 from twopc.protocol import Participant
+from twopc.publisher.log_reader.planner import Planner as LogPlanner
+from twopc.sim.model.ledger import Ledger
+from twopc.sim.model.log_client import ModelLog
+from twopc.sim.model.sites import ModelSite
+from twopc.subscriber.distribution_agent import DistributionAgent
 
-#: Replaced behaviour of the model's own parts, by name; see `sim.model.system.PARTS` for names and signatures.
+#: Replaced behaviour of the model's own parts, by name; see `twopc.sim.model.system.PARTS` for names and signatures.
 Parts = Mapping[str, Callable[..., Any]]
 
 
@@ -44,7 +44,7 @@ class Wiring:
     agent: type[DistributionAgent] = DistributionAgent
     """Of a Subscriber; its class says what plans, delivers and mends."""
     parts: Parts = field(default_factory=dict)
-    """Those of `sim.model.replication.behaviour.PARTS` and `sim.model.distribution.distributing.PARTS`."""
+    """Those of `twopc.sim.model.replication.behaviour.PARTS` and `twopc.sim.model.distribution.distributing.PARTS`."""
     names: tuple[str, ...] = ()
     """Of the plants, for the history's header."""
 

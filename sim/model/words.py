@@ -187,7 +187,7 @@ class MarkerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
-    """A table as a scenario declares it; the same facts that `sim.scenario.model.Table` holds."""
+    """A table as a scenario declares it; the same facts that `twopc.sim.scenario.model.Table` holds."""
 
     name: str
     columns: Mapping[str, str]
@@ -204,7 +204,7 @@ class TableSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcedureSpec:
-    """A routine whose execution is published; the same facts that `sim.scenario.procedures.Procedure` holds."""
+    """A routine whose execution is published; the same facts that `twopc.sim.scenario.procedures.Procedure` holds."""
 
     name: str
     body: str
@@ -235,7 +235,7 @@ class SubscriberSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """Everything a model is built from; `sim.scenario.model_setup` makes it of a scenario."""
+    """Everything a model is built from; `twopc.sim.scenario.model_setup` makes it of a scenario."""
 
     publisher: str
     subscribers: tuple[SubscriberSpec, ...]

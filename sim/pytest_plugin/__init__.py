@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from sim.pytest_plugin import config as _config
-from sim.pytest_plugin import fixtures as _fixtures
-from sim.pytest_plugin.fixtures import (
+from twopc.sim.pytest_plugin import config as _config
+from twopc.sim.pytest_plugin import fixtures as _fixtures
+from twopc.sim.pytest_plugin.fixtures import (
     twopc,
     twopc_async,
     twopc_bench,
@@ -24,7 +24,7 @@ from sim.pytest_plugin.fixtures import (
     twopc_server,
     twopc_template,
 )
-from sim.pytest_plugin.marks import MARKERS, wrong
+from twopc.sim.pytest_plugin.marks import MARKERS, wrong
 
 __all__ = [
     "twopc",
@@ -80,7 +80,7 @@ def _look_back(item: pytest.Item) -> list[str]:
     topologies = _fixtures.topologies_of(item)
     if not topologies:
         return []
-    from sim.pytest_plugin.sections import add_properties
+    from twopc.sim.pytest_plugin.sections import add_properties
 
     add_properties(item)
     return [text for each in topologies for text in each.left_prepared()]
@@ -91,7 +91,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """A failed test tells what happened in its topologies."""
     report = yield
     if report.failed and _fixtures.topologies_of(item):
-        from sim.pytest_plugin.sections import add_extras, add_sections, write_report
+        from twopc.sim.pytest_plugin.sections import add_extras, add_sections, write_report
 
         item.stash[_fixtures.FAILED] = True
         if report.when == "call":
@@ -101,7 +101,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
                 write_report(item, topology.history)
     sections = getattr(item, "sections", None)  # those of a scenario's item
     if report.failed and report.when == "call" and callable(sections):
-        from sim.pytest_plugin.sections import write_report
+        from twopc.sim.pytest_plugin.sections import write_report
 
         report.sections += sections()
         outcome = getattr(item, "outcome", None)
@@ -120,7 +120,7 @@ def pytest_terminal_summary(
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
     """Rows that differ are shown as a table."""
-    from sim.pytest_plugin.asserting import compare
+    from twopc.sim.pytest_plugin.asserting import compare
 
     return compare(op, left, right)
 
@@ -129,6 +129,6 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """Scenario files are tests."""
     if not file_path.name.endswith(".twopc.yaml") or not parent.config.getini("twopc_collect"):
         return None
-    from sim.pytest_plugin.collect import ScenarioFile
+    from twopc.sim.pytest_plugin.collect import ScenarioFile
 
     return ScenarioFile.from_parent(parent, path=file_path)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest.fixtures import TopRequest
 
-from sim.pytest_plugin import config as settings
-from sim.pytest_plugin.marks import wrong
-from sim.scenario.words import Selection
 from twopc.errors import TwopcError
+from twopc.sim.pytest_plugin import config as settings
+from twopc.sim.pytest_plugin.marks import wrong
+from twopc.sim.scenario.words import Selection
 
 if TYPE_CHECKING:
-    from sim.pytest_plugin.playing import Outcome, Player
-    from sim.scenario.check import Loaded
+    from twopc.sim.pytest_plugin.playing import Outcome, Player
+    from twopc.sim.scenario.check import Loaded
 
 
 class OrderFailedError(Exception):
@@ -36,7 +36,7 @@ class ScenarioFile(pytest.File):
 
     def collect(self) -> Iterator[ScenarioItem]:
         """Its orders, each in its cells, and its twins."""
-        from sim.pytest_plugin.playing import names
+        from twopc.sim.pytest_plugin.playing import names
 
         try:
             loaded, found = names(shown(self.path))
@@ -105,14 +105,14 @@ class ScenarioItem(pytest.Item):
 
     def sections(self) -> list[tuple[str, str]]:
         """What a failure shows besides."""
-        from sim.pytest_plugin.sections import picture, timeline
+        from twopc.sim.pytest_plugin.sections import picture, timeline
 
         if self.outcome is None or not self.outcome.failed:
             return []
         name = self.outcome.failed[0].name
         records = self.outcome.of_case[name]
         if any(each.kind == "load" for each in records):
-            from sim.report.load import lines, of
+            from twopc.sim.report.load import lines, of
 
             figures = "\n".join(lines(of(records)))
             return [("twopc load", figures), ("twopc reproduce", self.outcome.reproduce())]
@@ -142,8 +142,8 @@ def accept(outcome: Outcome) -> None:
     Raises:
         pytest.fail.Exception: it is not allowed, or not possible.
     """
-    from sim.scenario.accept import accepted, refusals
-    from sim.scenario.check import load, parse
+    from twopc.sim.scenario.accept import accepted, refusals
+    from twopc.sim.scenario.check import load, parse
 
     if os.environ.get("CI"):
         raise wrong("--twopc-accept is for a person at work, not for CI")

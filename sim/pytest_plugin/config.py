@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from sim.settings import Settings
+    from twopc.sim.settings import Settings
 
 #: Setting, its help.
 OPTIONS = {
@@ -48,7 +48,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 def option(config: pytest.Config, name: str) -> str | None:
     """What was said of a setting, on the command line or, if the environment is silent, in the ini file."""
-    from sim.settings import variable
+    from twopc.sim.settings import variable
 
     given = config.getoption(f"twopc_{name}")
     if given is None and not os.environ.get(variable("timeout_ms" if name == "timeout" else name)):
@@ -63,8 +63,8 @@ def settings_of(config: pytest.Config) -> Settings:
         pytest.UsageError: a value is none that its setting can have; says where it stands.
     """
     if _SETTINGS not in config.stash:
-        from sim.settings import load
         from twopc.errors import ConfigurationError
+        from twopc.sim.settings import load
 
         flags: dict[str, Any] = {name: option(config, name) for name in OPTIONS}
         if one_order(config):

@@ -1,4 +1,4 @@
-"""Named fixtures of one's own: ``shop = sim.testing.topology(subscribers=3, load=[…], scope="module")``."""
+"""Named fixtures of one's own: ``shop = twopc.sim.testing.topology(subscribers=3, load=[…], scope="module")``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from sim.pytest_plugin.fixtures import give_back, open_topology
-from sim.pytest_plugin.marks import Asked, options_of
+from twopc.sim.pytest_plugin.fixtures import give_back, open_topology
+from twopc.sim.pytest_plugin.marks import Asked, options_of
 
 if TYPE_CHECKING:
-    from sim.testing.bench import Bench, Reset
-    from sim.testing.blocking import TestTopology
+    from twopc.sim.testing.bench import Bench, Reset
+    from twopc.sim.testing.blocking import TestTopology
 
 Scope = Literal["function", "class", "module", "package", "session"]
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sim.pytest_plugin import config
-from sim.pytest_plugin.marks import options_of, wrong
+from twopc.sim.pytest_plugin import config
+from twopc.sim.pytest_plugin.marks import options_of, wrong
 
 if TYPE_CHECKING:
-    from sim.pytest_plugin.playing import Outcome, Player
-    from sim.testing.asynchronous import AsyncTestTopology
-    from sim.testing.bench import Bench, Reset, Wanted
-    from sim.testing.blocking import TestTopology
+    from twopc.sim.pytest_plugin.playing import Outcome, Player
+    from twopc.sim.testing.asynchronous import AsyncTestTopology
+    from twopc.sim.testing.bench import Bench, Reset, Wanted
+    from twopc.sim.testing.blocking import TestTopology
 
 #: The topologies that a test has, for its report and for what it may leave behind.
 TOPOLOGIES = pytest.StashKey["list[TestTopology]"]()
@@ -24,11 +24,11 @@ TOPOLOGIES = pytest.StashKey["list[TestTopology]"]()
 def twopc_server(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The server: what ``--twopc-pg`` names, one that is started for this process otherwise.
 
-    Override it to bring your own: return `sim.testing.Server(dsn=…)`, a DSN, the process of pytest-postgresql or a
+    Override it to bring your own: return `twopc.sim.testing.Server(dsn=…)`, a DSN, the process of pytest-postgresql or a
     container of testcontainers.
     """
-    from sim.testing.servers import started
     from twopc.errors import ServerError
+    from twopc.sim.testing.servers import started
 
     try:
         server = started(config.settings_of(request.config).pg)
@@ -48,7 +48,7 @@ def twopc_template() -> Sequence[Any]:
 @pytest.fixture(scope="session")
 def twopc_bench(request: pytest.FixtureRequest, twopc_server: Any) -> Iterator[Bench]:
     """What all tests of this process share: an event loop and topologies that are ready."""
-    from sim.testing.bench import Bench
+    from twopc.sim.testing.bench import Bench
 
     bench = Bench(
         lambda: twopc_server,
@@ -62,7 +62,7 @@ def twopc_bench(request: pytest.FixtureRequest, twopc_server: Any) -> Iterator[B
 @pytest.fixture(scope="session")
 def twopc_player(request: pytest.FixtureRequest) -> Iterator[Player]:
     """Plays scenario files for this process: on the server of all tests, or on the model, without one."""
-    from sim.pytest_plugin.playing import Player
+    from twopc.sim.pytest_plugin.playing import Player
 
     on = config.stage(request.config)
     bench = request.getfixturevalue("twopc_bench") if on == "postgres" else None
@@ -78,7 +78,7 @@ def twopc_run(request: pytest.FixtureRequest, twopc_player: Player) -> Outcome:
     The file is looked for beside the test. That an order did not go as expected fails the test at once; what did
     not fail can be looked at: `history`, `verdicts`.
     """
-    from sim.pytest_plugin.scenario_mark import play
+    from twopc.sim.pytest_plugin.scenario_mark import play
 
     return play(request, twopc_player)
 
@@ -108,8 +108,8 @@ def open_topology(
     request: pytest.FixtureRequest, bench: Bench, template: Any, asked: Any, *, group: str = ""
 ) -> tuple[TestTopology, Wanted]:
     """A topology for the test, or the scope, of a request; those of one `group` share databases."""
-    from sim.testing.blocking import TestTopology
     from twopc.errors import TwopcError
+    from twopc.sim.testing.blocking import TestTopology
 
     wanted = asked.wanted(template, group)
     settings = config.settings_of(request.config)
@@ -197,7 +197,7 @@ def twopc(twopc_factory: Callable[..., TestTopology]) -> TestTopology:
 @pytest.fixture
 def twopc_async(twopc_factory: Callable[..., TestTopology]) -> AsyncTestTopology:
     """The same, to be awaited: for tests with an event loop, whoever runs that."""
-    from sim.testing.asynchronous import AsyncTestTopology
+    from twopc.sim.testing.asynchronous import AsyncTestTopology
 
     return AsyncTestTopology(twopc_factory())
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from sim.testing.bench import Reset, Wanted
+    from twopc.sim.testing.bench import Reset, Wanted
 
 MARKERS = {
     "twopc(subscribers=2, load=…, publish=…, isolation=…, shipping=…, commit=…, policy='reject', faults=[…], "
@@ -42,7 +42,7 @@ class Asked:
 
     def wanted(self, template: Any, group: str = "") -> Wanted:
         """What the topology is made like."""
-        from sim.testing.bench import Wanted
+        from twopc.sim.testing.bench import Wanted
 
         loads = template if self.load is None else self.load
         return Wanted(

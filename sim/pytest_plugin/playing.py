@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim.report.causes import because_of
-from sim.report.history import History, Record
-from sim.report.terminal import console, failure, failure_story
-from sim.scenario.cases import groups
-from sim.scenario.check import Loaded, load
-from sim.scenario.judging import Failure, OrderVerdict
-from sim.scenario.postgres_stage import PostgresTheatre
-from sim.scenario.run import run
-from sim.scenario.theatres import TheatreOptions, played, theatre
-from sim.scenario.words import Case, Selection
 from twopc.errors import ScenarioError
+from twopc.sim.report.causes import because_of
+from twopc.sim.report.history import History, Record
+from twopc.sim.report.terminal import console, failure, failure_story
+from twopc.sim.scenario.cases import groups
+from twopc.sim.scenario.check import Loaded, load
+from twopc.sim.scenario.judging import Failure, OrderVerdict
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
+from twopc.sim.scenario.words import Case, Selection
 
 if TYPE_CHECKING:
-    from sim.scenario.stage import Theatre
-    from sim.testing.bench import Bench
+    from twopc.sim.scenario.stage import Theatre
+    from twopc.sim.testing.bench import Bench
 
 _WIDTH = 100
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sim.pytest_plugin.collect import selection, shown
-from sim.pytest_plugin.marks import wrong
-from sim.scenario.check import load
 from twopc.errors import TwopcError
+from twopc.sim.pytest_plugin.collect import selection, shown
+from twopc.sim.pytest_plugin.marks import wrong
+from twopc.sim.scenario.check import load
 
 if TYPE_CHECKING:
-    from sim.pytest_plugin.playing import Outcome, Player
+    from twopc.sim.pytest_plugin.playing import Outcome, Player
 
 
 def play(request: pytest.FixtureRequest, player: Player) -> Outcome:

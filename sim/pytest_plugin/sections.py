@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sim.pytest_plugin.fixtures import topologies_of
+from twopc.sim.pytest_plugin.fixtures import topologies_of
 
 if TYPE_CHECKING:
-    from sim.report.history import Record
-    from sim.testing.blocking import TestTopology
+    from twopc.sim.report.history import Record
+    from twopc.sim.testing.blocking import TestTopology
 
 _WIDTH = 100
 _PROPERTIES = pytest.StashKey[bool]()
@@ -46,9 +46,9 @@ def add_sections(item: pytest.Item, report: pytest.TestReport) -> None:
 
 def timeline(records: list[Record]) -> str:
     """A lane a session, time downwards."""
-    from sim.report.terminal import console
-    from sim.report.timeline import draw
-    from sim.report.timeline import timeline as drawn
+    from twopc.sim.report.terminal import console
+    from twopc.sim.report.timeline import draw
+    from twopc.sim.report.timeline import timeline as drawn
 
     out = io.StringIO()
     draw(drawn([each for each in records if each.kind != "header"]), console(out, width=_WIDTH))
@@ -57,8 +57,8 @@ def timeline(records: list[Record]) -> str:
 
 def picture(records: list[Record]) -> str:
     """Messages between sessions and nodes."""
-    from sim.report.diagram import diagram, text
-    from sim.report.played import played
+    from twopc.sim.report.diagram import diagram, text
+    from twopc.sim.report.played import played
 
     return "\n\n".join(text(diagram(each, columns=_WIDTH)) for each in played(records)).rstrip()
 
@@ -93,12 +93,12 @@ def add_extras(item: pytest.Item, report: Any) -> None:
 
 def write_report(item: pytest.Item, records: list[Record]) -> None:
     """History and page of a failed test, if somebody wants them."""
-    from sim.pytest_plugin.config import settings_of
+    from twopc.sim.pytest_plugin.config import settings_of
 
     wanted = settings_of(item.config).report
     if not wanted:
         return
-    from sim.report.html import page
+    from twopc.sim.report.html import page
 
     name = re.sub(r"[^\w.-]+", "_", item.nodeid).strip("_")
     folder = item.config.invocation_params.dir / wanted / name

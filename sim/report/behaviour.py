@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sim.report.history import ENDS, Record
 from twopc.names import PREFIX, VERSION_COLUMN
+from twopc.sim.report.history import ENDS, Record
 
 #: Values that are new in every run, and what stands for them.
 _FRESH = (

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from sim.report.history import Record
-from sim.report.known import Known, Reasons
-from sim.report.played import took_effect_at
-from sim.report.sentences import counted, listed
-from sim.report.words import rows_text, shorten
 from twopc.names import BranchId
+from twopc.sim.report.history import Record
+from twopc.sim.report.known import Known, Reasons
+from twopc.sim.report.played import took_effect_at
+from twopc.sim.report.sentences import counted, listed
+from twopc.sim.report.words import rows_text, shorten
 
 _NOTHING: Reasons = ("", "")
 #: Characters of a server's message.

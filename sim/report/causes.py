@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sim.report.breaches import REASONS, behind, lost_update
-from sim.report.changes import Author, changed_text
-from sim.report.history import Record
-from sim.report.known import Known, Reasons
-from sim.report.played import took_effect_at
-from sim.report.sentences import counted, listed, refused_because, transaction_of, waited_for
-from sim.report.words import result_text
+from twopc.sim.report.breaches import REASONS, behind, lost_update
+from twopc.sim.report.changes import Author, changed_text
+from twopc.sim.report.history import Record
+from twopc.sim.report.known import Known, Reasons
+from twopc.sim.report.played import took_effect_at
+from twopc.sim.report.sentences import counted, listed, refused_because, transaction_of, waited_for
+from twopc.sim.report.words import result_text
 
 #: Rows that are told of one table.
 _ROWS_TOLD = 2

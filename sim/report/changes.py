@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.report.history import Record
 from twopc.names import VERSION_COLUMN
+from twopc.sim.report.history import Record
 
 _WRITES = ("INSERT", "UPDATE", "DELETE", "MERGE", "COPY")
 

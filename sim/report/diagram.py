@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sim.report.played import Played
-from sim.report.sequence import Diagram, Message, Note, sequence
+from twopc.sim.report.played import Played
+from twopc.sim.report.sequence import Diagram, Message, Note, sequence
 
 #: Columns for the time, before the first lane.
 _LEFT = 10

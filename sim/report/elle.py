@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from sim.report.history import Record, by_order
+from twopc.sim.report.history import Record, by_order
 
 #: Elle's names for them.
 Form = Literal["list-append", "rw-register"]

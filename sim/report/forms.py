@@ -10,16 +10,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sim.report import terminal
-from sim.report.causes import because_of
-from sim.report.diagram import diagram
-from sim.report.diff import parted
-from sim.report.groups import Group, groups, skipped_twins
-from sim.report.history import Record
-from sim.report.mermaid import markdown, mermaid
-from sim.report.played import Played
-from sim.report.timeline import draw, timeline
-from sim.report.verdict import verdict, word
+from twopc.sim.report import terminal
+from twopc.sim.report.causes import because_of
+from twopc.sim.report.diagram import diagram
+from twopc.sim.report.diff import parted
+from twopc.sim.report.groups import Group, groups, skipped_twins
+from twopc.sim.report.history import Record
+from twopc.sim.report.mermaid import markdown, mermaid
+from twopc.sim.report.played import Played
+from twopc.sim.report.timeline import draw, timeline
+from twopc.sim.report.verdict import verdict, word
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,14 +62,14 @@ def final_states(records: Sequence[Record]) -> dict[str, dict[str, dict[str, Any
 
 def as_html(records: Sequence[Record]) -> str:
     """One page."""
-    from sim.report.html import page  # most runs need none, and wait for it
+    from twopc.sim.report.html import page  # most runs need none, and wait for it
 
     return page(records)
 
 
 def as_junit(records: Sequence[Record]) -> str:
     """JUnit XML."""
-    from sim.report.junit import junit
+    from twopc.sim.report.junit import junit
 
     return junit(records)
 
@@ -133,7 +133,7 @@ def _show_order(order: Played, console: Console, *, about: str) -> None:
         terminal.failure_story(console, *because_of(order.records, failure))
     terminal.remark(console, about)
     if _is_load(order):
-        from sim.report import load
+        from twopc.sim.report import load
 
         terminal.table(console, load.lines(load.of(order.records)))
     else:

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.report.behaviour import fingerprint
-from sim.report.history import Record, by_order
-from sim.report.judged import Verdict, word, worst
-from sim.report.played import Played
+from twopc.sim.report.behaviour import fingerprint
+from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.judged import Verdict, word, worst
+from twopc.sim.report.played import Played
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sim.report.history import Record
+from twopc.sim.report.history import Record
 
 #: What can be wrong with an order or a run, the worst first, and the exit code for it. ``unfinished``:
 #: the history breaks off; ``unstable``: an order that was repeated did not always go the same way.

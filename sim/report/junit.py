@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from sim.report.causes import because_of
-from sim.report.groups import Group, groups
-from sim.report.history import Record
-from sim.report.played import Played
-from sim.report.terminal import console
-from sim.report.timeline import draw, timeline
+from twopc.sim.report.causes import because_of
+from twopc.sim.report.groups import Group, groups
+from twopc.sim.report.history import Record
+from twopc.sim.report.played import Played
+from twopc.sim.report.terminal import console
+from twopc.sim.report.timeline import draw, timeline
 
 #: What XML 1.0 cannot hold, not even escaped.
 _UNSPEAKABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -112,7 +112,7 @@ def _timeline(order: Played, label: str) -> str:
     if label:
         out.write(f"{label}\n")
     if any(record.kind == "load" for record in reversed(order.records)):
-        from sim.report import load
+        from twopc.sim.report import load
 
         out.write("\n".join(load.lines(load.of(order.records))))
     else:

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.report.changes import Author, Change, Changes, changed_text
-from sim.report.history import ENDS, Record
-from sim.report.sentences import listed
+from twopc.sim.report.changes import Author, Change, Changes, changed_text
+from twopc.sim.report.history import ENDS, Record
+from twopc.sim.report.sentences import listed
 
 #: Because of what, and what speaks against it; empty where nothing is known for sure.
 Reasons = tuple[str, str]

@@ -1,6 +1,6 @@
 """What a load came to, in words and as a table: a pure function of its records.
 
-Whoever plays a load writes its figures in one record of kind ``load``; what they are, `sim.workload.figures` says.
+Whoever plays a load writes its figures in one record of kind ``load``; what they are, `twopc.sim.workload.figures` says.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sim.report.history import Record
+from twopc.sim.report.history import Record
 
 #: How the latencies are called for a reader.
 TIMED = {

@@ -7,8 +7,8 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from sim.report.played import Played
-from sim.report.sequence import Diagram, Item, Note, sequence
+from twopc.sim.report.played import Played
+from twopc.sim.report.sequence import Diagram, Item, Note, sequence
 
 #: Where a label is broken.
 _COLUMNS = 50

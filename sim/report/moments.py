@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.report.history import ENDS, Record
-from sim.report.played import Played
-from sim.report.timeline import Entry, timeline
-from sim.report.words import WORDS, nameless, refusal
+from twopc.sim.report.history import ENDS, Record
+from twopc.sim.report.played import Played
+from twopc.sim.report.timeline import Entry, timeline
+from twopc.sim.report.words import WORDS, nameless, refusal
 
 _TROUBLES = {"outage": "refuses everybody", "paused": "its agent rests"}
 

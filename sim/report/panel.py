@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sim.report.history import Record
-from sim.report.moments import NodeState, Table, state_at
-from sim.report.played import Played
-from sim.report.timeline import STYLES
 from twopc.names import VERSION_COLUMN
+from twopc.sim.report.history import Record
+from twopc.sim.report.moments import NodeState, Table, state_at
+from twopc.sim.report.played import Played
+from twopc.sim.report.timeline import STYLES
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from sim.report.history import ENDS, Record, by_order
-from sim.report.judged import Verdict, order_verdict
 from twopc.names import BranchId
+from twopc.sim.report.history import ENDS, Record, by_order
+from twopc.sim.report.judged import Verdict, order_verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sim.report.history import ENDS, Record
-from sim.report.sentences import waits_for
+from twopc.sim.report.history import ENDS, Record
+from twopc.sim.report.sentences import waits_for
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

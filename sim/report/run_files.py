@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from twopc.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from sim.report.history import Record
+    from twopc.sim.report.history import Record
 
 ROOT = Path(".twopc/runs")
 
@@ -69,8 +69,8 @@ class RunFiles:
             records: the whole history.
             html: the page too if the run has passed; else only of one that has not.
         """
-        from sim.report.forms import DOCUMENTS, final_states, first_diagram
-        from sim.report.verdict import verdict
+        from twopc.sim.report.forms import DOCUMENTS, final_states, first_diagram
+        from twopc.sim.report.verdict import verdict
 
         told = verdict(records)
         self.write_verdict(told)

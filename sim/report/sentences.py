@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sim.report.changes import Author, Change, Changes, changed_text
-from sim.report.history import Record
-from sim.report.words import because, nameless, row_text, rows_text
 from twopc import lexer
+from twopc.sim.report.changes import Author, Change, Changes, changed_text
+from twopc.sim.report.history import Record
+from twopc.sim.report.words import because, nameless, row_text, rows_text
 
 #: Changes of one transaction that are told one by one.
 _CHANGES_TOLD = 3

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.report.history import ENDS, Record
-from sim.report.played import Played, Step, echoes, steps, took_effect_at
-from sim.report.timeline import DELIVERIES
-from sim.report.words import (
+from twopc.sim.report.history import ENDS, Record
+from twopc.sim.report.played import Played, Step, echoes, steps, took_effect_at
+from twopc.sim.report.timeline import DELIVERIES
+from twopc.sim.report.words import (
     HAPPENINGS,
     WORDS,
     because,

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sim.report.causes import because_of
-from sim.report.changes import Change
-from sim.report.history import ENDS, Record
-from sim.report.known import Known
-from sim.report.played import causal, echoes, took_effect_at
-from sim.report.sentences import (
+from twopc.sim.report.causes import because_of
+from twopc.sim.report.changes import Change
+from twopc.sim.report.history import ENDS, Record
+from twopc.sim.report.known import Known
+from twopc.sim.report.played import causal, echoes, took_effect_at
+from twopc.sim.report.sentences import (
     did,
     listed,
     made_text,
@@ -23,7 +23,7 @@ from sim.report.sentences import (
     waits_for,
     wants,
 )
-from sim.report.words import happening, notices, rows_text, shorten
+from twopc.sim.report.words import happening, notices, rows_text, shorten
 
 __all__ = ["because_of", "story"]
 
@@ -43,7 +43,7 @@ _MESSAGE_MAX = 240
 def story(records: Sequence[Record]) -> list[str]:
     """The sentences of one order, the first how everything stood before it; of a load, what it came to."""
     if any(record.kind == "load" for record in reversed(records)):
-        from sim.report.load import of, sentences
+        from twopc.sim.report.load import of, sentences
 
         return sentences(of(records))
     telling = _Telling(records)

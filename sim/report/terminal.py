@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sim.report.diagram import Line
+    from twopc.sim.report.diagram import Line
 
 #: Columns where there is no terminal that has a width.
 WIDTH = 100
@@ -135,7 +135,7 @@ def picture(out: Console, lines: Sequence[Line]) -> None:
     """A sequence diagram, or a part of one."""
     from rich.text import Text
 
-    from sim.report.timeline import STYLES
+    from twopc.sim.report.timeline import STYLES
 
     for line in lines:
         out.print(Text(f"    {line.text}", style=STYLES[line.style]), soft_wrap=True)

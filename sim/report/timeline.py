@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sim.report.history import ENDS, Record
-from sim.report.played import echoes, took_effect_at
-from sim.report.words import (
+from twopc.sim.report.history import ENDS, Record
+from twopc.sim.report.played import echoes, took_effect_at
+from twopc.sim.report.words import (
     HAPPENINGS,
     WORDS,
     because,

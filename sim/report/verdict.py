@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sim.report.groups import groups
-from sim.report.history import Record
-from sim.report.judged import EXIT_CODES, Verdict, order_verdict, word, worst
+from twopc.sim.report.groups import groups
+from twopc.sim.report.history import Record
+from twopc.sim.report.judged import EXIT_CODES, Verdict, order_verdict, word, worst
 
 __all__ = [
     "EXIT_CODES",

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sim.report.history import Record
 from twopc.names import VERSION_COLUMN
+from twopc.sim.report.history import Record
 
 _ROWS_SHOWN = 3
 #: Steps that are known by what they do rather than by their names.

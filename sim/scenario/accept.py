@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.report.history import Record
-from sim.scenario.judging import Failure
-from sim.scenario.judging.compare import as_expected, as_rows, holder, told
-from sim.scenario.judging.expected import Expected
-from sim.scenario.judging.runs import Runs, StepRun
-from sim.scenario.text import Document, Map
-from sim.scenario.words import Case, Path
 from twopc.errors import ScenarioError
+from twopc.sim.report.history import Record
+from twopc.sim.scenario.judging import Failure
+from twopc.sim.scenario.judging.compare import as_expected, as_rows, holder, told
+from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.runs import Runs, StepRun
+from twopc.sim.scenario.text import Document, Map
+from twopc.sim.scenario.words import Case, Path
 
 #: Checks of which what has happened may become what is expected; each has a name after it.
 _BLESSED = ("steps.", "sessions.", "tables.")

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.report.behaviour import stable
-from sim.report.history import ENDS, Record, by_order
 from twopc.names import PREFIX, VERSION_COLUMN
+from twopc.sim.report.behaviour import stable
+from twopc.sim.report.history import ENDS, Record, by_order
 
 #: A global transaction, perhaps with one of its branches.
 _GID = re.compile(rf"\b({PREFIX}:[\w.-]+:\d+:\d+)(?::([\w./-]+))?")

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sim.scenario.check import Loaded
-from sim.scenario.model import Order, OrderItem, Scenario
-from sim.scenario.ordering import Courses, courses, single
-from sim.scenario.selecting import selector
-from sim.scenario.twins import Twin
-from sim.scenario.words import Case, Cell, Path, Selection
+from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.model import Order, OrderItem, Scenario
+from twopc.sim.scenario.ordering import Courses, courses, single
+from twopc.sim.scenario.selecting import selector
+from twopc.sim.scenario.twins import Twin
+from twopc.sim.scenario.words import Case, Cell, Path, Selection
 
 #: What is played unless somebody says otherwise.
 EVERYTHING = Selection()
@@ -149,7 +149,7 @@ def _with_rows(scenario: Scenario) -> Scenario:
     """With the rows that a load works on, if it is one."""
     if scenario.workload is None:
         return scenario
-    from sim.workload.filling import filled  # most files are none
+    from twopc.sim.workload.filling import filled  # most files are none
 
     return filled(scenario)
 

@@ -16,13 +16,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sim.scenario import matrix, sources, text
-from sim.scenario.expect_meaning import check_cells
-from sim.scenario.meaning import check_meaning
-from sim.scenario.model import Scenario
-from sim.scenario.parts import HOLE, kind_of
-from sim.scenario.text import Document, Map, Mark, listed, suggestion
-from sim.scenario.words import Cell
+from twopc.sim.scenario import matrix, sources, text
+from twopc.sim.scenario.expect_meaning import check_cells
+from twopc.sim.scenario.meaning import check_meaning
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.parts import HOLE, kind_of
+from twopc.sim.scenario.text import Document, Map, Mark, listed, suggestion
+from twopc.sim.scenario.words import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ def examine(path: str | Path) -> tuple[Document, Loaded | None]:
 
 
 def _spec(path: str | Path) -> Document:
-    from sim.scenario.spec import convert  # most files are none
+    from twopc.sim.scenario.spec import convert  # most files are none
 
     return convert.document(text.content(path), str(path))
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sim.scenario import sqltext
-from sim.scenario.check import Loaded
-from sim.scenario.expectations import EVERYWHERE, Expect
-from sim.scenario.model import Scenario
-from sim.scenario.postgres_stage import PostgresStage, PostgresTheatre
-from sim.scenario.stage import SetUpError
-from sim.scenario.words import Case, Path
 from twopc.errors import TransactionError
+from twopc.sim.scenario import sqltext
+from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.expectations import EVERYWHERE, Expect
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.postgres_stage import PostgresStage, PostgresTheatre
+from twopc.sim.scenario.stage import SetUpError
+from twopc.sim.scenario.words import Case, Path
 
 _READ = frozenset({"select", "insert", "update", "delete", "merge", "values", "table"})
 _UTILITIES = """

@@ -1,6 +1,6 @@
 """What a scenario expects: does it speak of what there is, and can it come true at all?
 
-Part of `sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from sim.scenario import matrix, sqltext
-from sim.scenario.expectations import EVERYWHERE, Expect, NodeRows, StepExpect, no_kind
-from sim.scenario.model import Order, Scenario
-from sim.scenario.parts import Row
-from sim.scenario.procedures_meaning import check_commands
-from sim.scenario.reach import NUMBERS, refuse_without
-from sim.scenario.tables import Table
-from sim.scenario.text import Document, listed, suggestion
-from sim.scenario.words import Cell
 from twopc import lexer
 from twopc.errors import KINDS
+from twopc.sim.scenario import matrix, sqltext
+from twopc.sim.scenario.expectations import EVERYWHERE, Expect, NodeRows, StepExpect, no_kind
+from twopc.sim.scenario.model import Order, Scenario
+from twopc.sim.scenario.parts import Row
+from twopc.sim.scenario.procedures_meaning import check_commands
+from twopc.sim.scenario.reach import NUMBERS, refuse_without
+from twopc.sim.scenario.tables import Table
+from twopc.sim.scenario.text import Document, listed, suggestion
+from twopc.sim.scenario.words import Cell
 
 Path = tuple[str | int, ...]
 

@@ -1,6 +1,6 @@
 """What a scenario file may expect: of a step, of a table, and of everything at the end.
 
-Shapes only, as in `sim.scenario.model`.
+Shapes only, as in `twopc.sim.scenario.model`.
 """
 
 # ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from sim.scenario.parts import (
+from twopc.errors import KINDS
+from twopc.sim.scenario.parts import (
     ONE_OR_MORE,
     Exact,
     Natural,
@@ -22,9 +23,8 @@ from sim.scenario.parts import (
     kind_of,
     refuse,
 )
-from sim.scenario.procedures import Commands
-from sim.scenario.text import Number, listed, suggestion
-from twopc.errors import KINDS
+from twopc.sim.scenario.procedures import Commands
+from twopc.sim.scenario.text import Number, listed, suggestion
 
 Outcome = Literal["committed", "rolled back", "in doubt"]
 

@@ -1,13 +1,13 @@
 """Faults, as a file describes them: where in the protocol, on which occasion, what happens, until when.
 
-Shapes only, as in `sim.scenario.model`; nothing here makes anything fail.
+Shapes only, as in `twopc.sim.scenario.model`; nothing here makes anything fail.
 """
 
 # ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
 
 from __future__ import annotations
 
-from sim.scenario.parts import Name, Part, Whole
+from twopc.sim.scenario.parts import Name, Part, Whole
 
 
 class When(Part):

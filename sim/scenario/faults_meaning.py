@@ -1,6 +1,6 @@
 """Faults and load: do their points, nodes, keys and transactions exist, and is what they say possible?
 
-Part of `sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from sim.scenario.faults import Fault
-from sim.scenario.model import Scenario
-from sim.scenario.parts import duration_ms
-from sim.scenario.text import Document, suggestion
+from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.parts import duration_ms
+from twopc.sim.scenario.text import Document, suggestion
 
 Path = tuple[str | int, ...]
 

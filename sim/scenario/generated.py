@@ -1,6 +1,6 @@
 """Generated orders, as a file asks for them: every order of the steps that fulfils its constraints.
 
-Shapes only, as in `sim.scenario.model`; how they are counted and told is `sim.scenario.ordering`.
+Shapes only, as in `twopc.sim.scenario.model`; how they are counted and told is `twopc.sim.scenario.ordering`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
-from sim.scenario.parts import (
+from twopc.sim.scenario.parts import (
     HOLE,
     ONE_OR_MORE,
     Part,
@@ -21,7 +21,7 @@ from sim.scenario.parts import (
     pattern,
     refuse,
 )
-from sim.scenario.text import suggestion
+from twopc.sim.scenario.text import suggestion
 
 #: Orders that are run unless the file says otherwise.
 LIMIT = 200

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from sim.report.history import Record
-from sim.scenario.cases import Group
-from sim.scenario.judging import OrderVerdict
-from sim.scenario.words import Case, Learned
+from twopc.sim.report.history import Record
+from twopc.sim.scenario.cases import Group
+from twopc.sim.scenario.judging import OrderVerdict
+from twopc.sim.scenario.words import Case, Learned
 
 #: How often everything is played at most when it is played until something fails.
 UNTIL_FAIL_MAX = 1000

@@ -13,11 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.report.history import ROWS_MAX, plain
-from sim.scenario import sqltext
-from sim.scenario.model import Step
-from sim.scenario.stage import NOT_SUBSCRIBED, Result, StageSession, SyncError, Wait
-from sim.scenario.steps import OF_AGENTS, OF_SUBSCRIPTIONS
 from twopc.errors import (
     ConflictError,
     DeadlockError,
@@ -25,6 +20,11 @@ from twopc.errors import (
     RejectedError,
     TransactionError,
 )
+from twopc.sim.report.history import ROWS_MAX, plain
+from twopc.sim.scenario import sqltext
+from twopc.sim.scenario.model import Step
+from twopc.sim.scenario.stage import NOT_SUBSCRIBED, Result, StageSession, SyncError, Wait
+from twopc.sim.scenario.steps import OF_AGENTS, OF_SUBSCRIPTIONS
 
 #: What an order's `{rollback: session}` and `{sync: node}` play.
 ROLLBACK = Step.model_construct(action="rollback")

@@ -8,9 +8,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from sim.scenario.parts import EVERY_NODE
-from sim.scenario.text import Document, Map, Mark, Sequence
-from sim.scenario.words import Cell
+from twopc.sim.scenario.parts import EVERY_NODE
+from twopc.sim.scenario.text import Document, Map, Mark, Sequence
+from twopc.sim.scenario.words import Cell
 
 CELLS_MAX = 64
 #: Where a dotted key may begin; any other is meant below `topology`.

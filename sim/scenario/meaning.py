@@ -8,22 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sim.scenario.expect_meaning import check_expect, check_rows, sqlstate_of
-from sim.scenario.expectations import EVERYWHERE
-from sim.scenario.faults_meaning import check_faults
-from sim.scenario.model import Order, Scenario
-from sim.scenario.orders import check_order
-from sim.scenario.parts import EVERY_NODE
-from sim.scenario.procedures_meaning import check_procedures
-from sim.scenario.reach import check_reach
-from sim.scenario.steps_meaning import check_scripts, check_sessions
-from sim.scenario.tables import Table
-from sim.scenario.text import Document
-from sim.scenario.tiny_tables import warn_of_tiny_tables
-from sim.scenario.twins_meaning import check_twins
-from sim.scenario.workload_meaning import check_load
 from twopc import lexer
 from twopc.names import VERSION_COLUMN
+from twopc.sim.scenario.expect_meaning import check_expect, check_rows, sqlstate_of
+from twopc.sim.scenario.expectations import EVERYWHERE
+from twopc.sim.scenario.faults_meaning import check_faults
+from twopc.sim.scenario.model import Order, Scenario
+from twopc.sim.scenario.orders import check_order
+from twopc.sim.scenario.parts import EVERY_NODE
+from twopc.sim.scenario.procedures_meaning import check_procedures
+from twopc.sim.scenario.reach import check_reach
+from twopc.sim.scenario.steps_meaning import check_scripts, check_sessions
+from twopc.sim.scenario.tables import Table
+from twopc.sim.scenario.text import Document
+from twopc.sim.scenario.tiny_tables import warn_of_tiny_tables
+from twopc.sim.scenario.twins_meaning import check_twins
+from twopc.sim.scenario.workload_meaning import check_load
 
 __all__ = ["check_meaning", "sqlstate_of"]
 

@@ -1,6 +1,6 @@
 """What a scenario file may say, as models: one class a mapping of the file, one field a key.
 
-Shapes only: whether names refer to something is the business of `sim.scenario.meaning`. A key of the
+Shapes only: whether names refer to something is the business of `twopc.sim.scenario.meaning`. A key of the
 full language that cannot be played yet stands in `later` with the reason, and is refused by name.
 """
 
@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from sim.scenario.expectations import Expect
-from sim.scenario.faults import Fault
-from sim.scenario.generated import Generate
-from sim.scenario.parts import (
+from twopc.sim.scenario.expectations import Expect
+from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.generated import Generate
+from twopc.sim.scenario.parts import (
     EVERY_NODE,
     ONE_OR_MORE,
     Agent,
@@ -35,12 +35,12 @@ from sim.scenario.parts import (
     pattern,
     refuse,
 )
-from sim.scenario.procedures import Procedure
-from sim.scenario.replay import Replay
-from sim.scenario.steps import Session, Statements, Step
-from sim.scenario.tables import REPUBLISHING, Subscriber, Table
-from sim.scenario.twins import Twin
-from sim.scenario.workload import Threshold, Timing, Workload
+from twopc.sim.scenario.procedures import Procedure
+from twopc.sim.scenario.replay import Replay
+from twopc.sim.scenario.steps import Session, Statements, Step
+from twopc.sim.scenario.tables import REPUBLISHING, Subscriber, Table
+from twopc.sim.scenario.twins import Twin
+from twopc.sim.scenario.workload import Threshold, Timing, Workload
 
 __all__ = [
     "Generate",

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sim.model.building import BuildError
-from sim.model.kernel import Kernel
-from sim.model.ports import Recorder
-from sim.model.sql import parse
-from sim.model.system import System, build
-from sim.model.wiring import Wiring
-from sim.model.words import ModelSpec, SqlError, UnsupportedError
-from sim.scenario.check import Loaded
-from sim.scenario.expectations import EVERYWHERE, Expect
-from sim.scenario.model import Scenario
-from sim.scenario.model_setup import spec_of
-from sim.scenario.stage import SetUpError
-from sim.scenario.words import Path
+from twopc.sim.model.building import BuildError
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.ports import Recorder
+from twopc.sim.model.sql import parse
+from twopc.sim.model.system import System, build
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import ModelSpec, SqlError, UnsupportedError
+from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.expectations import EVERYWHERE, Expect
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.model_setup import spec_of
+from twopc.sim.scenario.stage import SetUpError
+from twopc.sim.scenario.words import Path
 
 _NO_RIGHTS = "the model looks at no rights, so it has no roles"
 _NO_NOTICES = "the model sends no notices"

@@ -1,6 +1,6 @@
 """A scenario's sessions in a model: coordinated at a Subscriber, plain at the Publisher, or plain everywhere.
 
-See `sim.scenario.stage.StageSession` for what each method does.
+See `twopc.sim.scenario.stage.StageSession` for what each method does.
 """
 
 from __future__ import annotations
@@ -11,22 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sim.model.bridge import bridge, performed
-from sim.model.clients import PublisherClient, SubscriberClient
-from sim.model.node.session import NodeSession
-from sim.model.sql import parse
-from sim.model.sql.control import control
-from sim.model.system import System
-from sim.model.wire import Wire
-from sim.model.words import (
-    LostError,
-    SqlError,
-    StatementResult,
-    Steps,
-    UnsupportedError,
-)
-from sim.scenario import sqltext
-from sim.scenario.stage import NOT_SUBSCRIBED, Result, SyncError
 from twopc.errors import (
     ConfigurationError,
     DeliveryError,
@@ -36,6 +20,22 @@ from twopc.errors import (
     TransactionError,
     from_sqlstate,
 )
+from twopc.sim.model.bridge import bridge, performed
+from twopc.sim.model.clients import PublisherClient, SubscriberClient
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.sql import parse
+from twopc.sim.model.sql.control import control
+from twopc.sim.model.system import System
+from twopc.sim.model.wire import Wire
+from twopc.sim.model.words import (
+    LostError,
+    SqlError,
+    StatementResult,
+    Steps,
+    UnsupportedError,
+)
+from twopc.sim.scenario import sqltext
+from twopc.sim.scenario.stage import NOT_SUBSCRIBED, Result, SyncError
 
 T = TypeVar("T")
 _ONLY_PLAIN = "only a plain session takes a script"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sim.model.words import (
+from twopc.sim.model.words import (
     PREPARED_MAX,
     Delay,
     ModelSpec,
@@ -19,10 +19,10 @@ from sim.model.words import (
     TableSpec,
     Timing,
 )
-from sim.scenario import workload
-from sim.scenario.model import Scenario
-from sim.scenario.stage import SetUpError
-from sim.scenario.words import Case
+from twopc.sim.scenario import workload
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.stage import SetUpError
+from twopc.sim.scenario.words import Case
 
 #: PostgreSQL's settings that the model has too: what each is called in a specification, or in its timing.
 SETTINGS = frozenset({"max_prepared_transactions", "deadlock_timeout"})

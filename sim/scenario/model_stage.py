@@ -1,6 +1,6 @@
 """Plays scenarios on a model, in virtual time: no server, and the same bytes each time.
 
-Whoever plays has to run on a `sim.model.loop.VirtualLoop`; what happens when is the runner's business.
+Whoever plays has to run on a `twopc.sim.model.loop.VirtualLoop`; what happens when is the runner's business.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Self
 
-from sim.faults.able import ON_MODEL
-from sim.model.bridge import performed
-from sim.model.kernel import Kernel
-from sim.model.loop import VirtualLoop
-from sim.model.plants.protections import SUPPORTED, wiring_for
-from sim.model.sql.ddl import condition
-from sim.model.system import System
-from sim.model.wiring import Wiring
-from sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
-from sim.scenario.faults import Fault
-from sim.scenario.model import Scenario
-from sim.scenario.model_check import Unwritten, built, path_of, told
-from sim.scenario.model_sessions import (
+from twopc.errors import ConfigurationError, from_sqlstate
+from twopc.names import PREFIX
+from twopc.sim.faults.able import ON_MODEL
+from twopc.sim.model.bridge import performed
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.loop import VirtualLoop
+from twopc.sim.model.plants.protections import SUPPORTED, wiring_for
+from twopc.sim.model.sql.ddl import condition
+from twopc.sim.model.system import System
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
+from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.model_check import Unwritten, built, path_of, told
+from twopc.sim.scenario.model_sessions import (
     AgentsSession,
     CoordinatedSession,
     Place,
     PlainSession,
 )
-from sim.scenario.model_setup import SETTINGS, spec_of
-from sim.scenario.stage import AGENTS, AwayError, Delivery, SetUpError, StageSession, Waits
-from sim.scenario.waits import Client
-from sim.scenario.waits import told as told_waits
-from sim.scenario.words import Capabilities, Case, NotPlayableError
-from twopc.errors import ConfigurationError, from_sqlstate
-from twopc.names import PREFIX
+from twopc.sim.scenario.model_setup import SETTINGS, spec_of
+from twopc.sim.scenario.stage import AGENTS, AwayError, Delivery, SetUpError, StageSession, Waits
+from twopc.sim.scenario.waits import Client
+from twopc.sim.scenario.waits import told as told_waits
+from twopc.sim.scenario.words import Capabilities, Case, NotPlayableError
 
 _AnySession = CoordinatedSession | PlainSession | AgentsSession
 
@@ -84,7 +84,7 @@ class ModelTheatre:
         return ()
 
     def stage(self, case: Case) -> AbstractAsyncContextManager[ModelStage]:
-        """See `sim.scenario.stage.Theatre`.
+        """See `twopc.sim.scenario.stage.Theatre`.
 
         Raises:
             ConfigurationError: time is not virtual here.
@@ -96,7 +96,7 @@ class ModelTheatre:
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualLoop):
             raise ConfigurationError(
-                "a model is played in virtual time: run it with sim.scenario.theatres.played"
+                "a model is played in virtual time: run it with twopc.sim.scenario.theatres.played"
             )
         spec = spec_of(case, seed=self._seed, one_server=self._one_server)
         kernel, recorder = Kernel(spec.seed), Unwritten()
@@ -112,13 +112,13 @@ def _stage_of(model: System, case: Case, recorder: Unwritten) -> ModelStage:
     """The stage for a case: one on which faults happen, if it arms any."""
     if not case.faults:
         return ModelStage(model, case.scenario, recorder)
-    from sim.faults.model_stage import FaultyModelStage  # which few scenarios need
+    from twopc.sim.faults.model_stage import FaultyModelStage  # which few scenarios need
 
     return FaultyModelStage(model, case, recorder)
 
 
 class ModelStage:
-    """See `sim.scenario.stage.Stage`."""
+    """See `twopc.sim.scenario.stage.Stage`."""
 
     def __init__(self, model: System, scenario: Scenario, recorder: Unwritten) -> None:
         self._model = model
@@ -300,7 +300,7 @@ class ModelStage:
             session.close()
 
     async def outage(self, node: str, *, on: bool) -> None:
-        """See `sim.scenario.outages`: the server goes on, and nobody gets in."""
+        """See `twopc.sim.scenario.outages`: the server goes on, and nobody gets in."""
         network = self._model.network
         if on:
             network.shut(node)
@@ -311,7 +311,7 @@ class ModelStage:
         """Agents work when somebody syncs, and at no other time: whoever plays leaves this one out."""
 
     async def arm(self, fault: Fault) -> None:
-        """See `sim.scenario.stage.Stage`."""
+        """See `twopc.sim.scenario.stage.Stage`."""
         raise NotPlayableError(("faults",), "faults are not performed on the model")
 
     async def fired(self) -> Sequence[tuple[str, str]]:

@@ -7,15 +7,15 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sim.checkers.many import digests_of, sums_of
-from sim.report.history import ROWS_MAX, OrderHistory
-from sim.scenario.expectations import EVERYWHERE, Expect
-from sim.scenario.model import Scenario
-from sim.scenario.stage import AwayError, Stage
-from sim.scenario.tables import Table
-from sim.scenario.words import Case
 from twopc.errors import TransactionError
 from twopc.names import VERSION_COLUMN
+from twopc.sim.checkers.many import digests_of, sums_of
+from twopc.sim.report.history import ROWS_MAX, OrderHistory
+from twopc.sim.scenario.expectations import EVERYWHERE, Expect
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.stage import AwayError, Stage
+from twopc.sim.scenario.tables import Table
+from twopc.sim.scenario.words import Case
 from twopc.together import together
 
 #: How often it is looked whether all branches are finished.

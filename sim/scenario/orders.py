@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-from sim.scenario.generated import Generate
-from sim.scenario.model import Order, OrderItem, Scenario
-from sim.scenario.reach import check_agent, check_sync
-from sim.scenario.steps import OF_AGENTS
-from sim.scenario.text import Document, suggestion
+from twopc.sim.scenario.generated import Generate
+from twopc.sim.scenario.model import Order, OrderItem, Scenario
+from twopc.sim.scenario.reach import check_agent, check_sync
+from twopc.sim.scenario.steps import OF_AGENTS
+from twopc.sim.scenario.text import Document, suggestion
 
 Path = tuple[str | int, ...]
 

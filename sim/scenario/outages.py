@@ -9,7 +9,7 @@ from __future__ import annotations
 import psycopg
 from psycopg import sql
 
-from sim.topology import Topology
+from twopc.sim.topology import Topology
 
 #: A database that every server has: nobody can shut the door of the one that he is in.
 _ELSEWHERE = "postgres"

@@ -1,7 +1,7 @@
 """What the models of a scenario file are made of: how values are read, and the base of every mapping.
 
 Here it is decided how a mistake is worded and that reading goes on after it; what a scenario may say
-is in `sim.scenario.model`.
+is in `twopc.sim.scenario.model`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
-from sim.scenario.text import Document, Map, Number, suggestion
+from twopc.sim.scenario.text import Document, Map, Number, suggestion
 
 Level = Literal["read committed", "repeatable read", "serializable"]
 #: In an `isolation` mapping: every node that is not named.

@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal
 
-from sim.checkers import LAST_SYNC
-from sim.report.behaviour import fingerprint
-from sim.report.history import OrderHistory
-from sim.scenario.expectations import EVERYWHERE
-from sim.scenario.lane import ROLLBACK, SYNC, Lane, Play
-from sim.scenario.model import OrderItem, Step, sync_name
-from sim.scenario.observe import answers, final_states, initial_states, settled
-from sim.scenario.stage import AGENTS, SetUpError, Stage
-from sim.scenario.watching import LOOK_EVERY_S, StuckError, Watching, now_s
-from sim.scenario.words import Case, Learned
 from twopc.errors import TransactionError
+from twopc.sim.checkers import LAST_SYNC
+from twopc.sim.report.behaviour import fingerprint
+from twopc.sim.report.history import OrderHistory
+from twopc.sim.scenario.expectations import EVERYWHERE
+from twopc.sim.scenario.lane import ROLLBACK, SYNC, Lane, Play
+from twopc.sim.scenario.model import OrderItem, Step, sync_name
+from twopc.sim.scenario.observe import answers, final_states, initial_states, settled
+from twopc.sim.scenario.stage import AGENTS, SetUpError, Stage
+from twopc.sim.scenario.watching import LOOK_EVERY_S, StuckError, Watching, now_s
+from twopc.sim.scenario.words import Case, Learned
 
 
 class InfeasibleError(Exception):

@@ -8,10 +8,10 @@ from contextlib import suppress
 import psycopg
 from psycopg import pq, sql
 
-from sim.scenario.postgres_sessions import PublisherSession, refusal
 from twopc.drivers.lean import report_of
 from twopc.errors import TransactionError, conflict_facts
 from twopc.names import branch_gid
+from twopc.sim.scenario.postgres_sessions import PublisherSession, refusal
 from twopc.waits import link_name
 
 _GID = "select current_setting('msrepl.gid', true)"

@@ -1,6 +1,6 @@
 """What is looked at on real servers: rows, prepared branches, markers, and who subscribes.
 
-It changes nothing. See `sim.scenario.stage.Stage` for what each method does.
+It changes nothing. See `twopc.sim.scenario.stage.Stage` for what each method does.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from sim.scenario import sqltext
-from sim.scenario.model import Scenario
-from sim.scenario.stage import AwayError
-from sim.topology import Topology
 from twopc.errors import from_sqlstate
 from twopc.names import PREFIX, SCHEMA
+from twopc.sim.scenario import sqltext
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.stage import AwayError
+from twopc.sim.topology import Topology
 
 
 class Looking:

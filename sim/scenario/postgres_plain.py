@@ -12,10 +12,10 @@ from typing import Any
 import psycopg
 from psycopg import pq
 
-from sim.scenario.postgres_sessions import PublisherSession, executed, result_of
-from sim.scenario.sqltext import may_commit
-from sim.scenario.stage import Result
 from twopc.errors import TransactionError
+from twopc.sim.scenario.postgres_sessions import PublisherSession, executed, result_of
+from twopc.sim.scenario.sqltext import may_commit
+from twopc.sim.scenario.stage import Result
 
 
 class PlainSession(PublisherSession):
@@ -59,7 +59,7 @@ class PlainSession(PublisherSession):
             raise self._failed(error, commits) from error
 
     async def script(self, text: str) -> Result:
-        """See `sim.scenario.stage.StageSession.script`."""
+        """See `twopc.sim.scenario.stage.StageSession.script`."""
         commits = may_commit(text, is_open=self.is_open)
         connection = await self._connect()
         try:

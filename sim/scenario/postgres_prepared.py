@@ -12,17 +12,17 @@ from dataclasses import dataclass
 
 import psycopg
 
-from sim.faults.able import IN_PROCESS
-from sim.scenario import sqltext
-from sim.scenario.model import Scenario, Step
-from sim.scenario.steps import OF_SUBSCRIPTIONS
-from sim.scenario.waits import Observer
-from sim.scenario.words import Case
-from sim.topology import Topology
-from sim.topology.checkpoint import Checkpoint, checkpoint, rewind
-from sim.topology.protections import switch_off
 from twopc.errors import TwopcError
 from twopc.log import get_logger
+from twopc.sim.faults.able import IN_PROCESS
+from twopc.sim.scenario import sqltext
+from twopc.sim.scenario.model import Scenario, Step
+from twopc.sim.scenario.steps import OF_SUBSCRIPTIONS
+from twopc.sim.scenario.waits import Observer
+from twopc.sim.scenario.words import Case
+from twopc.sim.topology import Topology
+from twopc.sim.topology.checkpoint import Checkpoint, checkpoint, rewind
+from twopc.sim.topology.protections import switch_off
 
 _log = get_logger(__name__)
 

@@ -1,6 +1,6 @@
 """A scenario's sessions on real servers: coordinated at a Subscriber, plain at the Publisher.
 
-See `sim.scenario.stage.StageSession` for what each method does.
+See `twopc.sim.scenario.stage.StageSession` for what each method does.
 """
 
 from __future__ import annotations
@@ -11,10 +11,6 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from sim.scenario import sqltext
-from sim.scenario.stage import NOT_SUBSCRIBED, Result, SetUpError, SyncError
-from sim.scenario.waits import Observer
-from sim.topology import Topology
 from twopc.errors import (
     ConfigurationError,
     DeliveryError,
@@ -25,6 +21,10 @@ from twopc.errors import (
     TransactionError,
     from_sqlstate,
 )
+from twopc.sim.scenario import sqltext
+from twopc.sim.scenario.stage import NOT_SUBSCRIBED, Result, SetUpError, SyncError
+from twopc.sim.scenario.waits import Observer
+from twopc.sim.topology import Topology
 
 _ONLY_PLAIN = "only a plain session takes a script"
 _ONLY_SYNCS = "the agents' session only syncs: it has no transactions"

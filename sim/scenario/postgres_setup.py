@@ -8,18 +8,18 @@ from collections.abc import Iterator
 import psycopg
 from psycopg import sql
 
-from publisher import publication
-from sim.scenario.model import Scenario
-from sim.scenario.procedures_meaning import name_of
-from sim.scenario.stage import SetUpError
-from sim.scenario.tables import Table
-from sim.topology import Topology
-from sim.topology.initial import rows_of
-from subscriber import tables
-from subscriber.distribution_agent import Profile
 from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
 from twopc.names import PREFIX
+from twopc.publisher import publication
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.procedures_meaning import name_of
+from twopc.sim.scenario.stage import SetUpError
+from twopc.sim.scenario.tables import Table
+from twopc.sim.topology import Topology
+from twopc.sim.topology.initial import rows_of
 from twopc.sql import fragments as f
+from twopc.subscriber import tables
+from twopc.subscriber.distribution_agent import Profile
 
 #: What is to be taken away was never made: setting up had not got so far.
 _NOT_SO_FAR = (ConfigurationError, psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)

@@ -1,4 +1,4 @@
-"""Plays scenarios on real servers: a fresh `sim.topology.Topology` for each order.
+"""Plays scenarios on real servers: a fresh `twopc.sim.topology.Topology` for each order.
 
 What happens when is the runner's business.
 """
@@ -18,32 +18,32 @@ from typing import Any, Self, TypeVar
 
 import psycopg
 
-from sim.faults.able import IN_PROCESS, ON_POSTGRES, WHY_NOT, WHY_ON
-from sim.scenario.faults import Fault
-from sim.scenario.model import Scenario
-from sim.scenario.outages import cut, restore
-from sim.scenario.postgres_any_client import AnyClientSession
-from sim.scenario.postgres_looking import Looking
-from sim.scenario.postgres_plain import PlainSession
-from sim.scenario.postgres_prepared import Prepared, Preparing
-from sim.scenario.postgres_sessions import (
-    AgentsSession,
-    PublisherSession,
-    Session,
-    SubscriberSession,
-)
-from sim.scenario.postgres_setup import clear, refuse_existing, set_up, subscribe, take_down
-from sim.scenario.stage import AGENTS, Delivery, SetUpError, StageSession, Waits
-from sim.scenario.waits import Client, Observer
-from sim.scenario.words import Capabilities, Case, NotPlayableError
-from sim.topology import Topology
-from sim.topology.nodes import AnyServer, fresh_name
-from sim.topology.protections import SUPPORTED, switch_off, switch_off_at
 from twopc.errors import ConfigurationError, ServerError
 from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
 from twopc.server import ExternalServer, Server, choose
 from twopc.server.choice import EMBEDDED, kind_of
+from twopc.sim.faults.able import IN_PROCESS, ON_POSTGRES, WHY_NOT, WHY_ON
+from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.outages import cut, restore
+from twopc.sim.scenario.postgres_any_client import AnyClientSession
+from twopc.sim.scenario.postgres_looking import Looking
+from twopc.sim.scenario.postgres_plain import PlainSession
+from twopc.sim.scenario.postgres_prepared import Prepared, Preparing
+from twopc.sim.scenario.postgres_sessions import (
+    AgentsSession,
+    PublisherSession,
+    Session,
+    SubscriberSession,
+)
+from twopc.sim.scenario.postgres_setup import clear, refuse_existing, set_up, subscribe, take_down
+from twopc.sim.scenario.stage import AGENTS, Delivery, SetUpError, StageSession, Waits
+from twopc.sim.scenario.waits import Client, Observer
+from twopc.sim.scenario.words import Capabilities, Case, NotPlayableError
+from twopc.sim.topology import Topology
+from twopc.sim.topology.nodes import AnyServer, fresh_name
+from twopc.sim.topology.protections import SUPPORTED, switch_off, switch_off_at
 
 #: Branch markers are what is looked at in the end, however long a load has lasted.
 MARKERS_KEPT_S = 24 * 3600.0
@@ -136,7 +136,7 @@ class PostgresTheatre:
         return self._kept
 
     def stage(self, case: Case) -> AbstractAsyncContextManager[PostgresStage]:
-        """See `sim.scenario.stage.Theatre`."""
+        """See `twopc.sim.scenario.stage.Theatre`."""
         return self._stage(case)
 
     @asynccontextmanager
@@ -154,7 +154,7 @@ class PostgresTheatre:
         """The stage for a case: one on which faults happen, if it arms any."""
         if not case.faults and not case.off & IN_PROCESS:
             return PostgresStage(prepared)
-        from sim.faults.stage import FaultyStage  # which few scenarios need
+        from twopc.sim.faults.stage import FaultyStage  # which few scenarios need
 
         faulty = FaultyStage(prepared, case)
         stack.push_async_callback(faulty.close)
@@ -211,7 +211,7 @@ class PostgresTheatre:
         """
         struck = None
         if scenario.faults:
-            from sim.faults.words import needs_servers  # which few scenarios need
+            from twopc.sim.faults.words import needs_servers  # which few scenarios need
 
             struck = needs_servers(scenario)
         if struck is not None and (self._dsns or kind_of(self._pg) == "url"):
@@ -223,7 +223,7 @@ class PostgresTheatre:
     async def _sweep(server: AnyServer) -> None:
         """Drop what runs have left on a server that stays who were killed."""
         if isinstance(server, ExternalServer):
-            from sim.topology.sweeping import sweep
+            from twopc.sim.topology.sweeping import sweep
 
             with suppress(psycopg.Error):  # who makes nodes there says what is wrong
                 await asyncio.to_thread(sweep, server)
@@ -231,7 +231,7 @@ class PostgresTheatre:
     def _name(self, own: Server | None) -> str:
         """Of a topology; on a server that stays it tells whose its databases are, for who sweeps."""
         if own is None and isinstance(self._server, ExternalServer) and self._given is None:
-            from sim.topology.owner import prefix
+            from twopc.sim.topology.owner import prefix
 
             return f"{prefix('run')}_{next(_count)}"
         return fresh_name()
@@ -259,7 +259,7 @@ class PostgresTheatre:
 
 
 class PostgresStage(Looking):
-    """See `sim.scenario.stage.Stage`."""
+    """See `twopc.sim.scenario.stage.Stage`."""
 
     def __init__(self, prepared: Prepared) -> None:
         super().__init__(prepared.topology, prepared.scenario)
@@ -343,7 +343,7 @@ class PostgresStage(Looking):
         return await self._observer.look(clients)
 
     async def outage(self, node: str, *, on: bool) -> None:
-        """See `sim.scenario.outages`."""
+        """See `twopc.sim.scenario.outages`."""
         self._observer.is_disturbed = True
         await (cut if on else restore)(self._topology, node)
         self._observer.cut = [each for each in self._observer.cut if each != node] + [node] * on

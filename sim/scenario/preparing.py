@@ -6,10 +6,10 @@ import itertools
 import re
 from collections.abc import Collection
 
-from sim.scenario.sqltext import follows
 from twopc import forbidden
 from twopc.forbidden import Forbidden
 from twopc.lexer import Token, statements, words
+from twopc.sim.scenario.sqltext import follows
 
 _FIRST_WORDS = {
     "listen": forbidden.LISTEN,

@@ -1,6 +1,6 @@
 """What a scenario file may say of published routines: procedures whose execution travels as one command.
 
-Shapes only, as in `sim.scenario.model`. Not to be confused with a table's `procedures`, which apply single rows.
+Shapes only, as in `twopc.sim.scenario.model`. Not to be confused with a table's `procedures`, which apply single rows.
 """
 
 # ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
-from sim.scenario.parts import Natural, Part, Texts, Written, kind_of, refuse, said_of
+from twopc.sim.scenario.parts import Natural, Part, Texts, Written, kind_of, refuse, said_of
 
 #: How what a routine does reaches the Subscribers.
 ProcType = Literal["serializable proc exec", "proc exec", "proc schema only"]

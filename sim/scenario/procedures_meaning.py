@@ -1,19 +1,19 @@
 """What a scenario says of published routines: do its names refer to something, and can it be played at all?
 
-Part of `sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
 """
 
 from __future__ import annotations
 
 import re
 
-from sim.scenario.expectations import Expect
-from sim.scenario.model import Scenario
-from sim.scenario.procedures import Procedure
-from sim.scenario.reach import refuse_without
-from sim.scenario.steps_meaning import check_scripts
-from sim.scenario.text import Document
 from twopc import lexer
+from twopc.sim.scenario.expectations import Expect
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.procedures import Procedure
+from twopc.sim.scenario.reach import refuse_without
+from twopc.sim.scenario.steps_meaning import check_scripts
+from twopc.sim.scenario.text import Document
 
 Path = tuple[str | int, ...]
 

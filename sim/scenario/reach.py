@@ -1,18 +1,18 @@
 """How a scenario's changes reach the Subscribers: is what it says of that possible?
 
-Part of `sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
 """
 
 from __future__ import annotations
 
 import re
 
-from sim.scenario import sqltext
-from sim.scenario.expectations import EVERYWHERE
-from sim.scenario.model import OrderItem, Scenario
-from sim.scenario.tables import Subscriber, Table
-from sim.scenario.text import Document, listed, suggestion
 from twopc import lexer
+from twopc.sim.scenario import sqltext
+from twopc.sim.scenario.expectations import EVERYWHERE
+from twopc.sim.scenario.model import OrderItem, Scenario
+from twopc.sim.scenario.tables import Subscriber, Table
+from twopc.sim.scenario.text import Document, listed, suggestion
 
 Path = tuple[str | int, ...]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from sim.scenario.check import Loaded
-from sim.scenario.expectations import Expect
-from sim.scenario.model import OrderItem, Scenario
-from sim.scenario.words import Capabilities, NotPlayableError, Path
+from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.expectations import Expect
+from twopc.sim.scenario.model import OrderItem, Scenario
+from twopc.sim.scenario.words import Capabilities, NotPlayableError, Path
 
 _BY_KEY = frozenset({"workload", "isolation", "settings", "plain"})
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from sim.scenario.expectations import Count
-from sim.scenario.parts import Part
-from sim.scenario.text import Number
+from twopc.sim.scenario.expectations import Count
+from twopc.sim.scenario.parts import Part
+from twopc.sim.scenario.text import Number
 
-#: What can come out otherwise: see `sim.workload.redoing`.
+#: What can come out otherwise: see `twopc.sim.workload.redoing`.
 Divergent = Literal["outcome", "rowcount", "state"]
 
 

@@ -11,19 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.checkers import DEFAULTS
-from sim.report import verdict as report
-from sim.report.history import SCHEMA, History, OrderHistory, Record
-from sim.scenario.cases import EVERYTHING, Group
-from sim.scenario.cases import groups as groups_of
-from sim.scenario.check import Loaded
-from sim.scenario.jobs import Jobs, Outcome, Series
-from sim.scenario.judging import Failure, OrderVerdict, judge
-from sim.scenario.refusals import refuse
-from sim.scenario.runner import Runner
-from sim.scenario.stage import SetUpError, Stage, Theatre
-from sim.scenario.words import Case, Counts, Learned, Selection
 from twopc.errors import ScenarioError
+from twopc.sim.checkers import DEFAULTS
+from twopc.sim.report import verdict as report
+from twopc.sim.report.history import SCHEMA, History, OrderHistory, Record
+from twopc.sim.scenario.cases import EVERYTHING, Group
+from twopc.sim.scenario.cases import groups as groups_of
+from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.jobs import Jobs, Outcome, Series
+from twopc.sim.scenario.judging import Failure, OrderVerdict, judge
+from twopc.sim.scenario.refusals import refuse
+from twopc.sim.scenario.runner import Runner
+from twopc.sim.scenario.stage import SetUpError, Stage, Theatre
+from twopc.sim.scenario.words import Case, Counts, Learned, Selection
 
 __all__ = [
     "GroupListener",
@@ -54,7 +54,7 @@ class RunVerdict:
 
     @property
     def kind(self) -> str:
-        """The worst of what is wrong; empty if all passed. See `sim.report.judged.EXIT_CODES`."""
+        """The worst of what is wrong; empty if all passed. See `twopc.sim.report.judged.EXIT_CODES`."""
         return str(self.told["kind"] or "")
 
     def as_json(self) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class _Run:
         if workload is None:
             limit_ms = self._selection.step_timeout_ms
             return await Runner(case, stage, own, step_timeout_ms=limit_ms).play()
-        from sim.workload import playing  # most files are none
+        from twopc.sim.workload import playing  # most files are none
 
         said = self._selection.seed
         seed = said if said is not None else workload.seed
@@ -177,7 +177,7 @@ class _Run:
 
     async def _replay(self, case: Case, own: OrderHistory) -> None:
         """What was played just now once more, where everything is as it was before."""
-        from sim.workload.redoing import redo
+        from twopc.sim.workload.redoing import redo
 
         async with self._theatre.stage(case) as stage:
             await redo(case, stage, own)
@@ -269,7 +269,7 @@ class _Run:
 def _judged(case: Case, records: Sequence[Record]) -> OrderVerdict:
     if case.scenario.workload is None:
         return judge(case, records)
-    from sim.scenario.judging.load import judge_load
+    from twopc.sim.scenario.judging.load import judge_load
 
     return judge_load(case, records)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sim.report.history import OrderHistory
-from sim.scenario.player import InfeasibleError, Player
-from sim.scenario.stage import Stage
-from sim.scenario.words import Case, Learned
+from twopc.sim.report.history import OrderHistory
+from twopc.sim.scenario.player import InfeasibleError, Player
+from twopc.sim.scenario.stage import Stage
+from twopc.sim.scenario.words import Case, Learned
 
 
 class Runner:

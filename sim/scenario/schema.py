@@ -1,7 +1,7 @@
 """The JSON Schema of scenario files, for editors: written from the models that read them.
 
 What only words can say (names that refer to something, orders that can be played) is not in it. It is
-kept as ``schema.json`` beside this file; ``python -m sim.scenario.schema`` writes it anew.
+kept as ``schema.json`` beside this file; ``python -m twopc.sim.scenario.schema`` writes it anew.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
-from sim.scenario.model import Scenario
-from sim.scenario.parts import ONE_OR_MORE, Part, Written
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.parts import ONE_OR_MORE, Part, Written
 
 FILE = Path(__file__).with_name("schema.json")
 TITLE = "A scenario of twopc, format 1"

@@ -11,13 +11,13 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sim.model.explore.evidence import Told
-from sim.model.explore.programs import Client, Script
-from sim.scenario.check import Loaded
-from sim.scenario.model import Order, Scenario
-from sim.scenario.model_setup import spec_of
-from sim.scenario.steps import Session
 from twopc.errors import ConflictError, ScenarioError
+from twopc.sim.model.explore.evidence import Told
+from twopc.sim.model.explore.programs import Client, Script
+from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.model import Order, Scenario
+from twopc.sim.scenario.model_setup import spec_of
+from twopc.sim.scenario.steps import Session
 
 #: In virtual time nobody is in a hurry, and a search should not wait for those who are patient.
 _IN_DOUBT_AFTER_S, _RECOVERY_INTERVAL_S = 0.1, 1.0

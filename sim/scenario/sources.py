@@ -10,9 +10,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from sim.scenario import text
-from sim.scenario.text import Document, Map, Mark, suggestion
 from twopc.errors import ScenarioError
+from twopc.sim.scenario import text
+from twopc.sim.scenario.text import Document, Map, Mark, suggestion
 
 #: What an included file may hold.
 SHARED = ("tables", "transactions")

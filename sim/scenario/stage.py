@@ -10,9 +10,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from sim.scenario.faults import Fault
-from sim.scenario.words import Capabilities, Case
 from twopc.errors import ScenarioError
+from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.words import Capabilities, Case
 
 #: There is no subscription, or there is one already (object_not_in_prerequisite_state).
 NOT_SUBSCRIBED = "55000"

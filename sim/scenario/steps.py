@@ -1,6 +1,6 @@
 """What a session may do, as models: its steps, one after the other.
 
-Shapes only, as in `sim.scenario.model`.
+Shapes only, as in `twopc.sim.scenario.model`.
 """
 
 # ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from sim.scenario.parts import (
+from twopc.sim.scenario.parts import (
     ONE_OR_MORE,
     Agent,
     DurationMs,
@@ -27,7 +27,7 @@ from sim.scenario.parts import (
     kind_of,
     refuse,
 )
-from sim.scenario.text import Map, listed, suggestion
+from twopc.sim.scenario.text import Map, listed, suggestion
 
 #: What a step may be besides one of the words, in the order in which they are told.
 _DOES = ("sql", "lines", "check", "call", "script", "explain", "pause", "resume")

@@ -1,6 +1,6 @@
 """What sessions do: are their steps possible, and their SQL fit for the transactions that it is in?
 
-Part of `sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from sim.scenario import preparing, sqltext
-from sim.scenario.model import Scenario
-from sim.scenario.reach import check_agent, refuse_without
-from sim.scenario.steps import OF_AGENTS, OF_SUBSCRIPTIONS, Session, Step
-from sim.scenario.text import Document, suggestion
 from twopc import forbidden, lexer
+from twopc.sim.scenario import preparing, sqltext
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.reach import check_agent, refuse_without
+from twopc.sim.scenario.steps import OF_AGENTS, OF_SUBSCRIPTIONS, Session, Step
+from twopc.sim.scenario.text import Document, suggestion
 
 Path = tuple[str | int, ...]
 

@@ -1,6 +1,6 @@
 """What a scenario file may say of its tables, and of single Subscribers: how changes reach them.
 
-Shapes only, as in `sim.scenario.model`.
+Shapes only, as in `twopc.sim.scenario.model`.
 """
 
 # ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from sim.scenario import sqltext
-from sim.scenario.parts import Part, Row, Texts, Whole, kind_of, refuse
 from twopc.errors import ArticleError
 from twopc.propagation import parse_method
+from twopc.sim.scenario import sqltext
+from twopc.sim.scenario.parts import Part, Row, Texts, Whole, kind_of, refuse
 
 #: Why a Subscriber cannot be a Publisher too.
 REPUBLISHING = (

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from sim.scenario.stage import Theatre
 from twopc.errors import ConfigurationError
+from twopc.sim.scenario.stage import Theatre
 
 __all__ = ["BOTH", "THEATRES", "VIRTUAL", "TheatreOptions", "played", "standing_still", "theatre"]
 
@@ -33,7 +33,7 @@ class TheatreOptions:
 
 
 def _postgres(options: TheatreOptions) -> Theatre:
-    from sim.scenario.postgres_stage import PostgresTheatre
+    from twopc.sim.scenario.postgres_stage import PostgresTheatre
 
     return PostgresTheatre(
         pg=options.pg, servers=options.servers, dsns=options.dsns, keep=options.keep
@@ -41,7 +41,7 @@ def _postgres(options: TheatreOptions) -> Theatre:
 
 
 def _model(options: TheatreOptions) -> Theatre:
-    from sim.scenario.model_stage import ModelTheatre
+    from twopc.sim.scenario.model_stage import ModelTheatre
 
     return ModelTheatre(seed=options.seed, servers=options.servers)
 
@@ -60,7 +60,7 @@ def played(name: str, work: Coroutine[Any, Any, T]) -> T:
     """Run what plays on a theatre, on an event loop whose time is that theatre's."""
     if name not in VIRTUAL:
         return asyncio.run(work)
-    from sim.model.loop import VirtualLoop
+    from twopc.sim.model.loop import VirtualLoop
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(work)

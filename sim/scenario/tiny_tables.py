@@ -6,10 +6,10 @@ rows they would not, so that the scenario would teach what is not so.
 
 from __future__ import annotations
 
-from sim.scenario.model import Scenario, Session
-from sim.scenario.tables import Table
-from sim.scenario.text import Document
 from twopc.lexer import statements
+from twopc.sim.scenario.model import Scenario, Session
+from twopc.sim.scenario.tables import Table
+from twopc.sim.scenario.text import Document
 
 #: With so many rows PostgreSQL's planner looks for one of them by an index.
 ROWS_MIN = 50

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
-from sim.scenario.expectations import Expect
-from sim.scenario.parts import Part, Written, refuse, said_of
+from twopc.sim.scenario.expectations import Expect
+from twopc.sim.scenario.parts import Part, Written, refuse, said_of
 
 Protection = Literal[
     "version_check",

@@ -1,18 +1,18 @@
 """Twins: does a twin name an order, and a check that is judged and can fail?
 
-Part of `sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from sim.scenario.expect_meaning import check_expect
-from sim.scenario.expectations import ASKED_FOR, DEFAULTS, NOT_JUDGED, Expect, no_kind
-from sim.scenario.model import Order, Scenario
-from sim.scenario.text import Document, suggestion
-from sim.scenario.twins import Twin
 from twopc.errors import KINDS
+from twopc.sim.scenario.expect_meaning import check_expect
+from twopc.sim.scenario.expectations import ASKED_FOR, DEFAULTS, NOT_JUDGED, Expect, no_kind
+from twopc.sim.scenario.model import Order, Scenario
+from twopc.sim.scenario.text import Document, suggestion
+from twopc.sim.scenario.twins import Twin
 
 Path = tuple[str | int, ...]
 

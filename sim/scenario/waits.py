@@ -12,8 +12,8 @@ from typing import Any, Self
 
 import psycopg
 
-from sim.scenario.stage import Wait, Waits
 from twopc.names import GlobalId
+from twopc.sim.scenario.stage import Wait, Waits
 from twopc.together import together
 from twopc.waits import WAITS_SQL, Edge, Graph, Party, Session, Transactions, build, session
 

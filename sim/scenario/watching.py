@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from sim.report.history import OrderHistory
-from sim.scenario.judging.expected import Expected
-from sim.scenario.lane import Ended, Lane, Play
-from sim.scenario.meaning import sqlstate_of
-from sim.scenario.model import Session
-from sim.scenario.observe import state_after, write_deliveries
-from sim.scenario.stage import AGENTS, Stage, Wait, Waits
-from sim.scenario.steps import OF_AGENTS
-from sim.scenario.words import Case
+from twopc.sim.report.history import OrderHistory
+from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.lane import Ended, Lane, Play
+from twopc.sim.scenario.meaning import sqlstate_of
+from twopc.sim.scenario.model import Session
+from twopc.sim.scenario.observe import state_after, write_deliveries
+from twopc.sim.scenario.stage import AGENTS, Stage, Wait, Waits
+from twopc.sim.scenario.steps import OF_AGENTS
+from twopc.sim.scenario.words import Case
 
 #: How long to wait for a step's end before looking whether it is blocked.
 LOOK_EVERY_S = 0.003

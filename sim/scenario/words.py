@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.scenario.model import Order, OrderItem, Scenario
-from sim.scenario.twins import Twin
 from twopc.errors import ScenarioError
+from twopc.sim.scenario.model import Order, OrderItem, Scenario
+from twopc.sim.scenario.twins import Twin
 
 Path = tuple[str | int, ...]
 
@@ -156,5 +156,5 @@ class Learned:
     blocked: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """After so many items, the sessions that were provably blocked."""
     behaviour: str = ""
-    """`sim.report.behaviour.fingerprint`; empty if infeasible."""
+    """`twopc.sim.report.behaviour.fingerprint`; empty if infeasible."""
     facts: Mapping[str, Any] = field(default_factory=dict)

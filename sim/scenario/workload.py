@@ -1,6 +1,6 @@
 """Load instead of orders, as a file describes it: clients, keys, a mix of transactions, thresholds.
 
-Shapes only, as in `sim.scenario.model`.
+Shapes only, as in `twopc.sim.scenario.model`.
 """
 
 # ruff: noqa: RUF012 -- pydantic copies the defaults of fields, and the other mappings are constants
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from sim.scenario.parts import (
+from twopc.sim.scenario.parts import (
     Agent,
     DurationMs,
     Name,
@@ -24,8 +24,8 @@ from sim.scenario.parts import (
     pattern,
     refuse,
 )
-from sim.scenario.steps import Statements
-from sim.scenario.text import Number, suggestion
+from twopc.sim.scenario.steps import Statements
+from twopc.sim.scenario.text import Number, suggestion
 
 _THRESHOLD = re.compile(r"(?P<metric>[a-z_][\w.-]*)\s*(?P<op><=|>=|==|!=|<|>)\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>%|ms|s|/s)?")  # fmt: skip
 _THRESHOLD_WRITTEN = re.sub(r"\?P<\w+>", "", _THRESHOLD.pattern)

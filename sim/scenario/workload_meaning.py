@@ -1,19 +1,19 @@
 """What a workload says: can it be played, and does it mean what is there?
 
-Part of `sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
+Part of `twopc.sim.scenario.meaning`; notes problems in the `Document` and changes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sim.scenario import sqltext
-from sim.scenario.model import Scenario
-from sim.scenario.reach import check_agent
-from sim.scenario.steps import Step
-from sim.scenario.steps_meaning import check_transactions
-from sim.scenario.text import Document
-from sim.scenario.workload import DRAWN, Happening, Keys, Workload
+from twopc.sim.scenario import sqltext
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.reach import check_agent
+from twopc.sim.scenario.steps import Step
+from twopc.sim.scenario.steps_meaning import check_transactions
+from twopc.sim.scenario.text import Document
+from twopc.sim.scenario.workload import DRAWN, Happening, Keys, Workload
 
 Path = tuple[str | int, ...]
 

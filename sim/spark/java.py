@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim.spark.errors import SparkMissingError
 from twopc.server.cache import cache_directory
+from twopc.sim.spark.errors import SparkMissingError
 
 NEEDED = 17
 #: Spark asks for this module at every start. A Java without it stops there, one that has it prints a warning,

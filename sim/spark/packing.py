@@ -7,8 +7,6 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-#: The packages that are in it.
-PACKAGES = ("publisher", "sim", "subscriber", "twopc")
 #: Kinds of files that are; what a compiler or an editor left is not.
 _KINDS = (".py", ".sql", ".json", ".html", ".css", ".js", ".yaml", ".txt", ".typed")
 #: The same sources make the same bytes: no file's own time is kept.
@@ -16,7 +14,7 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def pack(target: Path) -> Path:
-    """Write the project's packages as a zip; the same sources give the same bytes.
+    """Write the project's package as a zip; the same sources give the same bytes.
 
     Executors import from it, and SQL texts are read from it. What the project requires is not in it:
     executors' Python must have that.
@@ -24,9 +22,7 @@ def pack(target: Path) -> Path:
     Returns:
         The target.
     """
-    members = sorted(
-        (name, file) for package in PACKAGES for name, file in _members(files(package), package)
-    )
+    members = sorted(_members(files("twopc"), "twopc"))
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, file in members:
             entry = zipfile.ZipInfo(name, _TIME)

@@ -1,7 +1,7 @@
 """Calls of published routines among the commands: of which the rows are there, and which tables the others change.
 
 A call stands for what a routine changed. Where a Subscriber needs the rows, they are stored beside it, under their
-table's number and 10,000,000; then all calls of that transaction have theirs (`publisher.log_reader.brackets`).
+table's number and 10,000,000; then all calls of that transaction have theirs (`twopc.publisher.log_reader.brackets`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark import shapes
-from sim.spark.errors import PipelineError
 from twopc.lsn import lsn_text
 from twopc.names import article_name
 from twopc.proc_execution import BESIDE, CALL_TYPE, DEFINITION_TYPE
+from twopc.sim.spark import shapes
+from twopc.sim.spark.errors import PipelineError
 
 if TYPE_CHECKING:
-    from sim.spark.archive import Archive
+    from twopc.sim.spark.archive import Archive
 
 
 def routine_calls(commands: DataFrame) -> DataFrame:

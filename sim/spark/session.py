@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from sim.spark.errors import ArchiveError, PipelineError, SparkMissingError
-from sim.spark.java import Java, find_java, require_extra
+from twopc.sim.spark.errors import ArchiveError, PipelineError, SparkMissingError
+from twopc.sim.spark.java import Java, find_java, require_extra
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,7 +113,7 @@ def _settings(options: SparkOptions, folder: Path) -> dict[str, str]:
     if options.package is not None:
         settings["spark.submit.pyFiles"] = str(options.package)
     elif not is_local(master):
-        from sim.spark.packing import pack
+        from twopc.sim.spark.packing import pack
 
         settings["spark.submit.pyFiles"] = str(pack(folder / "twopc.zip"))
     return settings
@@ -308,7 +308,7 @@ def _versions(batches: Iterator[Any]) -> Iterator[Any]:
     import pyarrow
 
     missing = []
-    for name in ("adbc_driver_postgresql", "psycopg", "sim"):
+    for name in ("adbc_driver_postgresql", "psycopg", "twopc.sim"):
         try:
             importlib.import_module(name)
         except ImportError:
@@ -350,7 +350,7 @@ _KNOWN: tuple[tuple[str, type[PipelineError], str], ...] = (
         "a file of the archive cannot be read: twopc archive show --verify names it",
     ),
 )
-_OURS = re.compile(r"(?:sim\.spark\.errors|twopc\.errors)\.(\w+): ([^\n]+)")
+_OURS = re.compile(r"twopc\.(?:sim\.spark\.)?errors\.(\w+): ([^\n]+)")
 
 
 @contextmanager

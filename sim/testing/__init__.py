@@ -1,7 +1,7 @@
 """Tests of two-phase commit, and of the races of any application, on real PostgreSQL.
 
 With pytest everything comes as fixtures (`twopc`, `twopc_factory` …, see docs/testing.md); here are the names that
-a test or a conftest imports; `sim.testing.strategies` and `sim.testing.machine` are for Hypothesis. Importing this
+a test or a conftest imports; `twopc.sim.testing.strategies` and `twopc.sim.testing.machine` are for Hypothesis. Importing this
 starts nothing.
 """
 
@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sim.pytest_plugin.factory import topology
-    from sim.testing.asynchronous import AsyncTestTopology
-    from sim.testing.blocking import TestNode, TestTopology
-    from sim.testing.machine import TopologyMachine
-    from sim.testing.orders import OrderRun, Orders
-    from sim.testing.results import Result, Rows
-    from sim.testing.servers import Server
-    from sim.testing.session import Started, TestSession, Watched
     from twopc.errors import ConflictError as Conflict
     from twopc.errors import InDoubtError as InDoubt
+    from twopc.sim.pytest_plugin.factory import topology
+    from twopc.sim.testing.asynchronous import AsyncTestTopology
+    from twopc.sim.testing.blocking import TestNode, TestTopology
+    from twopc.sim.testing.machine import TopologyMachine
+    from twopc.sim.testing.orders import OrderRun, Orders
+    from twopc.sim.testing.results import Result, Rows
+    from twopc.sim.testing.servers import Server
+    from twopc.sim.testing.session import Started, TestSession, Watched
 
 __all__ = [
     "AsyncTestTopology",
@@ -41,21 +41,21 @@ __all__ = [
 
 #: Where each name is, and how it is called there.
 _PLACES = {
-    "AsyncTestTopology": ("sim.testing.asynchronous", "AsyncTestTopology"),
+    "AsyncTestTopology": ("twopc.sim.testing.asynchronous", "AsyncTestTopology"),
     "Conflict": ("twopc.errors", "ConflictError"),
     "InDoubt": ("twopc.errors", "InDoubtError"),
-    "OrderRun": ("sim.testing.orders", "OrderRun"),
-    "Orders": ("sim.testing.orders", "Orders"),
-    "Result": ("sim.testing.results", "Result"),
-    "Rows": ("sim.testing.results", "Rows"),
-    "Server": ("sim.testing.servers", "Server"),
-    "Started": ("sim.testing.session", "Started"),
-    "TestNode": ("sim.testing.blocking", "TestNode"),
-    "TestSession": ("sim.testing.session", "TestSession"),
-    "TestTopology": ("sim.testing.blocking", "TestTopology"),
-    "TopologyMachine": ("sim.testing.machine", "TopologyMachine"),
-    "Watched": ("sim.testing.session", "Watched"),
-    "topology": ("sim.pytest_plugin.factory", "topology"),
+    "OrderRun": ("twopc.sim.testing.orders", "OrderRun"),
+    "Orders": ("twopc.sim.testing.orders", "Orders"),
+    "Result": ("twopc.sim.testing.results", "Result"),
+    "Rows": ("twopc.sim.testing.results", "Rows"),
+    "Server": ("twopc.sim.testing.servers", "Server"),
+    "Started": ("twopc.sim.testing.session", "Started"),
+    "TestNode": ("twopc.sim.testing.blocking", "TestNode"),
+    "TestSession": ("twopc.sim.testing.session", "TestSession"),
+    "TestTopology": ("twopc.sim.testing.blocking", "TestTopology"),
+    "TopologyMachine": ("twopc.sim.testing.machine", "TopologyMachine"),
+    "Watched": ("twopc.sim.testing.session", "Watched"),
+    "topology": ("twopc.sim.pytest_plugin.factory", "topology"),
 }
 
 
@@ -63,7 +63,7 @@ def __getattr__(name: str) -> Any:
     """Each name is loaded at its first use: a conftest that imports one pays for that one."""
     place = _PLACES.get(name)
     if place is None:
-        raise AttributeError(f"module 'sim.testing' has no attribute {name!r}")
+        raise AttributeError(f"module 'twopc.sim.testing' has no attribute {name!r}")
     from importlib import import_module
 
     module = import_module(place[0])

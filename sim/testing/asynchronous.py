@@ -9,18 +9,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from sim.report.history import Record
-from sim.testing.blocking import TestTopology
-from sim.testing.live import LiveSession, LiveStatement
-from sim.testing.results import Result, Rows
-from sim.testing.session import name_of
 from twopc.errors import ConflictError, InDoubtError, RejectedError
+from twopc.sim.report.history import Record
+from twopc.sim.testing.blocking import TestTopology
+from twopc.sim.testing.live import LiveSession, LiveStatement
+from twopc.sim.testing.results import Result, Rows
+from twopc.sim.testing.session import name_of
 
 T = TypeVar("T")
 
 
 class AsyncStarted:
-    """See `sim.testing.session.Started`."""
+    """See `twopc.sim.testing.session.Started`."""
 
     def __init__(self, topology: AsyncTestTopology, live: LiveStatement) -> None:
         self._topology = topology
@@ -47,7 +47,7 @@ class AsyncStarted:
 
 
 class AsyncTestSession:
-    """See `sim.testing.session.TestSession`."""
+    """See `twopc.sim.testing.session.TestSession`."""
 
     __test__ = False  # not a test, whatever its name says
 
@@ -96,7 +96,7 @@ class AsyncTestSession:
 
 
 class AsyncTestNode:
-    """See `sim.testing.blocking.TestNode`."""
+    """See `twopc.sim.testing.blocking.TestNode`."""
 
     __test__ = False  # not a test, whatever its name says
 
@@ -114,7 +114,7 @@ class AsyncTestNode:
 
 
 class AsyncTestTopology:
-    """See `sim.testing.blocking.TestTopology`; `blocking` is that one, for what a thread plays."""
+    """See `twopc.sim.testing.blocking.TestTopology`; `blocking` is that one, for what a thread plays."""
 
     __test__ = False  # not a test, whatever its name says
 

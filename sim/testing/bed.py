@@ -13,18 +13,18 @@ from typing import Any
 import psycopg
 from psycopg import conninfo, sql
 
-from sim.checkers.atomic import atomic
-from sim.report.history import Record
-from sim.testing import loading
-from sim.testing.live import LiveSession
-from sim.testing.recording import Recorder
-from sim.testing.results import Rows
-from sim.testing.surroundings import Surroundings
-from sim.testing.watching import LOOK_EVERY_S, Client, Eyes
-from sim.topology import Topology
 from twopc.errors import ConfigurationError
 from twopc.names import PREFIX, VERSION_COLUMN
 from twopc.server import Server
+from twopc.sim.checkers.atomic import atomic
+from twopc.sim.report.history import Record
+from twopc.sim.testing import loading
+from twopc.sim.testing.live import LiveSession
+from twopc.sim.testing.recording import Recorder
+from twopc.sim.testing.results import Rows
+from twopc.sim.testing.surroundings import Surroundings
+from twopc.sim.testing.watching import LOOK_EVERY_S, Client, Eyes
+from twopc.sim.topology import Topology
 
 #: How long branches whose transactions are over may take to be finished.
 _FINISH_S = 1.0
@@ -224,12 +224,12 @@ class Bed:
     # -- faults ------------------------------------------------------------------------------------
 
     async def fault(self, said: Mapping[str, Any]) -> str:
-        """Have a fault happen; see `sim.faults.testing.TestFaults.add`."""
+        """Have a fault happen; see `twopc.sim.faults.testing.TestFaults.add`."""
         __tracebackhide__ = True
         surroundings = self.surroundings
         if surroundings.faults is None:
             await self._stop_coordinator()
-            from sim.faults.testing import TestFaults  # which few tests need
+            from twopc.sim.faults.testing import TestFaults  # which few tests need
 
             surroundings.faults = TestFaults(self.topology, timeout_s=surroundings.timeout_s)
             self.is_spoiled = True  # no other test shall have it

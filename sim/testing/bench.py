@@ -13,12 +13,12 @@ from typing import Any, Literal, TypeVar
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from psycopg import sql
 
-from sim.testing import loading, servers
-from sim.testing.bed import Bed
-from sim.testing.loading import Load
-from sim.topology import Topology, owner
-from sim.topology.pool import How, TopologyPool
 from twopc.errors import ConfigurationError
+from twopc.sim.testing import loading, servers
+from twopc.sim.testing.bed import Bed
+from twopc.sim.testing.loading import Load
+from twopc.sim.topology import Topology, owner
+from twopc.sim.topology.pool import How, TopologyPool
 
 T = TypeVar("T")
 Reset = Literal["clone", "truncate", "none"]

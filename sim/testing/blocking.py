@@ -11,16 +11,16 @@ from urllib.parse import quote, urlencode
 
 import psycopg
 
-from sim.report.history import Record
-from sim.testing.bed import Bed
-from sim.testing.bench import Bench
-from sim.testing.results import Rows
-from sim.testing.session import TestSession, Watched
-from sim.testing.watching import Client
 from twopc.errors import ConflictError, InDoubtError, RejectedError, TwopcError
+from twopc.sim.report.history import Record
+from twopc.sim.testing.bed import Bed
+from twopc.sim.testing.bench import Bench
+from twopc.sim.testing.results import Rows
+from twopc.sim.testing.session import TestSession, Watched
+from twopc.sim.testing.watching import Client
 
 if TYPE_CHECKING:
-    from sim.testing.orders import OrderRun, Orders
+    from twopc.sim.testing.orders import OrderRun, Orders
 
 T = TypeVar("T")
 
@@ -252,7 +252,7 @@ class TestTopology:
         limit: int = 200,
         check: Callable[[OrderRun], None] | None = None,
     ) -> Orders:
-        """Play functions in every order in which each sequence keeps its own; see `sim.testing.orders`.
+        """Play functions in every order in which each sequence keeps its own; see `twopc.sim.testing.orders`.
 
         Each sequence has a thread of its own, so a function may block in the database: the next one is called
         as soon as it provably waits. Every order begins with the rows of now.
@@ -267,14 +267,14 @@ class TestTopology:
             AssertionError: of a function, or of `check`; the message names the order.
         """
         __tracebackhide__ = True
-        from sim.testing.orders import run_orders  # it needs the ordering of scenarios
+        from twopc.sim.testing.orders import run_orders  # it needs the ordering of scenarios
 
         return run_orders(self, callables, before=before, limit=limit, check=check)
 
     @property
     def strategies(self) -> ModuleType:
-        """`sim.testing.strategies`: orders and the like for Hypothesis."""
-        from sim.testing import strategies  # Hypothesis is optional
+        """`twopc.sim.testing.strategies`: orders and the like for Hypothesis."""
+        from twopc.sim.testing import strategies  # Hypothesis is optional
 
         return strategies
 
@@ -287,7 +287,7 @@ class TestTopology:
 
     def explain(self) -> str:
         """What happened so far, in sentences."""
-        from sim.report.story import story
+        from twopc.sim.report.story import story
 
         return "\n".join(story(self.bed.records))
 

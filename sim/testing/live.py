@@ -13,10 +13,6 @@ import psycopg
 from psycopg import AsyncConnection, AsyncCursor, sql
 from psycopg.rows import dict_row
 
-from sim.testing.recording import failed, returned
-from sim.testing.results import Result, Rows
-from sim.testing.surroundings import NotEndedError, Surroundings
-from sim.testing.watching import Client, Waiting
 from twopc.drivers.transaction import Transaction
 from twopc.errors import (
     InDoubtError,
@@ -25,9 +21,13 @@ from twopc.errors import (
     conflict_facts,
     from_sqlstate,
 )
+from twopc.sim.testing.recording import failed, returned
+from twopc.sim.testing.results import Result, Rows
+from twopc.sim.testing.surroundings import NotEndedError, Surroundings
+from twopc.sim.testing.watching import Client, Waiting
 
 if TYPE_CHECKING:
-    from sim.faults.testing import RemoteTransaction
+    from twopc.sim.faults.testing import RemoteTransaction
 
 Work = Callable[[], Awaitable[Any]]
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sim.topology import Topology
 from twopc.errors import ConfigurationError
+from twopc.sim.topology import Topology
 
 Load = str | Path | Callable[..., Any]
 """A file of SQL; SQL itself; a function that gets the `Topology`; or ``module:function`` for one."""

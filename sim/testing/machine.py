@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from hypothesis.strategies import data
 
-from sim.testing.blocking import TestTopology
-from sim.testing.session import TestSession
-from sim.topology.checkpoint import Checkpoint, checkpoint, rewind
 from twopc.errors import RejectedError
+from twopc.sim.testing.blocking import TestTopology
+from twopc.sim.testing.session import TestSession
+from twopc.sim.topology.checkpoint import Checkpoint, checkpoint, rewind
 
 
 class TopologyMachine(RuleBasedStateMachine):

@@ -17,14 +17,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sim.scenario.ordering.enumerate import Space
-from sim.testing.surroundings import NotEndedError
-from sim.testing.watching import LOOK_EVERY_S, Waiting
-from sim.topology.checkpoint import Checkpoint, RewindError, checkpoint, rewind
 from twopc.errors import ConfigurationError
+from twopc.sim.scenario.ordering.enumerate import Space
+from twopc.sim.testing.surroundings import NotEndedError
+from twopc.sim.testing.watching import LOOK_EVERY_S, Waiting
+from twopc.sim.topology.checkpoint import Checkpoint, RewindError, checkpoint, rewind
 
 if TYPE_CHECKING:
-    from sim.testing.blocking import TestTopology
+    from twopc.sim.testing.blocking import TestTopology
 
 Callables = Mapping[str, Sequence[Callable[..., Any]]]
 
@@ -92,7 +92,7 @@ def run_orders(
     limit: int,
     check: Callable[[OrderRun], None] | None,
 ) -> Orders:
-    """See `sim.testing.blocking.TestTopology.run_orders`."""
+    """See `twopc.sim.testing.blocking.TestTopology.run_orders`."""
     __tracebackhide__ = True
     steps = {name: [f"{name}{n}" for n in range(len(each))] for name, each in callables.items()}
     known = {step: name for name, each in steps.items() for step in each}

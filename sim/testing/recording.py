@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sim.report.history import ROWS_MAX, SCHEMA, Record, plain
-from sim.testing.results import Result
 from twopc.errors import ConflictError, DeadlockError, InDoubtError, TransactionError
+from twopc.sim.report.history import ROWS_MAX, SCHEMA, Record, plain
+from twopc.sim.testing.results import Result
 
 
 class Recorder:
@@ -32,7 +32,7 @@ class Recorder:
         self._sessions[name] = node
 
     def write(self, kind: str, **fields: Any) -> None:
-        """A happening; see `sim.report.history.KINDS`."""
+        """A happening; see `twopc.sim.report.history.KINDS`."""
         self._records.append(
             Record(
                 seq=len(self._records) + 2,

@@ -12,12 +12,12 @@ from typing import Any, Protocol, runtime_checkable
 import psycopg
 from psycopg import conninfo
 
-from sim.topology.sweeping import KEPT, sweep
 from twopc.errors import ServerError
 from twopc.log import get_logger
 from twopc.server import ExternalServer
 from twopc.server import Server as EmbeddedServer
 from twopc.server.choice import choose
+from twopc.sim.topology.sweeping import KEPT, sweep
 
 _log = get_logger(__name__)
 
@@ -85,7 +85,7 @@ def server_of(given: Any) -> AnyServer:
             )
         )
     raise ServerError(
-        f"twopc_server gave {type(given).__name__}, which is no server: return sim.testing.Server(dsn=...), "
+        f"twopc_server gave {type(given).__name__}, which is no server: return twopc.sim.testing.Server(dsn=...), "
         "a DSN, the postgresql_proc of pytest-postgresql, or a container of testcontainers"
     )
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from sim.testing.live import LiveSession, LiveStatement
-from sim.testing.results import Result
-from sim.testing.watching import Client
+from twopc.sim.testing.live import LiveSession, LiveStatement
+from twopc.sim.testing.results import Result
+from twopc.sim.testing.watching import Client
 
 if TYPE_CHECKING:
     from threading import Thread
 
-    from sim.testing.blocking import TestTopology
+    from twopc.sim.testing.blocking import TestTopology
 
 
 class Started:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from sim.scenario.ordering.enumerate import Space
+from twopc.sim.scenario.ordering.enumerate import Space
 
 
 def orders(
@@ -22,7 +22,7 @@ def orders(
         sequences: by name, how many steps it has, or the steps themselves.
         before: ``a0 < b1``: only orders in which a0 comes first.
     """
-    from sim.testing.orders import pair
+    from twopc.sim.testing.orders import pair
 
     names = {
         name: [f"{name}{n}" for n in range(each if isinstance(each, int) else len(each))]

@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sim.testing.recording import Recorder
-from sim.testing.watching import LOOK_EVERY_S, Client, Eyes, Waiting
-from sim.topology import Topology
+from twopc.sim.testing.recording import Recorder
+from twopc.sim.testing.watching import LOOK_EVERY_S, Client, Eyes, Waiting
+from twopc.sim.topology import Topology
 
 if TYPE_CHECKING:
-    from sim.faults.testing import TestFaults
-    from sim.testing.live import LiveSession
+    from twopc.sim.faults.testing import TestFaults
+    from twopc.sim.testing.live import LiveSession
 
 
 class NotEndedError(AssertionError):

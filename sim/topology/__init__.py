@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.topology.nodes import Node
-from sim.topology.topology import Topology
+from twopc.sim.topology.nodes import Node
+from twopc.sim.topology.topology import Topology
 
 __all__ = ["Node", "Topology"]

@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-from publisher import publication
-from sim.topology import initial, warned
-from sim.topology.leaving import Leaving
-from sim.topology.nodes import grant_tables
-from subscriber.propagation import Place, script_procedure
 from twopc import names
 from twopc.articles import Article
 from twopc.distributed import DistributedArticle
 from twopc.errors import ArticleError
 from twopc.propagation import Propagation
+from twopc.publisher import publication
+from twopc.sim.topology import initial, warned
+from twopc.sim.topology.leaving import Leaving
+from twopc.sim.topology.nodes import grant_tables
 from twopc.sql.fragments import qualified
+from twopc.subscriber.propagation import Place, script_procedure
 
 
 class Articles(Leaving):
@@ -39,7 +39,7 @@ class Articles(Leaving):
         propagate: Mapping[str, str | Sequence[str]] | None = None,
         propagation: Propagation | None = None,
     ) -> Article:
-        """Publish a table; see `publisher.publication.publish`.
+        """Publish a table; see `twopc.publisher.publication.publish`.
 
         Subscribers that are there already get it by `refresh_subscriptions`.
 
@@ -77,7 +77,7 @@ class Articles(Leaving):
         await super().take_away()
 
     async def unpublish(self, table: str, *, schema: str = "public") -> None:
-        """Take an article back; see `publisher.publication.unpublish`.
+        """Take an article back; see `twopc.publisher.publication.unpublish`.
 
         Raises:
             ArticleError: it is not published, or somebody subscribes (14046).
@@ -165,7 +165,7 @@ class Articles(Leaving):
         """The default procedure that a Subscriber would get for a published table.
 
         Args:
-            script: ``sp_scriptinsproc`` or another of `subscriber.propagation.SCRIPTS`.
+            script: ``sp_scriptinsproc`` or another of `twopc.subscriber.propagation.SCRIPTS`.
 
         Raises:
             ArticleError: the table is not published.

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 
-from publisher import slot
-from publisher.posting import post_message, stored_message
-from sim.topology.registration import Registration
 from twopc.errors import DeliveryError
 from twopc.lsn import lsn_value
+from twopc.publisher import slot
+from twopc.publisher.posting import post_message, stored_message
+from twopc.sim.topology.registration import Registration
 
 #: The last transaction that is stored.
 _READ_TO = """

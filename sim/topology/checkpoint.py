@@ -15,11 +15,11 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from publisher.log_reader.wire import Wire
-from sim.topology.topology import Topology
 from twopc.errors import ConfigurationError, TwopcError
 from twopc.lsn import lsn_value
 from twopc.names import LINK_SCHEMA, SCHEMA
+from twopc.publisher.log_reader.wire import Wire
+from twopc.sim.topology.topology import Topology
 from twopc.together import together
 
 Connection = AsyncConnection[Any]

@@ -9,14 +9,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from sim.topology.inspection import Inspection
-from subscriber import any_client
-from subscriber.any_client import AnyClient
 from twopc.drivers.participant import ParticipantAddress
 from twopc.drivers.resolver_servers import Resolved, ServerResolver
 from twopc.errors import ConfigurationError, InDoubtError
 from twopc.names import role
 from twopc.protocol import VARIANTS
+from twopc.sim.topology.inspection import Inspection
+from twopc.subscriber import any_client
+from twopc.subscriber.any_client import AnyClient
 
 _LAST_AGENT = next(name for name, variant in VARIANTS.items() if variant.last_agent)
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from publisher import membership
 from twopc.articles import Article
 from twopc.names import VERSION_COLUMN
+from twopc.publisher import membership
 from twopc.sql import fragments as f
 
 Connection = AsyncConnection[Any]

@@ -11,20 +11,20 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from publisher.distribution import registry
-from publisher.log_reader import LogReader
-from publisher.posting import post_message, stored_message
-from sim.topology.beside import Beside
-from subscriber.distribution_agent import (
+from twopc.errors import ArticleError, ConfigurationError, SlotInUseError, SubscriptionError
+from twopc.log import get_logger
+from twopc.lsn import lsn_text, lsn_value
+from twopc.publisher.distribution import registry
+from twopc.publisher.log_reader import LogReader
+from twopc.publisher.posting import post_message, stored_message
+from twopc.sim.topology.beside import Beside
+from twopc.subscriber.distribution_agent import (
     AheadError,
     Delivered,
     DistributionAgent,
     Profile,
     Servers,
 )
-from twopc.errors import ArticleError, ConfigurationError, SlotInUseError, SubscriptionError
-from twopc.log import get_logger
-from twopc.lsn import lsn_text, lsn_value
 from twopc.together import together
 
 _log = get_logger(__name__)

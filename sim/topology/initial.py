@@ -15,16 +15,16 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from publisher import membership
-from sim.topology.nodes import grant_tables
-from subscriber import tables
-from subscriber.changing import changing
 from twopc.articles import Article
 from twopc.errors import LockTimeoutError, SubscriptionError
 from twopc.names import VERSION_COLUMN
+from twopc.publisher import membership
+from twopc.sim.topology.nodes import grant_tables
 from twopc.sql import fragments as f
 from twopc.sql import path
 from twopc.sql.describe import describe
+from twopc.subscriber import tables
+from twopc.subscriber.changing import changing
 
 Connection = AsyncConnection[Any]
 

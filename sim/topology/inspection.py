@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from publisher import publication, slot, tracer
-from publisher.distribution import (
+from twopc.articles import Article
+from twopc.publisher import publication, slot, tracer
+from twopc.publisher.distribution import (
     AgentStatus,
     BrowsedCommand,
     CleanUp,
@@ -20,14 +21,13 @@ from publisher.distribution import (
     clean_up,
     readers,
 )
-from publisher.posting import Posted
-from publisher.slot import SlotState
-from sim import validation
-from sim.topology import deliveries
-from sim.topology.convergence import differences
-from sim.topology.deliveries import Delivery
-from sim.topology.procedures import Procedures
-from twopc.articles import Article
+from twopc.publisher.posting import Posted
+from twopc.publisher.slot import SlotState
+from twopc.sim import validation
+from twopc.sim.topology import deliveries
+from twopc.sim.topology.convergence import differences
+from twopc.sim.topology.deliveries import Delivery
+from twopc.sim.topology.procedures import Procedures
 from twopc.validation import Verdict
 
 
@@ -131,19 +131,19 @@ class Inspection(Procedures):
         )
 
     async def browse(self, **choice: Any) -> list[BrowsedCommand]:
-        """The stored commands, readable; see `publisher.distribution.browse`."""
+        """The stored commands, readable; see `twopc.publisher.distribution.browse`."""
         return await browse(await self.admin(self.distribution), self.publisher, **choice)
 
     async def clean_up(self, **retention: Any) -> CleanUp:
-        """Remove what every Subscriber has got; see `publisher.distribution.clean_up`."""
+        """Remove what every Subscriber has got; see `twopc.publisher.distribution.clean_up`."""
         return await clean_up(await self.admin(self.distribution), **retention)
 
     async def post_tracer_token(self) -> Posted:
-        """Post a token that is timed on its way to every Subscriber; see `publisher.tracer`."""
+        """Post a token that is timed on its way to every Subscriber; see `twopc.publisher.tracer`."""
         return await tracer.post_tracer_token(await self.admin(self.publisher))
 
     async def tracer_history(self, **choice: Any) -> Sequence[tracer.Passage]:
-        """Where the tokens are, the latest first; see `publisher.tracer`."""
+        """Where the tokens are, the latest first; see `twopc.publisher.tracer`."""
         return await tracer.tracer_history(
             await self.admin(self.publisher),
             await self.admin(self.distribution),
@@ -158,7 +158,7 @@ class Inspection(Procedures):
         repair: bool = False,
         drive: bool = True,
     ) -> list[Verdict]:
-        """Compare Subscribers (all) with the Publisher while both go on; see `sim.validation`.
+        """Compare Subscribers (all) with the Publisher while both go on; see `twopc.sim.validation`.
 
         Args:
             tables: ``table`` or ``schema.table``; none: all.

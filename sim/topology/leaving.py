@@ -5,14 +5,14 @@ Knows nothing of how subscriptions begin.
 
 from __future__ import annotations
 
-from publisher import publication, slot, subscriptions
-from sim.topology import initial
-from sim.topology.nodes import revoke_tables
-from sim.topology.scripting import Scripting
-from subscriber import proc_execution as routines_here
-from subscriber import propagation as procedures
-from subscriber import subscription
 from twopc.errors import ConfigurationError, SubscriptionError
+from twopc.publisher import publication, slot, subscriptions
+from twopc.sim.topology import initial
+from twopc.sim.topology.nodes import revoke_tables
+from twopc.sim.topology.scripting import Scripting
+from twopc.subscriber import proc_execution as routines_here
+from twopc.subscriber import propagation as procedures
+from twopc.subscriber import subscription
 
 
 class Leaving(Scripting):

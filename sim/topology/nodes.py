@@ -18,12 +18,12 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, conninfo, sql
 
-from sim.topology import roles
 from twopc import names
 from twopc.doctor.checks import version_finding
 from twopc.drivers.database import DURABLE
 from twopc.errors import ConfigurationError, ServerError
 from twopc.server import ExternalServer, Server
+from twopc.sim.topology import roles
 from twopc.sql import path
 from twopc.sql.passwords import verifier
 from twopc.sql.render import compose

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
-from sim.topology.checkpoint import Checkpoint, RewindError, checkpoint, rewind
-from sim.topology.nodes import AnyServer
-from sim.topology.topology import Topology
 from twopc.errors import ConfigurationError
 from twopc.log import get_logger
+from twopc.sim.topology.checkpoint import Checkpoint, RewindError, checkpoint, rewind
+from twopc.sim.topology.nodes import AnyServer
+from twopc.sim.topology.topology import Topology
 
 _log = get_logger(__name__)
 

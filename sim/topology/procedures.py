@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from publisher import proc_execution
-from publisher.distribution import routines
-from sim.topology import warned
-from sim.topology.regenerating import Regenerating
-from subscriber import proc_execution as routines_here
 from twopc.proc_execution import ProcArticle, ProcType, beside
+from twopc.publisher import proc_execution
+from twopc.publisher.distribution import routines
+from twopc.sim.topology import warned
+from twopc.sim.topology.regenerating import Regenerating
+from twopc.subscriber import proc_execution as routines_here
 
 
 class Procedures(Regenerating):
@@ -31,7 +31,7 @@ class Procedures(Regenerating):
         commits: bool | None = None,
         replicate_ddl: bool = True,
     ) -> ProcArticle:
-        """Publish a procedure or function; see `publisher.proc_execution.publish_procedure`.
+        """Publish a procedure or function; see `twopc.publisher.proc_execution.publish_procedure`.
 
         Subscribers that are there already get it by `refresh_subscriptions`. Until every Subscriber that is
         read only has it, its calls travel as rows. Why sites may differ after a call is logged as warnings, and in

@@ -12,15 +12,15 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from publisher import proc_execution, publication
-from publisher.pieces import OLD_VERSION, Pieces
-from publisher.proc_execution.articles import find_routine
-from publisher.proc_execution.texts import RoutineTexts
-from sim.topology.topology import Topology
 from twopc import names
 from twopc.articles import Article
 from twopc.errors import ConfigurationError
 from twopc.proc_execution import PROC_SCHEMA, ProcType
+from twopc.publisher import proc_execution, publication
+from twopc.publisher.pieces import OLD_VERSION, Pieces
+from twopc.publisher.proc_execution.articles import find_routine
+from twopc.publisher.proc_execution.texts import RoutineTexts
+from twopc.sim.topology.topology import Topology
 
 Connection = AsyncConnection[Any]
 

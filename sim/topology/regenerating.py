@@ -11,14 +11,14 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from publisher import publication, subscriptions
-from sim.topology import initial
-from sim.topology.replication import Replication
-from sim.validation.same_versions import Apart, Rows
-from subscriber import subscription
-from subscriber.firing import Obstacle
 from twopc.articles import Article
 from twopc.errors import SubscriptionError
+from twopc.publisher import publication, subscriptions
+from twopc.sim.topology import initial
+from twopc.sim.topology.replication import Replication
+from twopc.sim.validation.same_versions import Apart, Rows
+from twopc.subscriber import subscription
+from twopc.subscriber.firing import Obstacle
 from twopc.validation import Key
 
 Connection = AsyncConnection[Any]

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from publisher import proc_execution, publication, slot, subscriptions
-from publisher.distribution import registry, routines
-from publisher.distribution.update_modes import UpdateMode, update_modes
-from sim.topology.initial import Moment
-from sim.topology.wiring import Wiring
 from twopc import names
 from twopc.distributed import DistributedArticle
 from twopc.errors import ConfigurationError, ServerError, SubscriptionError
 from twopc.proc_execution import BESIDE, CALL_TYPE, ProcArticle, beside
+from twopc.publisher import proc_execution, publication, slot, subscriptions
+from twopc.publisher.distribution import registry, routines
+from twopc.publisher.distribution.update_modes import UpdateMode, update_modes
+from twopc.sim.topology.initial import Moment
+from twopc.sim.topology.wiring import Wiring
 
 #: Transactions that the copy has not seen, of those that are stored already: the first of them is the first
 #: that the subscription gets. What is not stored yet comes after everything that is.

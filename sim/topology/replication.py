@@ -11,21 +11,21 @@ from typing import Any, Literal, get_args
 
 from psycopg import AsyncConnection
 
-from publisher import proc_execution
-from publisher.distribution import registry
-from publisher.distribution.update_modes import UpdateMode
-from sim.topology import initial, warned
-from sim.topology.articles import Articles
-from sim.topology.naming import by_article
-from subscriber import propagation as procedures
-from subscriber import read_only, subscription
-from subscriber.distribution_agent.profile import Profile
 from twopc.distributed import DistributedArticle
 from twopc.drivers.install import install_participant
 from twopc.drivers.points import Points
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.names import article_name
 from twopc.proc_execution import ProcArticle
+from twopc.publisher import proc_execution
+from twopc.publisher.distribution import registry
+from twopc.publisher.distribution.update_modes import UpdateMode
+from twopc.sim.topology import initial, warned
+from twopc.sim.topology.articles import Articles
+from twopc.sim.topology.naming import by_article
+from twopc.subscriber import propagation as procedures
+from twopc.subscriber import read_only, subscription
+from twopc.subscriber.distribution_agent.profile import Profile
 
 SyncType = Literal["automatic", "replication support only", "none"]
 Connection = AsyncConnection[Any]

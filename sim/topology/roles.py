@@ -17,7 +17,7 @@ from twopc.sql import path
 from twopc.sql.render import compose
 
 if TYPE_CHECKING:
-    from sim.topology.nodes import Node
+    from twopc.sim.topology.nodes import Node
 
 _ELSEWHERE = """
 select distinct d.datname::text

@@ -11,29 +11,29 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from publisher import publication, subscriptions
-from publisher.proc_execution import proc_articles
-from sim.script import SyncScript, Trial, script_synctran_commands
-from sim.topology import initial, warned
-from sim.topology.distribution import Distribution
-from sim.topology.naming import by_article
-from sim.topology.nodes import grant_tables
-from subscriber import (
+from twopc.distributed import DistributedArticle
+from twopc.drivers.install import install_participant
+from twopc.errors import SubscriptionError
+from twopc.proc_execution import ProcArticle
+from twopc.publisher import publication, subscriptions
+from twopc.publisher.proc_execution import proc_articles
+from twopc.sim.script import SyncScript, Trial, script_synctran_commands
+from twopc.sim.topology import initial, warned
+from twopc.sim.topology.distribution import Distribution
+from twopc.sim.topology.naming import by_article
+from twopc.sim.topology.nodes import grant_tables
+from twopc.sql.describe import describe
+from twopc.subscriber import (
     not_for_replication,
     proc_execution,
     propagation,
     subscription,
     tables,
 )
-from subscriber.distribution_agent.profile import Profile
-from subscriber.firing import Obstacle
-from subscriber.objects import install_texts
-from subscriber.triggers import Sites
-from twopc.distributed import DistributedArticle
-from twopc.drivers.install import install_participant
-from twopc.errors import SubscriptionError
-from twopc.proc_execution import ProcArticle
-from twopc.sql.describe import describe
+from twopc.subscriber.distribution_agent.profile import Profile
+from twopc.subscriber.firing import Obstacle
+from twopc.subscriber.objects import install_texts
+from twopc.subscriber.triggers import Sites
 
 
 class Scripting(Distribution):
@@ -159,7 +159,7 @@ class Scripting(Distribution):
         filters: Mapping[str, str] | None = None,
         scripts: Mapping[str, Sequence[str]] | None = None,
     ) -> SyncScript:
-        """What a Subscriber must run that has the tables and rows already; see `sim.script`.
+        """What a Subscriber must run that has the tables and rows already; see `twopc.sim.script`.
 
         It is tried there, and rolled back. The Publisher knows the Subscriber from then on, and what is committed
         from then on is kept for it.
@@ -245,7 +245,7 @@ class Scripting(Distribution):
         *,
         profile: Profile | None = None,
     ) -> None:
-        """Run the script of a subscription; see `subscriber.subscription.addsynctriggers`.
+        """Run the script of a subscription; see `twopc.subscriber.subscription.addsynctriggers`.
 
         Args:
             profile: as for `subscribe`.
@@ -268,7 +268,7 @@ class Scripting(Distribution):
     ) -> None:
         """Say whether agents' changes pass by a trigger or constraint of a Subscriber's table.
 
-        See `subscriber.not_for_replication`.
+        See `twopc.subscriber.not_for_replication`.
         """
         await not_for_replication.set_not_for_replication(
             await self.admin(subscriber), schema, table, object_name, value

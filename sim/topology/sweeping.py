@@ -1,6 +1,6 @@
 """Drops what runs have left on somebody else's server that were killed.
 
-Whose a database is its name tells (`sim.topology.owner`); only what belongs to a process that surely lives no more
+Whose a database is its name tells (`twopc.sim.topology.owner`); only what belongs to a process that surely lives no more
 is touched.
 """
 
@@ -12,13 +12,13 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from sim.topology.owner import Owner, owner_of
 from twopc import names
 from twopc.errors import ServerError
 from twopc.log import get_logger
 from twopc.names import BranchId
 from twopc.server import ExternalServer
 from twopc.server import Server as EmbeddedServer
+from twopc.sim.topology.owner import Owner, owner_of
 
 _log = get_logger(__name__)
 

@@ -7,9 +7,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, TypedDict
 
-from sim.topology.blocking import blocking
-from sim.topology.clients import Clients
-from sim.topology.nodes import AnyServer
 from twopc.drivers.coordinator import PostgresCoordinator
 from twopc.drivers.in_doubt import InDoubtBranch
 from twopc.drivers.oneshot import Done
@@ -20,6 +17,9 @@ from twopc.drivers.transaction import Transaction
 from twopc.errors import ConfigurationError, InDoubtError
 from twopc.protocol.effects import Effect
 from twopc.protocol.events import Event
+from twopc.sim.topology.blocking import blocking
+from twopc.sim.topology.clients import Clients
+from twopc.sim.topology.nodes import AnyServer
 
 
 class _Options(TypedDict):
@@ -47,7 +47,7 @@ class Topology(Clients):
         lock_timeout_ms: how long a change may wait for a row at the Publisher.
         name: of the topology, and in the names of its databases and roles; None: a fresh one.
         keep: leave databases and servers behind at the end.
-        attach: everything is there already (see `sim.operate.attach`): install and drop nothing.
+        attach: everything is there already (see `twopc.sim.operate.attach`): install and drop nothing.
         distribution: name of the distribution database's node; None: ``distribution``.
         distribute: False: leave distribution out, for a topology where changes shall reach no other
             Subscriber.
@@ -107,7 +107,7 @@ class Topology(Clients):
         """The same for code without an event loop: ``with Topology.blocking(...) as topology:``.
 
         Every method is there, under its name, to be called without ``await``; so are those of the
-        transactions, cursors and connections that it hands out (see `sim.topology.blocking`).
+        transactions, cursors and connections that it hands out (see `twopc.sim.topology.blocking`).
         """
         return blocking(cls(**options))
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from publisher import proc_execution
 from twopc.log import get_logger
 from twopc.proc_execution import ProcWarning
+from twopc.publisher import proc_execution
 
 _log = get_logger(__name__)
 

@@ -12,14 +12,14 @@ from typing import Any, Self
 import psycopg
 from psycopg import AsyncConnection
 
-from publisher import publication
-from publisher.distribution import install as install_distribution
-from sim.topology.nodes import AnyServer, Node, Nodes, fresh_name
 from twopc import names
 from twopc.drivers.install import install_decision_log, install_participant
 from twopc.errors import ConfigurationError
 from twopc.log import get_logger
 from twopc.names import BranchId
+from twopc.publisher import publication
+from twopc.publisher.distribution import install as install_distribution
+from twopc.sim.topology.nodes import AnyServer, Node, Nodes, fresh_name
 
 _log = get_logger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.up.keeping import down, remove, up
-from sim.up.state import Node, State, default_folder, load
+from twopc.sim.up.keeping import down, remove, up
+from twopc.sim.up.state import Node, State, default_folder, load
 
 __all__ = ["Node", "State", "default_folder", "down", "load", "remove", "up"]

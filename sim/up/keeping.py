@@ -12,17 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.scenario import check
-from sim.scenario.postgres_setup import set_up
-from sim.topology import Topology
-from sim.up import parts
-from sim.up.state import Node, State, load, locked, look
 from twopc.errors import ConfigurationError, ScenarioError, ServerError
 from twopc.names import is_node_name
 from twopc.server.lasting import LastingServer
+from twopc.sim.scenario import check
+from twopc.sim.scenario.postgres_setup import set_up
+from twopc.sim.topology import Topology
+from twopc.sim.up import parts
+from twopc.sim.up.state import Node, State, load, locked, look
 
 if TYPE_CHECKING:
-    from sim.scenario.check import Loaded
+    from twopc.sim.scenario.check import Loaded
 
 _DEMO = Path(__file__).with_name("demo.twopc.yaml")
 _DISTRIBUTION = "distribution"

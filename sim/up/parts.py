@@ -16,16 +16,16 @@ from pathlib import Path
 
 import psutil
 
-from sim.operate import attach
-from sim.up.state import State
 from twopc.errors import ServerError
 from twopc.server.waiting import wait_for
+from twopc.sim.operate import attach
+from twopc.sim.up.state import State
 
 _READY_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 15.0
 #: What a process says as soon as a signal ends it in order.
 RUNS = "runs"
-_MODULE = "sim.up.process"
+_MODULE = "twopc.sim.up.process"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,4 +1,4 @@
-"""``python -m sim.up.process FOLDER KIND [NODE]``: one of the processes beside a topology's servers.
+"""``python -m twopc.sim.up.process FOLDER KIND [NODE]``: one of the processes beside a topology's servers.
 
 Whoever starts it has made the folder; see `parts`.
 """
@@ -9,11 +9,11 @@ import asyncio
 import sys
 from pathlib import Path
 
-from sim import standing
-from sim.up.parts import RUNS
-from sim.up.state import load
-from subscriber.distribution_agent import main as run_agent
 from twopc import log
+from twopc.sim import standing
+from twopc.sim.up.parts import RUNS
+from twopc.sim.up.state import load
+from twopc.subscriber.distribution_agent import main as run_agent
 
 _CLEAN_UP_EVERY_S = 60.0
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sim.up import parts
-from sim.up.state import State
-from sim.up.watch import Moment, Watch
+from twopc.sim.up import parts
+from twopc.sim.up.state import State
+from twopc.sim.up.watch import Moment, Watch
 from twopc.waits import link_prefix
 
 _EVERY_S = 0.1

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import AsyncConnection, conninfo
 
-from publisher.distribution import AgentStatus, agents
-from sim.up import parts
-from sim.up.keeping import server_of
-from sim.up.state import State
 from twopc import waits
 from twopc.names import PREFIX
+from twopc.publisher.distribution import AgentStatus, agents
+from twopc.sim.up import parts
+from twopc.sim.up.keeping import server_of
+from twopc.sim.up.state import State
 from twopc.sql import path
 from twopc.together import together
 

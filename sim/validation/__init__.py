@@ -27,21 +27,21 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from publisher import membership
-from publisher import validation as publisher_end
-from publisher.distribution import kept
-from publisher.distribution.update_modes import update_modes
-from publisher.posting import Posted
-from sim.validation.rows import buckets, by_key, merged_rows, rows_of
-from subscriber import validation as subscriber_end
-from subscriber.validation import Values, by_column
 from twopc.distributed import DistributedArticle
 from twopc.errors import SubscriptionError
 from twopc.lsn import lsn_value
 from twopc.names import BranchId, branch_gid, further_branch, node_of
 from twopc.propagation import record_values
+from twopc.publisher import membership
+from twopc.publisher import validation as publisher_end
+from twopc.publisher.distribution import kept
+from twopc.publisher.distribution.update_modes import update_modes
+from twopc.publisher.posting import Posted
+from twopc.sim.validation.rows import buckets, by_key, merged_rows, rows_of
 from twopc.sql import path
 from twopc.sql.checksum import ChecksumTexts
+from twopc.subscriber import validation as subscriber_end
+from twopc.subscriber.validation import Values, by_column
 from twopc.together import together
 from twopc.validation import Difference, Key, Total, Verdict, parse_key
 

@@ -13,15 +13,15 @@ from typing import Any, Self
 
 from psycopg import AsyncConnection, sql
 
-from publisher import membership
-from sim.validation.rows import buckets, merged_rows, rows_of
-from subscriber import validation as subscriber_end
-from subscriber.validation import by_column
 from twopc.articles import Article
 from twopc.names import VERSION_COLUMN
 from twopc.propagation import record_values
+from twopc.publisher import membership
+from twopc.sim.validation.rows import buckets, merged_rows, rows_of
 from twopc.sql import path
 from twopc.sql.checksum import ChecksumTexts
+from twopc.subscriber import validation as subscriber_end
+from twopc.subscriber.validation import by_column
 from twopc.together import together
 from twopc.validation import Difference, Key, parse_key
 

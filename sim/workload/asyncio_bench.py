@@ -9,15 +9,15 @@ from typing import Any
 
 import psycopg
 
-from sim.scenario.faults import Fault
-from sim.scenario.stage import Stage, SyncError
-from sim.workload.words import Client
 from twopc.drivers.runtime import Asyncio
 from twopc.errors import DeliveryError
+from twopc.sim.scenario.faults import Fault
+from twopc.sim.scenario.stage import Stage, SyncError
+from twopc.sim.workload.words import Client
 
 
 class _Gate:
-    """See `sim.workload.words.Gate`."""
+    """See `twopc.sim.workload.words.Gate`."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -30,7 +30,7 @@ class _Gate:
 
 
 class AsyncioBench:
-    """See `sim.workload.words.Bench`."""
+    """See `twopc.sim.workload.words.Bench`."""
 
     def __init__(self, stage: Stage, faults: Sequence[Fault]) -> None:
         self._stage = stage

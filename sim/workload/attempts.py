@@ -8,8 +8,8 @@ from typing import Any
 
 import psycopg
 
-from sim.workload.words import COMMITTED, ERROR, IN_DOUBT, REJECTED, Client, Deed, Ended
 from twopc.errors import ConflictError, InDoubtError, TransactionError
+from twopc.sim.workload.words import COMMITTED, ERROR, IN_DOUBT, REJECTED, Client, Deed, Ended
 
 
 async def attempt(client: Client, deed: Deed, level: str) -> Ended:

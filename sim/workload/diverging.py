@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sim.report.history import ROWS_MAX, Record
 from twopc.names import VERSION_COLUMN
+from twopc.sim.report.history import ROWS_MAX, Record
 
 
 def final(records: Sequence[Record]) -> list[Record]:

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from sim.scenario import sqltext
-from sim.scenario.model import Scenario
-from sim.scenario.workload import Timing, Workload
-from sim.workload.keys import Picker, Uniform, picker
-from sim.workload.words import Deed
+from twopc.sim.scenario import sqltext
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.workload import Timing, Workload
+from twopc.sim.workload.keys import Picker, Uniform, picker
+from twopc.sim.workload.words import Deed
 
 #: The most that is drawn for ``:amount``.
 AMOUNT_MAX = 100

@@ -12,7 +12,7 @@ from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
-from sim.workload.words import COMMITTED, ERROR, IN_DOUBT, REJECTED, Ended
+from twopc.sim.workload.words import COMMITTED, ERROR, IN_DOUBT, REJECTED, Ended
 
 #: Latencies are kept in microseconds, up to an hour, to three digits.
 _MAX_US = 3_600_000_000

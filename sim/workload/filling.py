@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.scenario.model import Scenario
+from twopc.sim.scenario.model import Scenario
 
 
 def filled(scenario: Scenario) -> Scenario:

@@ -1,6 +1,6 @@
 """A load in virtual time, in plain processes of a model's kernel: no event loop, and a process for each client.
 
-What `sim.workload.load` awaits here are simpy's events (`twopc.drivers.virtual`), so that it is the same text that
+What `twopc.sim.workload.load` awaits here are simpy's events (`twopc.drivers.virtual`), so that it is the same text that
 works on servers.
 """
 
@@ -11,17 +11,17 @@ from typing import Any, Protocol
 
 import simpy
 
-from sim.model.ports import Kernel
-from sim.model.words import Cause, Label, LostError, SqlError, Steps
-from sim.workload.words import Client
 from twopc.drivers.virtual import Awaited, steps, wait
 from twopc.errors import TransactionError, from_sqlstate
+from twopc.sim.model.ports import Kernel
+from twopc.sim.model.words import Cause, Label, LostError, SqlError, Steps
+from twopc.sim.workload.words import Client
 
 _REST = Label(actor="load", cause=Cause.TIMER, what="a pause of the load's")
 
 
 class Session(Protocol):
-    """A client of a model: see `sim.model.clients`."""
+    """A client of a model: see `twopc.sim.model.clients`."""
 
     @property
     def gid(self) -> str: ...
@@ -40,7 +40,7 @@ class World(Protocol):
 
 
 class KernelGate:
-    """See `sim.workload.words.Gate`."""
+    """See `twopc.sim.workload.words.Gate`."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._event = kernel.event()
@@ -56,7 +56,7 @@ class KernelGate:
 
 
 class KernelClient:
-    """See `sim.workload.words.Client`; errors of the model come as our own."""
+    """See `twopc.sim.workload.words.Client`; errors of the model come as our own."""
 
     def __init__(self, session: Session, node: str) -> None:
         self._session = session
@@ -103,7 +103,7 @@ class KernelClient:
 
 
 class KernelBench:
-    """See `sim.workload.words.Bench`.
+    """See `twopc.sim.workload.words.Bench`.
 
     Args:
         kernel: whose time it is.

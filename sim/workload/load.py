@@ -11,14 +11,14 @@ from itertools import zip_longest
 from math import inf
 from typing import Any
 
-from sim.scenario.model import Scenario
-from sim.scenario.workload import Happening, Workload
-from sim.workload import drawing
-from sim.workload.attempts import attempt, leave
-from sim.workload.drawing import Drawer, chance
-from sim.workload.figures import Figures
-from sim.workload.syncing import Syncing
-from sim.workload.words import COMMITTED, REJECTED, Bench, Client, Deed, Ended
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.workload import Happening, Workload
+from twopc.sim.workload import drawing
+from twopc.sim.workload.attempts import attempt, leave
+from twopc.sim.workload.drawing import Drawer, chance
+from twopc.sim.workload.figures import Figures
+from twopc.sim.workload.syncing import Syncing
+from twopc.sim.workload.words import COMMITTED, REJECTED, Bench, Client, Deed, Ended
 
 #: At a rate, so many transactions are under way at most; what is to begin beyond them is dropped, and counted.
 AT_ONCE_MAX = 64

@@ -7,25 +7,25 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any
 
-from sim.checkers import LAST_SYNC
-from sim.report.history import OrderHistory, Record
-from sim.scenario.observe import (
+from twopc.errors import TwopcError
+from twopc.sim.checkers import LAST_SYNC
+from twopc.sim.report.history import OrderHistory, Record
+from twopc.sim.scenario.observe import (
     answers,
     final_states,
     initial_states,
     settled,
     write_deliveries,
 )
-from sim.scenario.stage import Stage
-from sim.scenario.words import Case, Learned
-from sim.workload import drawing
-from sim.workload.asyncio_bench import AsyncioBench
-from sim.workload.holding import Holding
-from sim.workload.load import Load
-from sim.workload.replaying import RecordedLoad, recording
-from sim.workload.thresholds import compared
-from sim.workload.words import Bench
-from twopc.errors import TwopcError
+from twopc.sim.scenario.stage import Stage
+from twopc.sim.scenario.words import Case, Learned
+from twopc.sim.workload import drawing
+from twopc.sim.workload.asyncio_bench import AsyncioBench
+from twopc.sim.workload.holding import Holding
+from twopc.sim.workload.load import Load
+from twopc.sim.workload.replaying import RecordedLoad, recording
+from twopc.sim.workload.thresholds import compared
+from twopc.sim.workload.words import Bench
 
 #: What is named when it does not end.
 _GATES = "gates"
@@ -94,7 +94,7 @@ def _virtual(
 
     It is no task of the event loop, whose clock goes by the task that asks; so it writes as this one does.
     """
-    from sim.workload.kernel_bench import KernelBench
+    from twopc.sim.workload.kernel_bench import KernelBench
 
     def outage(node: str, on: bool) -> None:
         (model.network.shut if on else model.network.open)(node)
@@ -120,8 +120,8 @@ async def _open_gates(
 async def _played(load: Load, grace_s: float, model: Any) -> list[str]:
     if model is None:
         return await load.play(grace_s)
-    from sim.model.bridge import performed
     from twopc.drivers.virtual import steps
+    from twopc.sim.model.bridge import performed
 
     return await performed(model.kernel, steps(load.play(grace_s)), "load")
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim.report.history import Record, by_order
-from sim.report.load import of
+from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.load import of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

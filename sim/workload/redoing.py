@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.report.history import History, OrderHistory, Record
-from sim.scenario.observe import final_states, settled
-from sim.scenario.stage import Stage
-from sim.scenario.words import Case
-from sim.workload.asyncio_bench import AsyncioBench
-from sim.workload.attempts import attempt, leave
-from sim.workload.diverging import final, states
-from sim.workload.words import COMMITTED, Client, Deed
+from twopc.sim.report.history import History, OrderHistory, Record
+from twopc.sim.scenario.observe import final_states, settled
+from twopc.sim.scenario.stage import Stage
+from twopc.sim.scenario.words import Case
+from twopc.sim.workload.asyncio_bench import AsyncioBench
+from twopc.sim.workload.attempts import attempt, leave
+from twopc.sim.workload.diverging import final, states
+from twopc.sim.workload.words import COMMITTED, Client, Deed
 from twopc.together import together
 
 CLASSES = ("outcome", "rowcount", "state")

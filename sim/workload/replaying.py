@@ -12,8 +12,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sim.workload.load import AT_ONCE_MAX, Load
-from sim.workload.words import Client, Deed
+from twopc.sim.workload.load import AT_ONCE_MAX, Load
+from twopc.sim.workload.words import Client, Deed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ def recording() -> Recording | None:
 
 
 class RecordedLoad(Load):
-    """See `sim.workload.load.Load`; what begins, when, and where comes from a recording."""
+    """See `twopc.sim.workload.load.Load`; what begins, when, and where comes from a recording."""
 
     def __init__(self, recording: Recording, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)

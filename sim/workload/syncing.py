@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sim.workload.figures import Figures
-from sim.workload.words import Bench, Gate
 from twopc.errors import TwopcError
+from twopc.sim.workload.figures import Figures
+from twopc.sim.workload.words import Bench, Gate
 
 
 class Syncing:

@@ -6,8 +6,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sim.scenario.workload import Threshold
-from sim.workload.figures import Figures
+from twopc.sim.scenario.workload import Threshold
+from twopc.sim.workload.figures import Figures
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,

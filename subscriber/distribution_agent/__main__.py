@@ -1,4 +1,4 @@
-"""``python -m subscriber.distribution_agent``: an agent whose `Config` is one JSON object on standard input.
+"""``python -m twopc.subscriber.distribution_agent``: an agent whose `Config` is one JSON object on standard input.
 
 Connection strings hold passwords, which must not stand among a process's arguments.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import sys
 
-from subscriber.distribution_agent.main import Config, main
-from subscriber.distribution_agent.profile import Profile
 from twopc.errors import TwopcError
+from twopc.subscriber.distribution_agent.main import Config, main
+from twopc.subscriber.distribution_agent.profile import Profile
 
 
 def _config(text: str) -> Config:

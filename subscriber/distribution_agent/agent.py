@@ -17,12 +17,16 @@ from typing import ClassVar
 
 import psycopg
 
-from subscriber.distribution_agent.delivery import Counts, Delivery
-from subscriber.distribution_agent.failures import may_pass
-from subscriber.distribution_agent.mending import Mending
-from subscriber.distribution_agent.patience import Patience
-from subscriber.distribution_agent.planner import Planner
-from subscriber.distribution_agent.ports import (
+from twopc.drivers.points import Points
+from twopc.errors import DeliveryError, TwopcError
+from twopc.log import get_logger
+from twopc.lsn import lsn_text, lsn_value
+from twopc.subscriber.distribution_agent.delivery import Counts, Delivery
+from twopc.subscriber.distribution_agent.failures import may_pass
+from twopc.subscriber.distribution_agent.mending import Mending
+from twopc.subscriber.distribution_agent.patience import Patience
+from twopc.subscriber.distribution_agent.planner import Planner
+from twopc.subscriber.distribution_agent.ports import (
     AheadError,
     Begin,
     Commit,
@@ -37,12 +41,8 @@ from subscriber.distribution_agent.ports import (
     WorldPort,
     perform,
 )
-from subscriber.distribution_agent.profile import Profile
-from subscriber.distribution_agent.streams import Streams, settle
-from twopc.drivers.points import Points
-from twopc.errors import DeliveryError, TwopcError
-from twopc.log import get_logger
-from twopc.lsn import lsn_text, lsn_value
+from twopc.subscriber.distribution_agent.profile import Profile
+from twopc.subscriber.distribution_agent.streams import Streams, settle
 
 logger = get_logger(__name__)
 

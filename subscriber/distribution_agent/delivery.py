@@ -10,12 +10,14 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from subscriber.distribution_agent.arrays import numbers
-from subscriber.distribution_agent.dispatch import code_of
-from subscriber.distribution_agent.failures import Failure
-from subscriber.distribution_agent.loads import Load, Posted
-from subscriber.distribution_agent.planner import Batch, Planner, Window
-from subscriber.distribution_agent.ports import (
+from twopc.drivers.points import Points
+from twopc.proc_execution import BESIDE, CALL_TYPE
+from twopc.subscriber.distribution_agent.arrays import numbers
+from twopc.subscriber.distribution_agent.dispatch import code_of
+from twopc.subscriber.distribution_agent.failures import Failure
+from twopc.subscriber.distribution_agent.loads import Load, Posted
+from twopc.subscriber.distribution_agent.planner import Batch, Planner, Window
+from twopc.subscriber.distribution_agent.ports import (
     Apply,
     Begin,
     Commit,
@@ -30,10 +32,8 @@ from subscriber.distribution_agent.ports import (
     answers,
     perform,
 )
-from subscriber.distribution_agent.profile import Profile
-from subscriber.distribution_agent.streams import BlockedError, Streams
-from twopc.drivers.points import Points
-from twopc.proc_execution import BESIDE, CALL_TYPE
+from twopc.subscriber.distribution_agent.profile import Profile
+from twopc.subscriber.distribution_agent.streams import BlockedError, Streams
 
 #: How many groups are on their way at a time: one is worked on while the next one travels.
 _DEPTH = 2

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from subscriber.proc_execution.texts import apply_call_function, apply_definition_function
-from subscriber.propagation import apply_function, set_function
 from twopc.names import SCHEMA
 from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE, base_of, beside
 from twopc.propagation import OPERATIONS, TYPE_OF, CommandType, Format, Propagation
+from twopc.subscriber.proc_execution.texts import apply_call_function, apply_definition_function
+from twopc.subscriber.propagation import apply_function, set_function
 
 #: How much further the kinds of statements are than those of calls.
 _STATEMENT = CommandType.SQL_INSERT - CommandType.INSERT

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from subscriber.distribution_agent.planner import Batch
 from twopc.distributed import DistributedArticle, read_command
 from twopc.drivers.lean import Report
 from twopc.errors import DeliveryError, conflict_facts
 from twopc.lsn import lsn_text
 from twopc.proc_execution import CALL_TYPE, Call, ProcArticle, call_text
 from twopc.propagation import OPERATIONS, CommandType, Format, parameters, record_values
+from twopc.subscriber.distribution_agent.planner import Batch
 
 ROW_NOT_FOUND = 20598
 #: Duplicates: the original tells a unique index from a constraint.

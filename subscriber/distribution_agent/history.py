@@ -6,12 +6,12 @@ is recorded durably.
 
 from __future__ import annotations
 
-from subscriber.distribution_agent.loads import Posted
-from subscriber.distribution_agent.pipe import Pipe, Query, Statement
-from subscriber.distribution_agent.ports import LostError
 from twopc.log import get_logger
 from twopc.lsn import lsn_text
 from twopc.propagation import CommandType
+from twopc.subscriber.distribution_agent.loads import Posted
+from twopc.subscriber.distribution_agent.pipe import Pipe, Query, Statement
+from twopc.subscriber.distribution_agent.ports import LostError
 
 logger = get_logger(__name__)
 
@@ -52,7 +52,7 @@ _STANDS = ("started", "succeeded", "retry", "failed")
 
 
 class History:
-    """See `subscriber.distribution_agent.ports.HistoryPort`: rows on a server.
+    """See `twopc.subscriber.distribution_agent.ports.HistoryPort`: rows on a server.
 
     Args:
         pipe: to the distribution database.

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from psycopg import pq
 
-from subscriber.distribution_agent.arrays import block, numbers, texts
-from subscriber.distribution_agent.planner import Batch, Snapshot, Terms, Window
 from twopc.lsn import lsn_value
 from twopc.proc_execution import BESIDE, base_of
 from twopc.propagation import Propagation
+from twopc.subscriber.distribution_agent.arrays import block, numbers, texts
+from twopc.subscriber.distribution_agent.planner import Batch, Snapshot, Terms, Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from subscriber.distribution_agent.agent import Delivered, DistributionAgent
-from subscriber.distribution_agent.profile import Profile
-from subscriber.distribution_agent.servers import Servers
+from twopc.subscriber.distribution_agent.agent import Delivered, DistributionAgent
+from twopc.subscriber.distribution_agent.profile import Profile
+from twopc.subscriber.distribution_agent.servers import Servers
 
 #: How long an agent that is told to stop may take: it may wait for a row that somebody holds.
 _END_S = 3.0

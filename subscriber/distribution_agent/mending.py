@@ -11,8 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from subscriber.distribution_agent.delivery import Delivery
-from subscriber.distribution_agent.failures import (
+from twopc.distributed import DistributedArticle
+from twopc.drivers.lean import Report
+from twopc.errors import SubscriptionError
+from twopc.log import get_logger
+from twopc.lsn import lsn_text
+from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE, base_of
+from twopc.subscriber.distribution_agent.delivery import Delivery
+from twopc.subscriber.distribution_agent.failures import (
     Culprit,
     Failure,
     delivery_error,
@@ -22,9 +28,9 @@ from subscriber.distribution_agent.failures import (
     may_pass,
     number_of,
 )
-from subscriber.distribution_agent.loads import Command, part_of
-from subscriber.distribution_agent.planner import Batch, Planner
-from subscriber.distribution_agent.ports import (
+from twopc.subscriber.distribution_agent.loads import Command, part_of
+from twopc.subscriber.distribution_agent.planner import Batch, Planner
+from twopc.subscriber.distribution_agent.ports import (
     AheadError,
     Apply,
     ApplyNet,
@@ -36,14 +42,8 @@ from subscriber.distribution_agent.ports import (
     Rollback,
     Step,
 )
-from subscriber.distribution_agent.profile import Profile
-from subscriber.propagation import Change, Layout, net_effect
-from twopc.distributed import DistributedArticle
-from twopc.drivers.lean import Report
-from twopc.errors import SubscriptionError
-from twopc.log import get_logger
-from twopc.lsn import lsn_text
-from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE, base_of
+from twopc.subscriber.distribution_agent.profile import Profile
+from twopc.subscriber.propagation import Change, Layout, net_effect
 
 logger = get_logger(__name__)
 

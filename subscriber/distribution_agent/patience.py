@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from subscriber.distribution_agent.ports import AheadError
-from subscriber.distribution_agent.profile import Profile
 from twopc.errors import DeliveryError
+from twopc.subscriber.distribution_agent.ports import AheadError
+from twopc.subscriber.distribution_agent.profile import Profile
 
 _FIRST_RETRY_MS = 100
 

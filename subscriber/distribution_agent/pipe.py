@@ -15,10 +15,10 @@ from typing import Any, Final
 import psycopg
 from psycopg import AsyncConnection, pq
 
-from subscriber.distribution_agent import ports
-from subscriber.distribution_agent.ports import LostError
 from twopc.drivers.lean import report
 from twopc.sql import path
+from twopc.subscriber.distribution_agent import ports
+from twopc.subscriber.distribution_agent.ports import LostError
 
 _ERRORS: Final = frozenset((pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE))
 _SYNC: Final = pq.ExecStatus.PIPELINE_SYNC

@@ -17,8 +17,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from subscriber.distribution_agent.profile import Profile
 from twopc.proc_execution import Snapshot
+from twopc.subscriber.distribution_agent.profile import Profile
 
 __all__ = ["Batch", "Planner", "Snapshot", "Terms", "Window"]
 

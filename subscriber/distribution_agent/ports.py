@@ -1,6 +1,6 @@
 """What a distribution agent needs of the world that it runs in: time, the distribution database, the Subscriber.
 
-There are two worlds: servers (`subscriber.distribution_agent.servers`), and virtual time (`sim.model.distribution`).
+There are two worlds: servers (`twopc.subscriber.distribution_agent.servers`), and virtual time (`twopc.sim.model.distribution`).
 The agent is the same in both. It must not know how a step is performed.
 """
 
@@ -10,14 +10,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, 
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from subscriber.distribution_agent.loads import Command, Load, Part, Posted, Subscription
-from subscriber.distribution_agent.planner import Batch, Window
-from subscriber.distribution_agent.profile import Profile
 from twopc.distributed import DistributedArticle
 from twopc.drivers.lean import Report
 from twopc.errors import DeliveryError
 from twopc.names import StreamId
 from twopc.proc_execution import ProcArticle
+from twopc.subscriber.distribution_agent.loads import Command, Load, Part, Posted, Subscription
+from twopc.subscriber.distribution_agent.planner import Batch, Window
+from twopc.subscriber.distribution_agent.profile import Profile
 
 
 class LostError(Exception):

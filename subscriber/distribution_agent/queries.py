@@ -5,8 +5,8 @@ Texts only; `source` knows what to make of the answers.
 
 from __future__ import annotations
 
-from subscriber.distribution_agent.pipe import Statement
 from twopc.proc_execution import BESIDE
+from twopc.subscriber.distribution_agent.pipe import Statement
 
 #: Where routines are published, rows that belong to a stored call are another article's, by its number: who
 #: takes no calls has both, who does has them for what came before its copy, and calls for what came after.

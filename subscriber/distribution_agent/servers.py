@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from subscriber.distribution_agent.profile import Profile
-from subscriber.distribution_agent.source import Source
-from subscriber.distribution_agent.target import Target
+from twopc.subscriber.distribution_agent.profile import Profile
+from twopc.subscriber.distribution_agent.source import Source
+from twopc.subscriber.distribution_agent.target import Target
 
 
 class Servers:
-    """See `subscriber.distribution_agent.ports.WorldPort`.
+    """See `twopc.subscriber.distribution_agent.ports.WorldPort`.
 
     Args:
         subscriber, publisher: node names.

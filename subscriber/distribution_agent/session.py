@@ -10,8 +10,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import partial
 
-from subscriber.distribution_agent.arrays import block
-from subscriber.distribution_agent.dispatch import (
+from twopc.drivers.lean import Report
+from twopc.lsn import lsn_text
+from twopc.subscriber.distribution_agent.arrays import block
+from twopc.subscriber.distribution_agent.dispatch import (
     Takers,
     call_taker,
     definition_taker,
@@ -19,9 +21,9 @@ from subscriber.distribution_agent.dispatch import (
     run_text,
     takers,
 )
-from subscriber.distribution_agent.loads import Part, Subscription
-from subscriber.distribution_agent.pipe import Answer, Pipe, Query, Statement
-from subscriber.distribution_agent.ports import (
+from twopc.subscriber.distribution_agent.loads import Part, Subscription
+from twopc.subscriber.distribution_agent.pipe import Answer, Pipe, Query, Statement
+from twopc.subscriber.distribution_agent.ports import (
     Apply,
     ApplyNet,
     Begin,
@@ -34,8 +36,6 @@ from subscriber.distribution_agent.ports import (
     Rollback,
     Step,
 )
-from twopc.drivers.lean import Report
-from twopc.lsn import lsn_text
 
 #: Fewer commands are not worth trying as a set.
 _SET_MIN = 32
@@ -101,7 +101,7 @@ class Applier:
 
 
 class Session:
-    """See `subscriber.distribution_agent.ports.SessionPort`.
+    """See `twopc.subscriber.distribution_agent.ports.SessionPort`.
 
     Args:
         pipe: used by nobody else from now on, but before the first step.

@@ -9,11 +9,15 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
-from subscriber.distribution_agent import queries
-from subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s
-from subscriber.distribution_agent.failures import may_pass
-from subscriber.distribution_agent.history import History
-from subscriber.distribution_agent.loads import (
+from twopc.distributed import DistributedArticle
+from twopc.errors import DeliveryError, SubscriptionError
+from twopc.lsn import lsn_text, lsn_value
+from twopc.proc_execution import ProcArticle
+from twopc.subscriber.distribution_agent import queries
+from twopc.subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s
+from twopc.subscriber.distribution_agent.failures import may_pass
+from twopc.subscriber.distribution_agent.history import History
+from twopc.subscriber.distribution_agent.loads import (
     Command,
     Load,
     Subscription,
@@ -22,14 +26,10 @@ from subscriber.distribution_agent.loads import (
     subscription_of,
     window_of,
 )
-from subscriber.distribution_agent.pipe import Answer, Pipe, Statement
-from subscriber.distribution_agent.planner import Batch, Window
-from subscriber.distribution_agent.ports import LostError
-from subscriber.distribution_agent.profile import Profile
-from twopc.distributed import DistributedArticle
-from twopc.errors import DeliveryError, SubscriptionError
-from twopc.lsn import lsn_text, lsn_value
-from twopc.proc_execution import ProcArticle
+from twopc.subscriber.distribution_agent.pipe import Answer, Pipe, Statement
+from twopc.subscriber.distribution_agent.planner import Batch, Window
+from twopc.subscriber.distribution_agent.ports import LostError
+from twopc.subscriber.distribution_agent.profile import Profile
 
 CHANNEL = "msrepl_distribution"
 #: How many transactions are planned at once.
@@ -41,7 +41,7 @@ _CUT_OUT_MIN = 100
 
 
 class Source:
-    """See `subscriber.distribution_agent.ports.SourcePort`: the distribution database on a server.
+    """See `twopc.subscriber.distribution_agent.ports.SourcePort`: the distribution database on a server.
 
     Args:
         pipe: for reading, and for the news that there is more.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from subscriber.distribution_agent.loads import Load
-from subscriber.distribution_agent.ports import (
+from twopc.drivers.points import Points
+from twopc.subscriber.distribution_agent.loads import Load
+from twopc.subscriber.distribution_agent.ports import (
     Answer,
     Apply,
     Begin,
@@ -27,7 +28,6 @@ from subscriber.distribution_agent.ports import (
     answers,
     perform,
 )
-from twopc.drivers.points import Points
 
 #: How often it is looked whether streams wait for each other, while any of them has not answered.
 _LOOK_EVERY_S = 0.05

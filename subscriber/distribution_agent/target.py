@@ -9,18 +9,18 @@ from collections.abc import Iterable, Sequence
 
 from psycopg import AsyncConnection
 
-from subscriber.agents_path import SEARCH_PATH
-from subscriber.distribution_agent.loads import Subscription
-from subscriber.distribution_agent.pipe import Answer, Pipe, Query, Statement
-from subscriber.distribution_agent.ports import LostError, RefusedError
-from subscriber.distribution_agent.profile import Profile
-from subscriber.distribution_agent.session import Applier, Session
 from twopc.errors import DeliveryError, ServerError
 from twopc.log import get_logger
 from twopc.lsn import lsn_value
 from twopc.names import StreamId
 from twopc.sql import path
 from twopc.sql.exclusive import free_key, others
+from twopc.subscriber.agents_path import SEARCH_PATH
+from twopc.subscriber.distribution_agent.loads import Subscription
+from twopc.subscriber.distribution_agent.pipe import Answer, Pipe, Query, Statement
+from twopc.subscriber.distribution_agent.ports import LostError, RefusedError
+from twopc.subscriber.distribution_agent.profile import Profile
+from twopc.subscriber.distribution_agent.session import Applier, Session
 from twopc.together import together
 
 _log = get_logger(__name__)
@@ -123,7 +123,7 @@ _IS_CONSTRAINT = Statement(
 
 
 class Target:
-    """See `subscriber.distribution_agent.ports.TargetPort`: sessions at one Subscriber's database."""
+    """See `twopc.subscriber.distribution_agent.ports.TargetPort`: sessions at one Subscriber's database."""
 
     def __init__(self, dsn: str, publisher: str, subscriber: str, profile: Profile) -> None:
         self._dsn = dsn

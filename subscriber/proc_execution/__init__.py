@@ -13,20 +13,20 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from subscriber.objects import owner_role
-from subscriber.proc_execution.texts import (
-    apply_call_function,
-    apply_definition_function,
-    call_text,
-    definition_text,
-    shared_texts,
-)
 from twopc import names
 from twopc.errors import SubscriptionError
 from twopc.log import get_logger
 from twopc.proc_execution import ProcArticle
 from twopc.sql import fragments as f
 from twopc.sql.printing import full_names
+from twopc.subscriber.objects import owner_role
+from twopc.subscriber.proc_execution.texts import (
+    apply_call_function,
+    apply_definition_function,
+    call_text,
+    definition_text,
+    shared_texts,
+)
 
 __all__ = ["apply_call_function", "apply_definition_function", "create", "drop", "drop_all"]
 

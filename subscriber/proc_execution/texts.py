@@ -30,15 +30,15 @@ def apply_definition_function(article_id: int) -> str:
 def shared_texts(owner: sql.Identifier) -> list[str]:
     """What there is before the first routine."""
     return [
-        render("subscriber", "proc_catalog", owner=owner),
-        render("subscriber", "define_routine", owner=owner),
+        render("twopc.subscriber", "proc_catalog", owner=owner),
+        render("twopc.subscriber", "define_routine", owner=owner),
     ]
 
 
 def definition_text(article: ProcArticle, owner: sql.Identifier, agent: sql.Identifier) -> str:
     """The function that takes an article's definitions."""
     return render(
-        "subscriber",
+        "twopc.subscriber",
         "apply_proc_definition",
         function=sql.Identifier(SCHEMA, apply_definition_function(article.article_id)),
         article=sql.Literal(article.article_id),
@@ -56,14 +56,14 @@ def call_text(article: ProcArticle, calls: str, agent: sql.Identifier) -> str:
     """
     given = [sql.SQL("given[{}]").format(place + 1) for place in range(len(article.given))]
     return render(
-        "subscriber",
+        "twopc.subscriber",
         "apply_proc_call",
         function=sql.Identifier(SCHEMA, apply_call_function(article.article_id)),
         invocation=invocation(article),
         given=sql.SQL(" using {}").format(f.COMMA.join(given)) if given else sql.SQL(""),
         identity=sql.Literal(article.identity),
         runs_as=runs_as(calls),
-        path_stays=compose("subscriber", "path_stays"),
+        path_stays=compose("twopc.subscriber", "path_stays"),
         owner=sql.Identifier(calls),
         agent=agent,
         comment=sql.Literal(f"One call of {article.identity}"),

@@ -17,12 +17,12 @@ What an agent calls, per article and operation (`apply_function`, `set_function`
 
 from __future__ import annotations
 
-from subscriber.propagation.calls import Place
-from subscriber.propagation.custom import Routine
-from subscriber.propagation.install import create, drop, drop_all, install, regenerate
-from subscriber.propagation.net import Change, Layout, net_effect
-from subscriber.propagation.script import SCRIPTS, script_procedure
-from subscriber.propagation.texts import (
+from twopc.subscriber.propagation.calls import Place
+from twopc.subscriber.propagation.custom import Routine
+from twopc.subscriber.propagation.install import create, drop, drop_all, install, regenerate
+from twopc.subscriber.propagation.net import Change, Layout, net_effect
+from twopc.subscriber.propagation.script import SCRIPTS, script_procedure
+from twopc.subscriber.propagation.texts import (
     ROW_NOT_FOUND,
     PropagationTexts,
     apply_function,

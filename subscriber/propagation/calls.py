@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from psycopg import sql
 
-from subscriber.propagation.bodies import Bodies
-from subscriber.propagation.custom import Routine
 from twopc import names
 from twopc.articles import Article, Table
 from twopc.propagation import ARGUMENTS_MAX, OPERATIONS, Format, Parameter, Propagation
 from twopc.sql import fragments as f
 from twopc.sql.render import render
+from twopc.subscriber.propagation.bodies import Bodies
+from twopc.subscriber.propagation.custom import Routine
 
 COMMAND = {"ins": "INSERT", "upd": "UPDATE", "del": "DELETE"}
 _ROW_ARGUMENT = {"new": "new_row", "old": "old_row", "key": "original_key"}
@@ -186,7 +186,7 @@ class Calls:
     ) -> str:
         """Creates a row type."""
         return render(
-            "subscriber",
+            "twopc.subscriber",
             "call_type",
             type=name,
             attributes=f.COMMA.join(

@@ -11,10 +11,10 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.rows import tuple_row
 
-from subscriber.propagation.calls import Calls, ours
 from twopc import names
 from twopc.log import get_logger
 from twopc.sql import fragments as f
+from twopc.subscriber.propagation.calls import Calls, ours
 
 Connection = AsyncConnection[Any]
 

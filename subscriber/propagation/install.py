@@ -12,12 +12,6 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.rows import tuple_row
 
-from subscriber.changing import grant_sequences
-from subscriber.objects import owner_role
-from subscriber.propagation.calls import Place
-from subscriber.propagation.custom import Routine, find_routine
-from subscriber.propagation.images import drop_images, fit_images
-from subscriber.propagation.texts import VALUES_MAX, PropagationTexts, drop_texts
 from twopc import names
 from twopc.articles import Article
 from twopc.errors import SubscriptionError
@@ -27,6 +21,12 @@ from twopc.sql import fragments as f
 from twopc.sql.describe import describe
 from twopc.sql.render import render
 from twopc.sql.table_role import drop_text
+from twopc.subscriber.changing import grant_sequences
+from twopc.subscriber.objects import owner_role
+from twopc.subscriber.propagation.calls import Place
+from twopc.subscriber.propagation.custom import Routine, find_routine
+from twopc.subscriber.propagation.images import drop_images, fit_images
+from twopc.subscriber.propagation.texts import VALUES_MAX, PropagationTexts, drop_texts
 
 Connection = AsyncConnection[Any]
 
@@ -79,26 +79,26 @@ def install_texts(role: str, agent: str) -> list[str]:
     owner, to = sql.Identifier(role), sql.Identifier(agent)
     return [
         render(
-            "subscriber",
+            "twopc.subscriber",
             "create_owner",
             owner=owner,
             owner_text=sql.Literal(role),
             schema=sql.Identifier(names.SCHEMA),
         ),
         render(
-            "subscriber",
+            "twopc.subscriber",
             "create_calls_role",
             role=sql.Identifier(names.calls_role(role)),
             role_text=sql.Literal(names.calls_role(role)),
         ),
-        render("subscriber", "propagation_catalog", owner=owner, agent=to),
-        render("subscriber", "replraiserror", owner=owner),
-        render("subscriber", "raise_unfit_call", owner=owner, agent=to),
-        render("subscriber", "is_default_procedure", owner=owner, agent=to),
-        render("subscriber", "fires_for_agents", owner=owner, agent=to),
-        render("subscriber", "move_position", owner=owner, agent=to),
-        render("subscriber", "refuse_command", owner=owner, agent=to),
-        render("subscriber", "apply_net", owner=owner, agent=to),
+        render("twopc.subscriber", "propagation_catalog", owner=owner, agent=to),
+        render("twopc.subscriber", "replraiserror", owner=owner),
+        render("twopc.subscriber", "raise_unfit_call", owner=owner, agent=to),
+        render("twopc.subscriber", "is_default_procedure", owner=owner, agent=to),
+        render("twopc.subscriber", "fires_for_agents", owner=owner, agent=to),
+        render("twopc.subscriber", "move_position", owner=owner, agent=to),
+        render("twopc.subscriber", "refuse_command", owner=owner, agent=to),
+        render("twopc.subscriber", "apply_net", owner=owner, agent=to),
     ]
 
 

@@ -5,10 +5,10 @@ Pure. What is shown is what `install.create` would create for a table that is as
 
 from __future__ import annotations
 
-from subscriber.propagation.calls import Place
-from subscriber.propagation.texts import PropagationTexts
 from twopc.articles import Article
 from twopc.propagation import Format, Method, Propagation
+from twopc.subscriber.propagation.calls import Place
+from twopc.subscriber.propagation.texts import PropagationTexts
 
 #: The original's procedures, by what they script.
 SCRIPTS: dict[str, tuple[str, Format]] = {

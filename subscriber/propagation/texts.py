@@ -1,6 +1,6 @@
 """Everything that propagation creates for an article at a Subscriber, as text.
 
-Pure: from an `Article` to SQL. `subscriber.propagation.install` executes it.
+Pure: from an `Article` to SQL. `twopc.subscriber.propagation.install` executes it.
 
 The default procedures are those of seed 000, in PostgreSQL's language, and lie in the schema of the table that
 they change, where users look for them. They are functions without a result, because ``SELECT`` must be able to
@@ -18,14 +18,14 @@ from collections.abc import Mapping, Sequence
 
 from psycopg import sql
 
-from subscriber.propagation.bodies import Bodies, Source
-from subscriber.propagation.calls import COMMAND, Calls, Place, ours
 from twopc import names
 from twopc.articles import Article
 from twopc.propagation import OPERATIONS, Format, Propagation
 from twopc.sql import fragments as f
 from twopc.sql.render import compose, render
 from twopc.sql.table_role import create_text, runs_as
+from twopc.subscriber.propagation.bodies import Bodies, Source
+from twopc.subscriber.propagation.calls import COMMAND, Calls, Place, ours
 
 #: SQLSTATE of 20598, the row that a command changes is not at the Subscriber.
 ROW_NOT_FOUND = "P0002"
@@ -66,7 +66,7 @@ class PropagationTexts(Calls):
         }
         if operation == "ins":
             return render(
-                "subscriber",
+                "twopc.subscriber",
                 "msins",
                 table=bodies.table,
                 columns=bodies.insert_columns(),
@@ -82,7 +82,7 @@ class PropagationTexts(Calls):
         }
         if bodies.has_bitmap:
             return render(
-                "subscriber",
+                "twopc.subscriber",
                 "msupd_bitmap",
                 bytes=bodies.bytes(source),
                 key_changed=bodies.key_changed(source),
@@ -91,7 +91,7 @@ class PropagationTexts(Calls):
                 **holes,
             )
         statement = bodies.update(source, key=True) if operation == "upd" else bodies.delete(source)
-        return render("subscriber", "msreplace", statement=statement, **holes)
+        return render("twopc.subscriber", "msreplace", statement=statement, **holes)
 
     def apply(self, operation: str) -> str:
         """``msrepl.apply_<article>_<operation>``."""
@@ -102,19 +102,19 @@ class PropagationTexts(Calls):
         )
         if not self.is_called(operation):
             return render(
-                "subscriber",
+                "twopc.subscriber",
                 "apply_statement",
                 function=function,
                 operation=sql.Literal(COMMAND[operation]),
                 article=article,
                 runs_as=runs_as(self.role),
-                path_stays=compose("subscriber", "path_stays"),
+                path_stays=compose("twopc.subscriber", "path_stays"),
                 owner=sql.Identifier(self.role),
                 agent=self.agent,
                 comment=comment,
             )
         return render(
-            "subscriber",
+            "twopc.subscriber",
             "apply_call",
             function=function,
             call_type=self.call_type(operation),
@@ -122,7 +122,7 @@ class PropagationTexts(Calls):
             procedure_text=sql.Literal(self.called_name(operation)),
             invocation=self.invocation(operation),
             runs_as=runs_as(self.role),
-            path_stays=compose("subscriber", "path_stays"),
+            path_stays=compose("twopc.subscriber", "path_stays"),
             owner=sql.Identifier(self.role),
             agent=self.agent,
             comment=comment,
@@ -139,11 +139,11 @@ class PropagationTexts(Calls):
         statement = self._set_statement(bodies)
         if statement is None or operation in self.place.routines:
             comment = f"Commands for {COMMAND[operation]} in {self.article.name} go one by one"
-            return render("subscriber", "set_never", comment=sql.Literal(comment), **holes)
+            return render("twopc.subscriber", "set_never", comment=sql.Literal(comment), **holes)
         comment = f"Applies a run of commands for {COMMAND[operation]} in {self.article.name}"
         holes |= {
             "runs_as": runs_as(self.role),
-            "path_stays": compose("subscriber", "path_stays"),
+            "path_stays": compose("twopc.subscriber", "path_stays"),
             "owner": sql.Identifier(self.role),
             "article_id": sql.Literal(self.article_id),
             "call_type": self.call_type(operation),
@@ -152,9 +152,11 @@ class PropagationTexts(Calls):
             "comment": sql.Literal(comment),
         }
         if operation != "upd":
-            return render("subscriber", "set_calls", operation=sql.Literal(operation), **holes)
+            return render(
+                "twopc.subscriber", "set_calls", operation=sql.Literal(operation), **holes
+            )
         return render(
-            "subscriber",
+            "twopc.subscriber",
             "set_updates",
             table_text=sql.Literal(bodies.table.as_string(None)),
             key=f.COMMA.join(bodies.original_key(_OF_SET)),
@@ -198,7 +200,7 @@ class PropagationTexts(Calls):
         )
         if "upd" in self.place.routines:
             return render(
-                "subscriber",
+                "twopc.subscriber",
                 "set_never",
                 function=function,
                 owner=self.owner,
@@ -208,7 +210,7 @@ class PropagationTexts(Calls):
         travelling = {column.name: column for column in self.article.value_columns}
         columns = [c.name for c in (held or self.article).columns if not c.generated]
         return render(
-            "subscriber",
+            "twopc.subscriber",
             "net_updates",
             function=function,
             article_id=sql.Literal(self.article_id),
@@ -227,7 +229,7 @@ class PropagationTexts(Calls):
             ),
             computed=bodies.compute_set(_OF_SET),
             runs_as=runs_as(self.role),
-            path_stays=compose("subscriber", "path_stays"),
+            path_stays=compose("twopc.subscriber", "path_stays"),
             owner=sql.Identifier(self.role),
             agent=self.agent,
             comment=comment,
@@ -238,7 +240,7 @@ class PropagationTexts(Calls):
         method, called = self.propagation.method(operation), self.is_called(operation)
         default = called and operation not in self.place.routines
         return render(
-            "subscriber",
+            "twopc.subscriber",
             "register_procedure",
             article_id=sql.Literal(self.article_id),
             operation=sql.Literal(operation),
@@ -264,7 +266,7 @@ class PropagationTexts(Calls):
                 "select, insert, update, delete",
             ),
             render(
-                "subscriber",
+                "twopc.subscriber",
                 "apply_rights",
                 role=role,
                 calls=sql.Identifier(names.calls_role(self.place.owner)),

@@ -1,6 +1,6 @@
 -- msrepl.any_client, msrepl.any_client_sequence: whether any client may change subscribed tables, and what the
 -- global transactions are called that its own transactions are made.
--- called by: begin_any_client, refuse_unprepared, subscriber.any_client
+-- called by: begin_any_client, refuse_unprepared, twopc.subscriber.any_client
 -- tables:    itself
 -- holes:     owner
 --

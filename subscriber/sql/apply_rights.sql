@@ -1,5 +1,5 @@
 -- What the role of a subscribed table needs besides the table, so that agents' commands are applied in its name.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     role, calls, agent_text
 --

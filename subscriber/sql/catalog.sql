@@ -1,6 +1,6 @@
 -- msrepl.mssubscription_agents, msrepl.msreplication_objects: the subscription of this database and the
 -- objects it brought in.
--- called by: subscriber.subscription, subscriber.read_only
+-- called by: twopc.subscriber.subscription, twopc.subscriber.read_only
 -- tables:    themselves
 -- holes:     owner
 create table if not exists msrepl.mssubscription_agents (

@@ -1,5 +1,5 @@
 -- A subscribed table must have the row version.
--- called by: subscriber.subscription, the script of a subscription
+-- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    catalogs
 -- holes:     table, table_name
 do $msrepl$

@@ -1,5 +1,5 @@
 -- The role that makes calls of published routines here: whatever a routine touches is evaluated in its name.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    none
 -- holes:     role, role_text
 --

@@ -1,5 +1,5 @@
 -- The role that owns our objects at a Subscriber, and their schema.
--- called by: subscriber.subscription, the script of a subscription
+-- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    none
 -- holes:     owner, owner_text, schema
 do $msrepl$

@@ -1,5 +1,5 @@
 -- msrepl.deactivate: makes the subscription inactive: its tables refuse changes until it is activated.
--- called by: subscriber.subscription, the guard that watches DDL
+-- called by: twopc.subscriber.subscription, the guard that watches DDL
 -- tables:    msrepl.mssubscription_agents, msrepl.msreplication_objects
 -- holes:     owner
 --

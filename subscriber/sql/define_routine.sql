@@ -1,5 +1,5 @@
 -- msrepl.define_routine: gives a routine of the subscription the definition that it has at the Publisher.
--- called by: subscriber.proc_execution, msrepl.apply_<article>_definition
+-- called by: twopc.subscriber.proc_execution, msrepl.apply_<article>_definition
 -- tables:    msrepl.msreplication_proc_articles
 -- holes:     owner
 --

@@ -1,5 +1,5 @@
 -- dblink in a schema of its own, for the owner of our functions only.
--- called by: subscriber.subscription, the script of a subscription
+-- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    none
 -- holes:     owner, link_schema, link_schema_text
 --

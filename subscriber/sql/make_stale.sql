@@ -1,5 +1,5 @@
 -- msrepl.make_stale: lets no change of a subscribed table through until its triggers are made again.
--- called by: ddl_guard, subscriber.subscription
+-- called by: ddl_guard, twopc.subscriber.subscription
 -- tables:    msrepl.msreplication_objects
 -- holes:     owner
 --

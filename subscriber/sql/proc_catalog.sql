@@ -1,5 +1,5 @@
 -- msrepl.msreplication_proc_articles: the routines that came with the subscription, or that it has taken over.
--- called by: subscriber.proc_execution
+-- called by: twopc.subscriber.proc_execution
 -- tables:    itself
 -- holes:     owner
 --

@@ -1,5 +1,5 @@
 -- msrepl.msreplication_subscriptions, msrepl.msreplication_procedures: how far agents have come, and what calls they make here.
--- called by: subscriber.propagation; distribution agents
+-- called by: twopc.subscriber.propagation; distribution agents
 -- tables:    themselves
 -- holes:     owner, agent
 --

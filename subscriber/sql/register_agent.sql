@@ -1,5 +1,5 @@
 -- The row of a subscription: its Publisher, and the name under which it takes part in transactions.
--- called by: subscriber.subscription, subscriber.read_only, the script of a subscription
+-- called by: twopc.subscriber.subscription, twopc.subscriber.read_only, the script of a subscription
 -- tables:    msrepl.mssubscription_agents
 -- holes:     publisher, subscriber, publisher_db, server, update_mode
 do $msrepl$

@@ -1,5 +1,5 @@
 -- The row of a table that agents alone write: what is needed to take the subscription away again.
--- called by: subscriber.read_only
+-- called by: twopc.subscriber.read_only
 -- tables:    msrepl.msreplication_objects
 -- holes:     table, schema, article, created_table, added_version, added_keys
 insert into msrepl.msreplication_objects

@@ -1,5 +1,5 @@
 -- The row of an article's procedure: what is called, and what unsubscribing drops.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
 insert into msrepl.msreplication_procedures

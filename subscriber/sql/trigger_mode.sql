@@ -1,5 +1,5 @@
 -- msrepl.trigger_mode: how triggers fired before somebody said whether they are NOT FOR REPLICATION.
--- called by: subscriber.not_for_replication
+-- called by: twopc.subscriber.not_for_replication
 -- tables:    itself
 -- holes:     owner
 --

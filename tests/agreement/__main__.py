@@ -13,18 +13,18 @@ import sys
 import time
 from pathlib import Path
 
-from sim.report.history import History
-from sim.scenario.agree import compare
-from sim.scenario.check import Loaded, load
-from sim.scenario.model import OrderItem
-from sim.scenario.model_stage import ModelTheatre
-from sim.scenario.postgres_stage import PostgresTheatre
-from sim.scenario.run import run
-from sim.scenario.stage import Theatre
-from sim.scenario.theatres import played
 from tests.agreement.bench import Both, races
 from tests.agreement.vocabulary import ENDS, SCENARIO, SESSIONS, STEERING, SYNCS, as_file, changes
 from twopc import log
+from twopc.sim.report.history import History
+from twopc.sim.scenario.agree import compare
+from twopc.sim.scenario.check import Loaded, load
+from twopc.sim.scenario.model import OrderItem
+from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.stage import Theatre
+from twopc.sim.scenario.theatres import played
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".twopc" / "agreement"

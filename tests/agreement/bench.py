@@ -7,15 +7,15 @@ from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, Protocol, Self, TypeVar
 
-from sim.model.loop import VirtualLoop
-from sim.report.history import History, Record
-from sim.scenario.agree import Difference, compare
-from sim.scenario.model import OrderItem, Scenario
-from sim.scenario.model_stage import ModelTheatre
-from sim.scenario.player import Player
-from sim.scenario.postgres_stage import PostgresTheatre
-from sim.scenario.stage import AGENTS
-from sim.scenario.words import Case
+from twopc.sim.model.loop import VirtualLoop
+from twopc.sim.report.history import History, Record
+from twopc.sim.scenario.agree import Difference, compare
+from twopc.sim.scenario.model import OrderItem, Scenario
+from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.player import Player
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.stage import AGENTS
+from twopc.sim.scenario.words import Case
 
 T = TypeVar("T")
 

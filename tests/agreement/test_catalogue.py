@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from sim.report.history import History
-from sim.scenario.agree import compare
-from sim.scenario.check import Loaded, load
-from sim.scenario.model_stage import ModelTheatre
-from sim.scenario.postgres_stage import PostgresTheatre
-from sim.scenario.run import RunVerdict, run
-from sim.scenario.theatres import played
-from sim.scenario.words import Selection
 from tests.fix_golden import GOLDEN
 from tests.report.normal import stories
+from twopc.sim.report.history import History
+from twopc.sim.scenario.agree import compare
+from twopc.sim.scenario.check import Loaded, load
+from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.run import RunVerdict, run
+from twopc.sim.scenario.theatres import played
+from twopc.sim.scenario.words import Selection
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 #: Without loads, of which no two go the same way.

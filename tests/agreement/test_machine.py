@@ -20,9 +20,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from sim.scenario.model import OrderItem
 from tests.agreement.bench import Both, races
 from tests.agreement.vocabulary import ENDS, SCENARIO, SESSIONS, STEERING, SYNCS, as_file, changes
+from twopc.sim.scenario.model import OrderItem
 
 _THOROUGH = any("--hypothesis-profile" in each for each in sys.argv)
 _CHANGES = [word for word, _ in changes()]

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sim.scenario.check import parse
-from sim.scenario.model import OrderItem, Scenario
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.model import OrderItem, Scenario
 
 SESSIONS = {"office": "pub", "alice": "sub1", "bob": "sub2"}
 ROWS = (1, 2, 3)

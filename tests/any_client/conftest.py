@@ -11,9 +11,9 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from sim.topology import Topology
 from tests.fix_topology import MakeTopology
 from twopc.server.waiting import wait_for
+from twopc.sim.topology import Topology
 from twopc.waits import link_name
 
 TABLES = """

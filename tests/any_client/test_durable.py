@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 import pytest
 from psycopg import AsyncConnection
 
-from sim.topology import Topology
 from tests.any_client.conftest import TABLES
 from tests.any_client.test_ends import FAILS_LAST, UPDATE, Crashes
 from tests.drivers.bank import Bank
 from twopc.drivers.points import Points
+from twopc.sim.topology import Topology
 
 ROW = "select balance, msrepl_tran_version from account where id = 1"
 #: Nothing flushes but who waits for it.

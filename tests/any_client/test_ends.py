@@ -10,9 +10,9 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from sim.topology import Topology
 from tests.any_client.conftest import TABLES, Clients
 from twopc.server import Server
+from twopc.sim.topology import Topology
 
 UPDATE = "update account set balance = balance + 1 where id = 1"
 

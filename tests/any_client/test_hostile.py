@@ -8,9 +8,9 @@ import pytest
 from psycopg import AsyncConnection
 from psycopg import errors as pg
 
-from subscriber import any_client
 from tests.any_client.conftest import Clients
 from twopc.errors import LockTimeoutError
+from twopc.subscriber import any_client
 from twopc.waits import link_name
 
 UPDATE = "update account set balance = balance + 1 where id = 1"

@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator, Callable
 import psycopg
 import pytest
 
-from sim.topology import Topology
 from tests.cli.test_operate import ROOT, twopc
 from twopc.server import Server
 from twopc.server.waiting import wait_for
+from twopc.sim.topology import Topology
 
 UPDATE = "update account set balance = balance + 1 where id = 1"
 
@@ -72,7 +72,7 @@ def program(name: str) -> str:
 def start_resolver(standing: Standing) -> subprocess.Popen[str]:
     """`twopc resolver`, once it runs."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "sim", "resolver", *standing.nodes],
+        [sys.executable, "-m", "twopc.sim", "resolver", *standing.nodes],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -13,12 +13,12 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from sim.report.history import History
-from sim.scenario.check import Loaded, load
-from sim.scenario.postgres_stage import PostgresTheatre
-from sim.scenario.run import run
-from sim.scenario.words import Selection
 from twopc import log
+from twopc.sim.report.history import History
+from twopc.sim.scenario.check import Loaded, load
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.words import Selection
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".twopc" / "catalogue"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli.matrix import BEGIN, END, inserted, outcome, rows, table
-from sim.report.history import Record
-from sim.scenario.check import load
-from sim.scenario.postgres_stage import PostgresTheatre
 from twopc.errors import ScenarioError
+from twopc.sim.cli.matrix import BEGIN, END, inserted, outcome, rows, table
+from twopc.sim.report.history import Record
+from twopc.sim.scenario.check import load
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

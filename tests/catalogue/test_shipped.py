@@ -8,13 +8,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from sim.report.history import History
-from sim.scenario.check import Loaded, load
-from sim.scenario.postgres_stage import PostgresTheatre
-from sim.scenario.run import run
-from sim.scenario.words import Selection
 from tests.report.normal import stories
 from twopc.errors import ConfigurationError
+from twopc.sim.report.history import History
+from twopc.sim.scenario.check import Loaded, load
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.words import Selection
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(SCENARIOS.rglob("*.twopc.yaml"))

@@ -30,13 +30,13 @@ from typing import Any
 import psutil
 import psycopg
 
-from sim.operate import attach
-from sim.up import State, remove, up
-from sim.up.keeping import server_of
-from sim.up.parts import running
 from tests.chaos.worker import ACCOUNTS
 from twopc.errors import TwopcError
 from twopc.server.waiting import wait_for
+from twopc.sim.operate import attach
+from twopc.sim.up import State, remove, up
+from twopc.sim.up.keeping import server_of
+from twopc.sim.up.parts import running
 
 TABLES = ("account", "ledger")
 PARTS = ("log-reader", "agent", "resolver", "clean-up")

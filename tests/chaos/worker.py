@@ -20,9 +20,9 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
-from sim.operate import attach
-from sim.up.state import State, load
 from twopc.errors import InDoubtError, ResultLostError, TwopcError
+from twopc.sim.operate import attach
+from twopc.sim.up.state import State, load
 
 ACCOUNTS = 12
 COMMITS = ("presumed_abort", "presumed_commit", "presumed_nothing", "last_agent")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from sim.cli import main
 from tests.cli.shops import NODES, Shop
 from tests.fix_log import loggers_restored
 from twopc.server import Server
+from twopc.sim.cli import main
 
 
 @dataclass(frozen=True, slots=True)

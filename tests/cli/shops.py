@@ -59,7 +59,7 @@ class Shop:
     def cut_off(self, point: str, *words: str, at: tuple[str, ...] = NODES) -> None:
         """Run a command in a process that is killed at a point of a copy."""
         done = subprocess.run(
-            [sys.executable, "-m", "sim", *words, *self.options(at)],
+            [sys.executable, "-m", "twopc.sim", *words, *self.options(at)],
             cwd=ROOT,
             env={**os.environ, "TWOPC_ARM": f"{point}=kill"},
             capture_output=True,

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from sim.cli import exits
 from tests.cli.files import ACCOUNT, OPEN, STUCK, WRONG
+from twopc.sim.cli import exits
 
 pytestmark = pytest.mark.postgres
 

@@ -17,17 +17,17 @@ import psutil
 import psycopg
 import pytest
 
-from sim.cli import exits
-from sim.cli.files import scenario_files
-from sim.model.loop import HungError
-from sim.report.history import read
-from sim.scenario.selecting import selector
 from twopc.errors import (
     ConflictError,
     InDoubtError,
     ScenarioError,
     ServerError,
 )
+from twopc.sim.cli import exits
+from twopc.sim.cli.files import scenario_files
+from twopc.sim.model.loop import HungError
+from twopc.sim.report.history import read
+from twopc.sim.scenario.selecting import selector
 
 ROOT = Path(__file__).parents[2]
 LOST_UPDATE = ROOT / "scenarios/immediate/lost_update.twopc.yaml"
@@ -36,7 +36,7 @@ LOST_UPDATE = ROOT / "scenarios/immediate/lost_update.twopc.yaml"
 def test_as_a_process(tmp_path):
     bad = ROOT / "tests/scenario/bad/unknown_key.twopc.yaml"
     done = subprocess.run(
-        [sys.executable, "-m", "sim", "check", str(bad)],
+        [sys.executable, "-m", "twopc.sim", "check", str(bad)],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -189,7 +189,7 @@ orders: [{name: one, steps: [sleep]}]
         [
             sys.executable,
             "-m",
-            "sim",
+            "twopc.sim",
             "--log-level",
             "debug",
             "run",
@@ -223,7 +223,16 @@ orders: [{name: one, steps: [sleep]}]
 
 def test_kept_for_a_look(tmp_path):
     process = subprocess.Popen(
-        [sys.executable, "-m", "sim", "run", str(LOST_UPDATE), "--order", "alice first", "--keep"],
+        [
+            sys.executable,
+            "-m",
+            "twopc.sim",
+            "run",
+            str(LOST_UPDATE),
+            "--order",
+            "alice first",
+            "--keep",
+        ],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.DEVNULL,
@@ -262,7 +271,14 @@ def test_nobody_reads_to_the_end(tmp_path, arguments, until_line):
         if not until_line:
             reader.close()
         process = subprocess.Popen(
-            [sys.executable, "-m", "sim", "--log-level=debug", *arguments, LOST_UPDATE.parent],
+            [
+                sys.executable,
+                "-m",
+                "twopc.sim",
+                "--log-level=debug",
+                *arguments,
+                LOST_UPDATE.parent,
+            ],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""},
             stdout=writing,

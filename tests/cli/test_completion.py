@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli import exits
-from sim.cli.completion import order_names, run_names
+from twopc.sim.cli import exits
+from twopc.sim.cli.completion import order_names, run_names
 
 ROOT = Path(__file__).parents[2]
 LOST_UPDATE = ROOT / "scenarios/immediate/lost_update.twopc.yaml"
@@ -42,7 +42,7 @@ def test_bash_takes_it(twopc, tmp_path):
 def test_words_are_completed(tmp_path):
     """As the script asks: through the environment."""
     done = subprocess.run(
-        [sys.executable, "-m", "sim"],
+        [sys.executable, "-m", "twopc.sim"],
         cwd=tmp_path,
         env={
             **os.environ,

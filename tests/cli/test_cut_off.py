@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from publisher import publication
-from publisher.distribution import registry
-from sim import operate
-from sim.topology.leaving import Leaving
-from sim.topology.nodes import Nodes
 from tests.cli.shops import HERE, THREE, Shop
+from twopc.publisher import publication
+from twopc.publisher.distribution import registry
+from twopc.sim import operate
+from twopc.sim.topology.leaving import Leaving
+from twopc.sim.topology.nodes import Nodes
 
 
 class CutError(Exception):

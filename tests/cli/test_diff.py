@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli import exits
+from twopc.sim.cli import exits
 
 RUN = Path(__file__).parents[1] / "report/histories/isolation_triptych.jsonl"
 

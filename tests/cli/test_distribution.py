@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
-from sim import Topology
 from tests.cli.test_operate import ROOT, twopc
 from twopc.server import Server
 from twopc.server.waiting import wait_for
+from twopc.sim import Topology
 
 BALANCES = "select id, balance from account order by id"
 
@@ -63,7 +63,7 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     def begin(*words: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "sim", *words],
+            [sys.executable, "-m", "twopc.sim", *words],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli import exits
 from tests.cli.files import ACCOUNT
+from twopc.sim.cli import exits
 
 RECORDED = Path(__file__).parents[1] / "report/histories"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli import exits
 from tests.plugin.running import arguments
+from twopc.sim.cli import exits
 
 ROOT = Path(__file__).parents[2]
 

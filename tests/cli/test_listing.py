@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli import exits
+from twopc.sim.cli import exits
 
 ROOT = Path(__file__).parents[2]
 SOURCE = """\

@@ -10,9 +10,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from sim import Topology
 from twopc.errors import RejectedError
 from twopc.server import Server
+from twopc.sim import Topology
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -20,7 +20,11 @@ ROOT = Path(__file__).parent.parent.parent
 def twopc(*words: str) -> subprocess.CompletedProcess[str]:
     """Run the command line."""
     return subprocess.run(
-        [sys.executable, "-m", "sim", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "twopc.sim", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 

@@ -7,11 +7,11 @@ import subprocess
 import psycopg
 import pytest
 
-from sim.cli import exits
-from sim.topology.owner import boot, machine
 from tests.cli.files import ACCOUNT
 from twopc.server import Server
 from twopc.server.binaries import find_binaries
+from twopc.sim.cli import exits
+from twopc.sim.topology.owner import boot, machine
 
 pytestmark = pytest.mark.postgres
 

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sim.cli import exits
 from tests.cli.files import ACCOUNT, BOTH, CHANCE, STUCK, WRONG
+from twopc.sim.cli import exits
 
 ROOT = Path(__file__).parents[2]
 LOST_UPDATE = ROOT / "scenarios/immediate/lost_update.twopc.yaml"
@@ -235,7 +235,7 @@ def test_a_wrong_setting_is_named_where_it_stands(twopc, file, tmp_path, monkeyp
 
 def test_standard_input(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "sim", "run", "-", "--order", "alice first"],
+        [sys.executable, "-m", "twopc.sim", "run", "-", "--order", "alice first"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         input=ACCOUNT,

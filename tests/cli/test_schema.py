@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from sim.cli import exits
-from sim.scenario.schema import schema
+from twopc.sim.cli import exits
+from twopc.sim.scenario.schema import schema
 
 
 def test_it_is_printed(twopc):

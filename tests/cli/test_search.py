@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cli import exits
+from twopc.sim.cli import exits
 
 SOURCE = """\
 twopc: 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.settings import (
+from twopc.sim.settings import (
     SettingError,
     Settings,
     duration_ms,

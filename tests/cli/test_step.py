@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli import exits
-from sim.scenario.check import load
 from tests.cli.files import ACCOUNT, STUCK
+from twopc.sim.cli import exits
+from twopc.sim.scenario.check import load
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,7 +27,7 @@ def step(tmp_path):
 
     def run(*commands: str, name="account", arguments=(), code=exits.PASS):
         done = subprocess.run(
-            [sys.executable, "-m", "sim", "step", f"{name}.twopc.yaml", *arguments],
+            [sys.executable, "-m", "twopc.sim", "step", f"{name}.twopc.yaml", *arguments],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"},
             input="".join(f"{command}\n" for command in commands),
@@ -100,7 +100,7 @@ def test_what_cannot_go_on(step):
 
 def test_it_needs_a_file(step):
     done = subprocess.run(
-        [sys.executable, "-m", "sim", "step", "-"],
+        [sys.executable, "-m", "twopc.sim", "step", "-"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         input="", capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
@@ -111,7 +111,7 @@ def test_it_needs_a_file(step):
 def test_somebody_gives_up(step, tmp_path):
     """By Ctrl-C at a prompt, with a step that waits: everything is gone."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "sim", "--log-level", "debug", "step", "account.twopc.yaml"],
+        [sys.executable, "-m", "twopc.sim", "--log-level", "debug", "step", "account.twopc.yaml"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,

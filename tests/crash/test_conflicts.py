@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from sim.topology import Topology
 from tests.crash.here import Here, wires_to
 from tests.fix_link import Wire
 from tests.grid.cells import Kind
@@ -20,6 +19,7 @@ from tests.grid.rig import PUBLISHER, SITES, SUBSCRIBER, Rig
 from twopc.drivers import Transaction
 from twopc.errors import ConflictError, RejectedError
 from twopc.protocol import VARIANTS
+from twopc.sim.topology import Topology
 
 CHANGE_MANY = "update account set balance = balance - 1 where id = any(%s)"
 

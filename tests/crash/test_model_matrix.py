@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sim.faults.matrix import MatrixCell, MatrixResult, Setup, Stand, cases, left_out
-from sim.scenario.check import load
-from sim.scenario.model_stage import ModelTheatre
-from sim.scenario.theatres import TheatreOptions, played
-from sim.scenario.words import Selection
 from twopc.protocol.variants import VARIANTS
+from twopc.sim.faults.matrix import MatrixCell, MatrixResult, Setup, Stand, cases, left_out
+from twopc.sim.scenario.check import load
+from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.theatres import TheatreOptions, played
+from twopc.sim.scenario.words import Selection
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 LOST_UPDATE = SCENARIOS / "immediate/lost_update.twopc.yaml"
@@ -127,7 +127,7 @@ def test_a_guess_that_a_cell_makes_wrong_is_confessed(monkeypatch: pytest.Monkey
             return await Stand(setup, theatre).cell(cell)
 
     assert played("model", play()).broken == ()
-    monkeypatch.setattr("sim.faults.matrix._is_confessed", lambda *_: False)
+    monkeypatch.setattr("twopc.sim.faults.matrix._is_confessed", lambda *_: False)
     assert [what.partition(":")[0] for what in played("model", play()).broken] == [
         "atomic",
         "converged",

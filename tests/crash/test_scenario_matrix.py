@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.faults.matrix_page import Square, page
-from sim.faults.matrix_pool import Pool
 from twopc.errors import ServerError
+from twopc.sim.faults.matrix_page import Square, page
+from twopc.sim.faults.matrix_pool import Pool
 
-TWOPC = [sys.executable, "-m", "sim"]
+TWOPC = [sys.executable, "-m", "twopc.sim"]
 SCENARIO = """
 twopc: 1
 name: one-transfer

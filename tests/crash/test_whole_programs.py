@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import asyncio
 import sys
-from sim.operate import attach
+from twopc.sim.operate import attach
 
 async def main(coordinator, commit, *nodes):
     topology = await attach(dict(node.split("=", 1) for node in nodes), coordinator=coordinator)
@@ -57,7 +57,7 @@ def twopc(rig: Rig, command: str) -> subprocess.CompletedProcess[str]:
     """Run a command on the nodes."""
     words = [word for node in nodes_of(rig) for word in ("--node", node)]
     return subprocess.run(
-        [sys.executable, "-m", "sim", command, *words],
+        [sys.executable, "-m", "twopc.sim", command, *words],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
 

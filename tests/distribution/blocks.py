@@ -7,8 +7,8 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from publisher.log_reader import rows
-from publisher.log_reader.rows import Commands, Transaction
+from twopc.publisher.log_reader import rows
+from twopc.publisher.log_reader.rows import Commands, Transaction
 
 #: type, article, hashkey, text
 Made = tuple[int, int, int, str]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from publisher import distribution
 from tests.distribution.logged import Logged
 from tests.fix_server import MakeDatabase
+from twopc.publisher import distribution
 
 
 @pytest.fixture

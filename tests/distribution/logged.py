@@ -7,12 +7,12 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from publisher import publication
-from publisher.commands import Belonging, Command, CommandBuilder
-from publisher.filters import RowFilters
-from publisher.logical_publication import NAME
-from publisher.pgoutput import Change, Decoder
 from twopc.distributed import DistributedArticle
+from twopc.publisher import publication
+from twopc.publisher.commands import Belonging, Command, CommandBuilder
+from twopc.publisher.filters import RowFilters
+from twopc.publisher.logical_publication import NAME
+from twopc.publisher.pgoutput import Change, Decoder
 
 #: As the log reader pins them.
 _OUTPUT = {

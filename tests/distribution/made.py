@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from publisher.pgoutput import Change, Relation, RelationColumn
 from twopc.articles import Article, Column
 from twopc.distributed import DistributedArticle, default_procedures
 from twopc.names import VERSION_COLUMN
 from twopc.propagation import Propagation, parse_method
+from twopc.publisher.pgoutput import Change, Relation, RelationColumn
 
 Values = Sequence[bytes | None]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from publisher import distribution
-from publisher.log_reader.rows import Transaction
 from tests.distribution.blocks import moment_us, write_blocks
 from twopc.distributed import DistributedArticle
 from twopc.lsn import lsn_value
+from twopc.publisher import distribution
+from twopc.publisher.log_reader.rows import Transaction
 
 Connection = AsyncConnection[Any]
 

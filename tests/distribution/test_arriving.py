@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from publisher import publication
 from tests.distribution.logged import Logged
 from tests.distribution.made import propagation
 from twopc.propagation import CommandType
+from twopc.publisher import publication
 
 TYPES = """
 create schema "my types";

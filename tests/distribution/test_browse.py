@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from publisher import distribution, publication
-from publisher.commands import CommandBuilder
 from tests.distribution.made import (
     VERSION,
     article,
@@ -25,6 +23,8 @@ from twopc.articles import Column
 from twopc.distributed import read_command
 from twopc.errors import ConfigurationError
 from twopc.propagation import CommandType
+from twopc.publisher import distribution, publication
+from twopc.publisher.commands import CommandBuilder
 
 Connection = AsyncConnection[Any]
 V = "00000000-0000-0000-0000-000000000001"

@@ -6,9 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.commands import CommandBuilder
-from publisher.commands.rows import STREAMS_MAX
-from publisher.pgoutput import UNCHANGED, Change
 from tests.distribution.made import (
     VERSION,
     Values,
@@ -24,6 +21,9 @@ from tests.distribution.made import (
 from twopc.articles import Column
 from twopc.errors import ArticleError
 from twopc.propagation import CommandType, bitmask, changed_columns, record_values
+from twopc.publisher.commands import CommandBuilder
+from twopc.publisher.commands.rows import STREAMS_MAX
+from twopc.publisher.pgoutput import UNCHANGED, Change
 
 V1, V2 = b"00000000-0000-0000-0000-000000000001", b"00000000-0000-0000-0000-000000000002"
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from publisher import publication
-from publisher.commands import Command
 from tests.distribution.logged import Logged
 from tests.distribution.made import propagation
 from twopc.distributed import DistributedArticle
 from twopc.propagation import changed_columns, record_values
+from twopc.publisher import publication
+from twopc.publisher.commands import Command
 
 Row = tuple[bytes | None, ...]
 

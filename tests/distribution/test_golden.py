@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from psycopg import sql
 
-from publisher import distribution
-from publisher.distributing import filter_texts
 from tests.fix_golden import Golden
 from tests.sql.articles import ACCOUNT, LINE, ODD, table_of
 from tests.sql.test_golden import OWNER, whole
 from twopc.articles import Article
+from twopc.publisher import distribution
+from twopc.publisher.distributing import filter_texts
 from twopc.sql.render import render
 
 
@@ -24,7 +24,9 @@ def test_distribution_database(golden: Golden) -> None:
 
 def test_rights_at_the_publisher(golden: Golden) -> None:
     """What the log reader's role may do there."""
-    text = render("publisher", "logreader_rights", logreader=sql.Identifier("msrepl_logreader_01"))
+    text = render(
+        "twopc.publisher", "logreader_rights", logreader=sql.Identifier("msrepl_logreader_01")
+    )
     golden("distribution/logreader_rights.sql", text)
 
 

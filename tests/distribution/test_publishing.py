@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from publisher import publication
 from tests.distribution.logged import Logged
 from tests.distribution.made import propagation
 from twopc.errors import ArticleError
 from twopc.propagation import CommandType, Propagation, record_values
+from twopc.publisher import publication
 
 IDENTITIES = """
 select c.relname::text, c.relreplident::text,

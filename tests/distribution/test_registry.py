@@ -8,12 +8,12 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from publisher import distribution, publication
 from tests.distribution.conftest import AGENT, LOGREADER
 from tests.distribution.logged import Logged
 from tests.distribution.made import article, columns, propagation
 from tests.distribution.stored import register, rows, store
 from twopc.errors import SubscriptionError
+from twopc.publisher import distribution, publication
 
 Connection = AsyncConnection[Any]
 

@@ -10,9 +10,9 @@ import pytest
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 
-from publisher import distribution
 from tests.distribution.made import article, columns
 from tests.distribution.stored import register, rows, store
+from twopc.publisher import distribution
 
 Connection = AsyncConnection[Any]
 ARTICLES = (article(*columns(3)), article(*columns(3), number=8, table="u"))

@@ -9,7 +9,6 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from publisher import distribution
 from tests.distribution.conftest import AGENT, LOGREADER
 from tests.distribution.made import article, columns
 from tests.distribution.stored import register, rows, store_commands
@@ -23,6 +22,7 @@ from twopc.proc_execution import (
     ProcType,
     beside,
 )
+from twopc.publisher import distribution
 
 ROUTINE = ProcArticle(
     article_id=8,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from psycopg import AsyncConnection
 
-from publisher import publication
-from publisher.commands import CommandBuilder
-from publisher.filters import RowFilters
 from tests.distribution.logged import Logged
 from tests.distribution.made import propagation
 from twopc.errors import ArticleError
 from twopc.propagation import record_values
+from twopc.publisher import publication
+from twopc.publisher.commands import CommandBuilder
+from twopc.publisher.filters import RowFilters
 
 INSERT, UPDATE, DELETE = 1, 2, 3
 

@@ -12,10 +12,6 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from publisher import distribution
-from publisher.log_reader.rows import Transaction
-from subscriber import propagation as procedures
-from subscriber.distribution_agent import Config, DistributionAgent, Profile, Servers
 from tests.distribution.blocks import moment_us, write_blocks
 from tests.fix_server import Database
 from tests.propagation.here import call, propagation
@@ -23,7 +19,11 @@ from twopc.articles import Article
 from twopc.distributed import DistributedArticle, default_procedures
 from twopc.lsn import lsn_text, lsn_value
 from twopc.propagation import TYPE_OF, Format
+from twopc.publisher import distribution
+from twopc.publisher.log_reader.rows import Transaction
 from twopc.sql.describe import describe
+from twopc.subscriber import propagation as procedures
+from twopc.subscriber.distribution_agent import Config, DistributionAgent, Profile, Servers
 
 AGENT, PASSWORD = "delivering_agent", "delivering"
 PUBLISHER, SUBSCRIBER = "pub", "sub1"

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from typing import Any
 
-from subscriber.distribution_agent import Config, Profile, main
+from twopc.subscriber.distribution_agent import Config, Profile, main
 
 
 def serve() -> None:

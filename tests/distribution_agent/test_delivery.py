@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.distribution_agent import session
 from tests.distribution_agent.ends import Does, Ends, dele, ins, upd
 from tests.propagation.here import mask
 from twopc.lsn import lsn_text, lsn_value
 from twopc.propagation import CommandType
+from twopc.subscriber.distribution_agent import session
 
 TABLE = "create table t (id integer primary key, v text, n integer)"
 #: Notes every change with the transaction that made it; not NOT FOR REPLICATION.

@@ -142,7 +142,7 @@ async def test_a_call_of_another_shape_says_what_to_do(ends: Ends) -> None:
 
 
 async def test_only_one_agent_at_a_time(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("subscriber.distribution_agent.target._TAKE_OVER_MS", 1)
+    monkeypatch.setattr("twopc.subscriber.distribution_agent.target._TAKE_OVER_MS", 1)
     await ends.subscribe(TABLE)
     first, second = ends.agent(), ends.agent()
     await first.open()
@@ -161,7 +161,7 @@ async def test_a_stranger_who_holds_its_locks_keeps_no_agent_away(
     ends: Ends, monkeypatch: pytest.MonkeyPatch, streams: int
 ) -> None:
     """Any role may take any advisory lock: it does not count, and hides no other agent."""
-    monkeypatch.setattr("subscriber.distribution_agent.target._TAKE_OVER_MS", 1)
+    monkeypatch.setattr("twopc.subscriber.distribution_agent.target._TAKE_OVER_MS", 1)
     await ends.subscribe(TABLE)
     await ends.sub.execute("create role stranger login password 'x'")
     subscriber = ends.subscriber

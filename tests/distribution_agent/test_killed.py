@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from subscriber.distribution_agent import session
 from tests.distribution_agent.ends import Does, Ends, dele, ins, upd
 from tests.distribution_agent.killing import Killing
 from tests.distribution_agent.test_delivery import AUDIT
@@ -22,6 +21,7 @@ from tests.fix_sample import Sample
 from tests.propagation.here import mask
 from twopc.drivers import Points
 from twopc.drivers.points import AGENT_POINTS
+from twopc.subscriber.distribution_agent import session
 
 TABLE = "create table t (id integer primary key, v text, n integer)"
 ONE: dict[str, Any] = {"block_commands": 10, "commit_batch_size": 2, "commit_batch_threshold": 10}

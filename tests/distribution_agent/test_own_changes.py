@@ -10,12 +10,12 @@ import asyncio
 
 import pytest
 
-from subscriber.distribution_agent import AheadError
 from tests.distribution_agent.ends import Does, Ends, dele, ins, upd
 from tests.propagation.here import mask
 from twopc.errors import DeliveryError
 from twopc.lsn import lsn_text
 from twopc.propagation import CommandType
+from twopc.subscriber.distribution_agent import AheadError
 
 TABLE = "create table t (id integer primary key, u text unique, n integer)"
 

@@ -7,10 +7,18 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from subscriber.distribution_agent.arrays import block, int4, int4s, lsn8, lsn8s, numbers, texts
-from subscriber.distribution_agent.pipe import Pipe, Statement
-from subscriber.distribution_agent.ports import LostError
 from tests.fix_server import Database
+from twopc.subscriber.distribution_agent.arrays import (
+    block,
+    int4,
+    int4s,
+    lsn8,
+    lsn8s,
+    numbers,
+    texts,
+)
+from twopc.subscriber.distribution_agent.pipe import Pipe, Statement
+from twopc.subscriber.distribution_agent.ports import LostError
 
 ONE = Statement("select 1")
 ECHO = Statement("select $1::text, $2::integer")

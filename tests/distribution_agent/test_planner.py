@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subscriber.distribution_agent import Profile
-from subscriber.distribution_agent.planner import Batch, Planner, Snapshot, Terms, Window
 from twopc.errors import ConfigurationError
+from twopc.subscriber.distribution_agent import Profile
+from twopc.subscriber.distribution_agent.planner import Batch, Planner, Snapshot, Terms, Window
 
 
 def window(*commands: int, first: int = 1, own: int = 0, lengths: tuple[int, ...] = ()) -> Window:

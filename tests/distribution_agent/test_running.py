@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from subscriber.distribution_agent import Config, Delivered, DistributionAgent
 from tests.distribution_agent.ends import Ends, dele, ins
 from twopc.drivers import Points
 from twopc.errors import DeliveryError
 from twopc.lsn import lsn_text
+from twopc.subscriber.distribution_agent import Config, Delivered, DistributionAgent
 
 TABLE = "create table t (id integer primary key, v text, n integer)"
 #: Longer than any test: nothing is found by looking again.
@@ -142,7 +142,7 @@ async def test_a_stop_ends_any_wait(ends: Ends) -> None:
 
 
 class Program:
-    """``python -m subscriber.distribution_agent``."""
+    """``python -m twopc.subscriber.distribution_agent``."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -153,7 +153,7 @@ class Program:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "subscriber.distribution_agent",
+            "twopc.subscriber.distribution_agent",
             stdin=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )

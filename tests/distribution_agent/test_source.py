@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from publisher.log_reader import rows
-from publisher.log_reader.rows import Transaction
-from subscriber.distribution_agent import queries
-from subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s, numbers, texts
-from subscriber.distribution_agent.loads import split_rows
-from subscriber.distribution_agent.planner import Batch
-from subscriber.distribution_agent.profile import Profile
-from subscriber.distribution_agent.source import Source, checked
 from tests.distribution.blocks import Made, write_blocks
 from tests.distribution_agent.ends import PUBLISHER, SUBSCRIBER, Ends
+from twopc.publisher.log_reader import rows
+from twopc.publisher.log_reader.rows import Transaction
+from twopc.subscriber.distribution_agent import queries
+from twopc.subscriber.distribution_agent.arrays import int4, int4s, lsn8, lsn8s, numbers, texts
+from twopc.subscriber.distribution_agent.loads import split_rows
+from twopc.subscriber.distribution_agent.planner import Batch
+from twopc.subscriber.distribution_agent.profile import Profile
+from twopc.subscriber.distribution_agent.source import Source, checked
 
 _OWN, _OTHER = 5, 6
 

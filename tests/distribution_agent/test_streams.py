@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from subscriber.distribution_agent import session
 from tests.distribution_agent.ends import Does, Ends, dele, ins, upd
 from tests.distribution_agent.test_delivery import AUDIT
 from tests.fix_server import Database
 from tests.propagation.here import mask
 from twopc.errors import DeliveryError, ServerError
 from twopc.server import Server
+from twopc.subscriber.distribution_agent import session
 
 TABLE = "create table t (id integer primary key, v text, n integer)"
 

@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager
 
 import psycopg
 
-from sim.topology import Topology
 from tests.drivers.bank import PUB, SUB, Bank
 from tests.fix_link import until
 from twopc.server import Server
+from twopc.sim.topology import Topology
 
 LOG = "distribution"
 NODES = (PUB, SUB, LOG)

@@ -10,10 +10,10 @@ from typing import Any, Self
 import psycopg
 from psycopg import conninfo
 
-from publisher.publication import owner_role
-from sim.topology import Topology
 from twopc.drivers import ParticipantAddress, PostgresCoordinator
 from twopc.names import PREFIX, table_role
+from twopc.publisher.publication import owner_role
+from twopc.sim.topology import Topology
 
 PUB, SUB = "pub", "sub1"
 _salts = itertools.count()

@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from sim.topology import Topology
 from tests.drivers.bank import Bank
 from tests.drivers.place import place as place
 from twopc.server import Server
+from twopc.sim.topology import Topology
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 import psycopg
 import pytest
 
-from sim.topology import Topology
 from tests.drivers.bank import PUB, Bank
 from tests.fix_link import until
 from twopc import errors
 from twopc.drivers import PostgresCoordinator, Transaction
+from twopc.sim.topology import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 

@@ -12,7 +12,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from sim import operate
 from tests.drivers.bank import PUB, Bank
 from tests.drivers.crashing import Crashing, Ended
 from tests.fix_link import until
@@ -20,6 +19,7 @@ from twopc.drivers.points import Points
 from twopc.errors import RejectedError
 from twopc.names import BranchId
 from twopc.protocol.effects import Outcome
+from twopc.sim import operate
 
 SUBSCRIBERS = ("sub1", "sub2")
 FIRST = "sub1: update account set balance = 1 where id = 1"

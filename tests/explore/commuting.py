@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from sim.model.choosing import Choice, ChoiceKernel, Option, Strike, depend
-from sim.model.explore.programs import Script, ScriptRun
-from sim.model.explore.words import Budget
-from sim.model.wiring import Wiring
-from sim.scenario.check import load
-from sim.scenario.searching import script_of
+from twopc.sim.model.choosing import Choice, ChoiceKernel, Option, Strike, depend
+from twopc.sim.model.explore.programs import Script, ScriptRun
+from twopc.sim.model.explore.words import Budget
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.scenario.check import load
+from twopc.sim.scenario.searching import script_of
 
 #: So many pairs of a run are tried.
 _PAIRS = 4

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import structlog
 
-from sim.model.explore.search import exhaust
-from sim.model.explore.words import Budget, Explored
-from sim.model.wiring import Wiring
-from sim.scenario.check import load
-from sim.scenario.searching import script_of
+from twopc.sim.model.explore.search import exhaust
+from twopc.sim.model.explore.words import Budget, Explored
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.scenario.check import load
+from twopc.sim.scenario.searching import script_of
 
 KINDS = ("coordinator", "publisher", "subscriber", "log")
 

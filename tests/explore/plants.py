@@ -9,11 +9,11 @@ import sys
 import time
 from collections.abc import Sequence
 
-from sim.model.explore.search import by_bounds
-from sim.model.explore.small import PROGRAMS
-from sim.model.explore.words import Broken, PlantedBug
-from sim.model.plants import PLANTS
-from sim.model.wiring import Wiring
+from twopc.sim.model.explore.search import by_bounds
+from twopc.sim.model.explore.small import PROGRAMS
+from twopc.sim.model.explore.words import Broken, PlantedBug
+from twopc.sim.model.plants import PLANTS
+from twopc.sim.model.wiring import Wiring
 
 #: A trace that nobody can follow is of no use.
 EVENTS_MAX = 12

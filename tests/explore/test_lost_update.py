@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from sim.model.choosing import ChoiceKernel
-from sim.model.explore.programs import Script, ScriptRun
-from sim.model.explore.search import exhaust
-from sim.model.explore.strikes import STRIKES
-from sim.model.explore.words import Budget
-from sim.model.plants.protections import wiring_for
-from sim.model.wiring import Wiring
-from sim.scenario.check import load
-from sim.scenario.searching import script_of
+from twopc.sim.model.choosing import ChoiceKernel
+from twopc.sim.model.explore.programs import Script, ScriptRun
+from twopc.sim.model.explore.search import exhaust
+from twopc.sim.model.explore.strikes import STRIKES
+from twopc.sim.model.explore.words import Budget
+from twopc.sim.model.plants.protections import wiring_for
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.scenario.check import load
+from twopc.sim.scenario.searching import script_of
 
 FILE = Path(__file__).parents[2] / "scenarios" / "immediate" / "lost_update.twopc.yaml"
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from sim.model.explore.programs import Script
-from sim.model.explore.search import exhaust
-from sim.model.explore.words import Budget
-from sim.model.plants.protections import wiring_for
-from sim.model.wiring import Wiring
-from sim.scenario.check import load
-from sim.scenario.searching import script_of
+from twopc.sim.model.explore.programs import Script
+from twopc.sim.model.explore.search import exhaust
+from twopc.sim.model.explore.words import Budget
+from twopc.sim.model.plants.protections import wiring_for
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.scenario.check import load
+from twopc.sim.scenario.searching import script_of
 
 FILE = Path(__file__).parents[2] / "scenarios" / "proc_execution" / "max_serializable.twopc.yaml"
 

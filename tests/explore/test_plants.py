@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sim.model.explore.search import by_bounds
-from sim.model.explore.small import PROGRAMS
-from sim.model.explore.words import Budget
-from sim.model.plants import PLANTS
-from sim.model.plants.protections import PLANT_OF, SUPPORTED, wiring_for
-from sim.model.wiring import Wiring
 from tests.explore.plants import find, wrong
+from twopc.sim.model.explore.search import by_bounds
+from twopc.sim.model.explore.small import PROGRAMS
+from twopc.sim.model.explore.words import Budget
+from twopc.sim.model.plants import PLANTS
+from twopc.sim.model.plants.protections import PLANT_OF, SUPPORTED, wiring_for
+from twopc.sim.model.wiring import Wiring
 
 #: Of published procedures, which no program here calls: twins of scenarios show what they are for.
 OF_PROCEDURES = {"calls", "isolation_check", "snapshot_rule", "xact_abort"}

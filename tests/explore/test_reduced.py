@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
-from sim.model.explore.search import exhaust
-from sim.model.explore.small import PROGRAMS
-from sim.model.explore.words import Budget
-from sim.model.wiring import Wiring
-from sim.scenario.check import load
-from sim.scenario.searching import script_of
 from tests.explore.commuting import Runs
 from tests.explore.toys import Counters
+from twopc.sim.model.explore.search import exhaust
+from twopc.sim.model.explore.small import PROGRAMS
+from twopc.sim.model.explore.words import Budget
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.scenario.check import load
+from twopc.sim.scenario.searching import script_of
 
 TWO_ROWS = Path(__file__).parent / "data" / "two_rows.twopc.yaml"
 LOST_UPDATE = Path(__file__).parents[2] / "scenarios" / "immediate" / "lost_update.twopc.yaml"

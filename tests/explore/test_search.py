@@ -7,14 +7,14 @@ from random import Random
 
 import pytest
 
-from sim.model.choosing import ChoiceKernel, First, Seeded, depend
-from sim.model.explore.search import by_bounds, exhaust
-from sim.model.explore.single import play, replay
-from sim.model.explore.small import PROGRAMS
-from sim.model.explore.words import Budget
-from sim.model.wiring import Wiring
-from sim.model.words import Cause, Label
 from tests.explore.toys import Counters
+from twopc.sim.model.choosing import ChoiceKernel, First, Seeded, depend
+from twopc.sim.model.explore.search import by_bounds, exhaust
+from twopc.sim.model.explore.single import play, replay
+from twopc.sim.model.explore.small import PROGRAMS
+from twopc.sim.model.explore.words import Budget
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import Cause, Label
 
 NONE = Budget(faults=0)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sim.model.explore.search import exhaust
-from sim.model.explore.words import Budget
-from sim.model.wiring import Wiring
-from sim.scenario.check import load
-from sim.scenario.searching import script_of
+from twopc.sim.model.explore.search import exhaust
+from twopc.sim.model.explore.words import Budget
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.scenario.check import load
+from twopc.sim.scenario.searching import script_of
 
 FILE = Path(__file__).parent / "data" / "two_rows.twopc.yaml"
 

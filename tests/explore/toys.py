@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sim.model.choosing import ChoiceKernel, Option, Strike
-from sim.model.explore.words import Budget
-from sim.model.wiring import Wiring
-from sim.model.words import Cause, Label, Steps
+from twopc.sim.model.choosing import ChoiceKernel, Option, Strike
+from twopc.sim.model.explore.words import Budget
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import Cause, Label, Steps
 
 
 class Counters:

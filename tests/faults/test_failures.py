@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from sim.faults.serving import Failure, packed, unpacked
 from twopc.errors import ConflictError
+from twopc.sim.faults.serving import Failure, packed, unpacked
 
 
 @pytest.mark.parametrize("sqlstate", ["23505", "A0001", "P0XYZ"])

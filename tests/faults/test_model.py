@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sim.report.history import History
-from sim.scenario.check import load
-from sim.scenario.run import run
-from sim.scenario.theatres import TheatreOptions, played, theatre
 from tests.faults.conftest import DATA
+from twopc.sim.report.history import History
+from twopc.sim.scenario.check import load
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
 
 FILES = sorted(path.name.removesuffix(".twopc.yaml") for path in DATA.glob("*.twopc.yaml"))
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from sim.faults import able
-from sim.faults.words import Heal, deed_of, heal_of, plan_of
-from sim.report.history import History
-from sim.scenario.check import parse
-from sim.scenario.faults_meaning import DEEDS
-from sim.scenario.model_stage import ModelTheatre
-from sim.scenario.postgres_stage import PostgresTheatre
-from sim.scenario.refusals import refuse
-from sim.scenario.run import run
 from twopc.errors import ScenarioError
 from twopc.server import Server
+from twopc.sim.faults import able
+from twopc.sim.faults.words import Heal, deed_of, heal_of, plan_of
+from twopc.sim.report.history import History
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.faults_meaning import DEEDS
+from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.refusals import refuse
+from twopc.sim.scenario.run import run
 
 FILE = """\
 twopc: 1

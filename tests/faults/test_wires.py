@@ -7,9 +7,9 @@ import asyncio
 import psycopg
 import pytest
 
-from sim.faults.wires import Fate, Wire
 from tests.fix_link import until
 from twopc.server import Server
+from twopc.sim.faults.wires import Fate, Wire
 
 
 async def test_an_answer_is_held_back_and_lost(server: Server) -> None:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import quantiles
 
-from sim.faults.matrix_page import Square, write_csv, write_page
-from sim.faults.matrix_pool import Pool
 from tests.grid.cells import KINDS, Result
 from tests.grid.jobs import Spec, serve, together
 from tests.grid.rows import ELSEWHERE
+from twopc.sim.faults.matrix_page import Square, write_csv, write_page
+from twopc.sim.faults.matrix_pool import Pool
 
 _SAY_EVERY = 100
 

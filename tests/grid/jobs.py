@@ -158,7 +158,7 @@ def _one(rig: Rig, spec: Spec) -> Result:
 
 
 def serve(wanted: str, wire: Connection) -> None:
-    """Do what comes over the wire, on servers of its own; for `sim.faults.matrix_pool`.
+    """Do what comes over the wire, on servers of its own; for `twopc.sim.faults.matrix_pool`.
 
     Args:
         wanted: a part of the names of the cells that will be played.

@@ -16,12 +16,12 @@ from typing import Any, Self
 import psycopg
 from psycopg import sql
 
-from sim.topology import Node, Topology
 from tests.grid.program import Task
 from twopc.drivers import ParticipantAddress
 from twopc.names import PREFIX
 from twopc.server import Server
 from twopc.server.waiting import wait_for
+from twopc.sim.topology import Node, Topology
 
 PUBLISHER = "pub"
 SUBSCRIBER = "sub1"

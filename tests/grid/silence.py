@@ -1,7 +1,7 @@
 """M7, M8: what a network does to a connection: it says nothing any more, in both directions or in one, or a
 message is torn in its middle.
 
-All connections between the coordinator and a node lead through one wire (`sim.faults.wires`), which a thread of its
+All connections between the coordinator and a node lead through one wire (`twopc.sim.faults.wires`), which a thread of its
 own serves: cells are played without an event loop.
 """
 
@@ -15,12 +15,12 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from sim.faults.wires import Wire
 from tests.grid.faults import Fault
 from tests.grid.process import CoordinatorProcess
 from tests.grid.program import Task
 from tests.grid.rig import LOG, NODES, PUBLISHER, SUBSCRIBER, Rig
 from twopc.drivers import ParticipantAddress
+from twopc.sim.faults.wires import Wire
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ import subprocess
 import sys
 from typing import Any
 
-from publisher.log_reader import LogReader, Reading
 from twopc.drivers.points import Points
+from twopc.publisher.log_reader import LogReader, Reading
 
 
 async def work(order: dict[str, Any]) -> None:

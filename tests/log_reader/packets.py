@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from struct import pack
 
-from publisher.pgoutput import (
+from twopc.publisher.pgoutput import (
     UNCHANGED,
     Begin,
     Change,

@@ -9,11 +9,11 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from publisher import distribution, publication, slot
-from publisher.log_reader import LogReader, Read, Reading
 from tests.fix_server import Database
 from twopc.drivers.points import Points
 from twopc.propagation import Propagation
+from twopc.publisher import distribution, publication, slot
+from twopc.publisher.log_reader import LogReader, Read, Reading
 
 Connection = AsyncConnection[Any]
 Row = tuple[Any, ...]

@@ -7,9 +7,6 @@ from collections.abc import Mapping
 
 import pytest
 
-from publisher.commands import CommandBuilder
-from publisher.log_reader.planner import Batch, Planner
-from publisher.pgoutput import Change, Decoded, Relation, RelationColumn, Truncate
 from tests.log_reader.packets import encode
 from tests.log_reader.test_planner import (
     ARTICLE,
@@ -26,6 +23,9 @@ from tests.log_reader.test_planner import (
 from twopc.errors import RemoteProtocolError
 from twopc.proc_execution import BESIDE, Call, ProcArticle, ProcType
 from twopc.propagation import Propagation, parse_method
+from twopc.publisher.commands import CommandBuilder
+from twopc.publisher.log_reader.planner import Batch, Planner
+from twopc.publisher.pgoutput import Change, Decoded, Relation, RelationColumn, Truncate
 
 _COLUMNS = ("id", "article_id", "opened", "snapshot", "call", "failure")
 CALLS = Relation(

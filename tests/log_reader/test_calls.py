@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from publisher import distribution, proc_execution
-from publisher.log_reader import Reading
 from tests.fix_server import MakeDatabase
 from tests.log_reader.rig import Rig, rig, rows, value
 from twopc.drivers.points import Points
 from twopc.proc_execution import BESIDE, Call, ProcArticle
+from twopc.publisher import distribution, proc_execution
+from twopc.publisher.log_reader import Reading
 
 GIVE_RAISE = """
 create procedure give_raise(pct numeric) language sql

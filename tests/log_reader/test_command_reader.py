@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publisher.commands import Command, CommandBuilder, CommandReader
-from publisher.pgoutput import UNCHANGED, Change, Decoded, Decoder, Relation, Values
 from tests.distribution.made import (
     VERSION,
     article,
@@ -29,6 +27,8 @@ from tests.log_reader.packets import encode
 from twopc.articles import Column
 from twopc.distributed import DistributedArticle
 from twopc.errors import RemoteProtocolError
+from twopc.publisher.commands import Command, CommandBuilder, CommandReader
+from twopc.publisher.pgoutput import UNCHANGED, Change, Decoded, Decoder, Relation, Values
 
 V1, V2 = b"00000000-0000-0000-0000-000000000001", b"00000000-0000-0000-0000-000000000002"
 #: Lengths often, for something to be learned, and now and then anything.
@@ -55,10 +55,10 @@ HERE = relation(*names_of(ARTICLES[0]))
 def learning(after: int = 1, lengths: int = 16) -> Iterator[None]:
     """From single messages, of which none is left out."""
     with (
-        patch("publisher.commands.reader._LEARNED_AFTER", after),
-        patch("publisher.commands.reader._LEARNED_AFTER_PER_COLUMN", 0),
-        patch("publisher.commands.reader._SAMPLED", 1),
-        patch("publisher.commands.learned._LENGTHS_MAX", lengths),
+        patch("twopc.publisher.commands.reader._LEARNED_AFTER", after),
+        patch("twopc.publisher.commands.reader._LEARNED_AFTER_PER_COLUMN", 0),
+        patch("twopc.publisher.commands.reader._SAMPLED", 1),
+        patch("twopc.publisher.commands.learned._LENGTHS_MAX", lengths),
     ):
         yield
 
@@ -309,7 +309,7 @@ def test_what_has_no_short_way(made: Sequence[DistributedArticle]) -> None:
 
 def test_where_nothing_comes_again_nothing_is_tried() -> None:
     """And little is kept meanwhile; it is tried again later."""
-    with patch("publisher.commands.reader._RESTED_FOR", 10):
+    with patch("twopc.publisher.commands.reader._RESTED_FOR", 10):
         both, chance = Both(ARTICLES[0]), Random(1)
         learner = None
         for _ in range(5000):

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from publisher.log_reader import LogReader, Reading
-from publisher.log_reader.sources import Peek
 from tests.log_reader.rig import SLOT, Rig, rows, value
+from twopc.publisher.log_reader import LogReader, Reading
+from twopc.publisher.log_reader.sources import Peek
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ MEMORY_MB = 64
 
 _MEASURED = """
 import asyncio, json, resource, sys, tracemalloc
-from publisher.log_reader import LogReader, Reading
+from twopc.publisher.log_reader import LogReader, Reading
 
 def peak_mb():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

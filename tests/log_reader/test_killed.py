@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from publisher.log_reader import Reading
 from tests.log_reader.killed import Killed
 from tests.log_reader.rig import SLOT, Rig, rows
 from twopc.drivers.points import LOG_READER_POINTS
+from twopc.publisher.log_reader import Reading
 
 OLD_SLOT = "msrepl_test_old"
 WIDTH = 3000

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 import pytest
 from psycopg import AsyncConnection, errors
 
-from publisher import distribution, subscriptions
-from publisher.log_reader import Reading
 from tests.fix_server import Database, MakeDatabase
 from tests.log_reader.rig import LINK, Rig, rig, rows, value
+from twopc.publisher import distribution, subscriptions
+from twopc.publisher.log_reader import Reading
 from twopc.server import Server
 
 _CALL = """

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from publisher.log_reader import Reading
-from publisher.posting import post_message
 from tests.log_reader.rig import ROLE, Rig, rows, value
 from twopc.propagation import record_values
+from twopc.publisher.log_reader import Reading
+from twopc.publisher.posting import post_message
 
 NASTY = {
     "datestyle": "German, DMY",

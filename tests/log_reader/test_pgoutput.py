@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.pgoutput import (
+from tests.log_reader.packets import encode
+from twopc.errors import RemoteProtocolError
+from twopc.publisher.pgoutput import (
     UNCHANGED,
     Begin,
     Change,
@@ -22,8 +24,6 @@ from publisher.pgoutput import (
     Truncate,
     Type,
 )
-from tests.log_reader.packets import encode
-from twopc.errors import RemoteProtocolError
 
 LSN = st.integers(0, 2**63 - 1)
 TIME = st.integers(-(2**63), 2**63 - 1)

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.commands import CommandBuilder
-from publisher.log_reader import rows
-from publisher.log_reader.planner import Planner, full_xid
-from publisher.pgoutput import Begin, Change, Commit, Decoded, Relation, RelationColumn
 from tests.log_reader.packets import encode
 from tests.log_reader.unpacked import checked, unpacked
 from twopc.articles import Article, Column
 from twopc.distributed import DistributedArticle, default_procedures
 from twopc.names import VERSION_COLUMN
+from twopc.publisher.commands import CommandBuilder
+from twopc.publisher.log_reader import rows
+from twopc.publisher.log_reader.planner import Planner, full_xid
+from twopc.publisher.pgoutput import Begin, Change, Commit, Decoded, Relation, RelationColumn
 
 ITEM = Article(
     schema="public",

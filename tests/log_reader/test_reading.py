@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from publisher.log_reader import Reading
 from tests.log_reader.rig import Rig, rows, value
+from twopc.publisher.log_reader import Reading
 
 #: Either source, whatever there is to read.
 PEEKING = Reading(catch_up_bytes=0)

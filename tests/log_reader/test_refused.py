@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection, errors
 
-from publisher import publication, slot
-from publisher.commands import CommandBuilder, CommandReader
-from publisher.log_reader import LogReader, Reading
-from publisher.pgoutput import Decoded, Decoder
 from tests.log_reader.rig import SLOT, Rig, rows, value
 from twopc.errors import ArticleError, RemoteProtocolError, ServerError, SubscriptionError
+from twopc.publisher import publication, slot
+from twopc.publisher.commands import CommandBuilder, CommandReader
+from twopc.publisher.log_reader import LogReader, Reading
+from twopc.publisher.pgoutput import Decoded, Decoder
 
 QUICK = Reading(takeover_s=0.2, release_s=0.2)
 

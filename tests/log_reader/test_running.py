@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 
-from publisher.log_reader import LogReader, Reading
 from tests.fix_link import until
 from tests.fix_server import Database
 from tests.log_reader.rig import ROLE, SLOT, Rig, rig, rows, value
 from twopc.errors import ArticleError
+from twopc.publisher.log_reader import LogReader, Reading
 from twopc.server import Server
 
 

@@ -9,10 +9,10 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from publisher import slot
 from tests.fix_server import Database, MakeDatabase
 from twopc import names
 from twopc.errors import ServerError
+from twopc.publisher import slot
 
 NAME = "msrepl_test_slot"
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from sim.topology import Topology
 from tests.loopback.workload import Change, Ledger
+from twopc.sim.topology import Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.topology import Topology
 from tests.loopback.count import Delivered, count
 from tests.loopback.workload import TABLE_NAMES, Ledger, make, play
+from twopc.sim.topology import Topology
 
 
 @dataclass(slots=True)

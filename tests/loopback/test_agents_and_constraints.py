@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from sim.topology import Topology
 from twopc.errors import DeliveryError
+from twopc.sim.topology import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 AT_PUBLISHER = """

@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable
 import psycopg
 import pytest
 
-from sim.topology import Topology
-from sim.validation import validate
 from tests.by_hand import ByHand
 from tests.loopback.conftest import seen
 from tests.loopback.count import compare
 from tests.loopback.workload import Ledger
 from tests.validation.ends import ends
 from twopc.errors import ConfigurationError
+from twopc.sim.topology import Topology
+from twopc.sim.validation import validate
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 

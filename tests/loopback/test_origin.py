@@ -10,12 +10,12 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from sim.topology import Topology
 from tests.drivers.crashing import Crashing
 from tests.loopback.conftest import seen
 from tests.loopback.workload import make
 from twopc.errors import RejectedError
 from twopc.server import Server
+from twopc.sim.topology import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 INSERT = "insert into item (id, token) values (%s, 0)"

@@ -17,9 +17,9 @@ from typing import Any, Protocol
 import psycopg
 from psycopg import AsyncConnection
 
-from sim.topology import Topology
-from subscriber.distribution_agent import Profile
 from twopc.errors import RejectedError
+from twopc.sim.topology import Topology
+from twopc.subscriber.distribution_agent import Profile
 
 TABLES = """
 create table item (id bigint primary key, token bigint not null, n int not null default 0, note text);

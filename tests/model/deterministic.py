@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks.bank import Bank
-from sim.model.words import Delay, Timing
+from twopc.sim.model.words import Delay, Timing
 
 
 def main() -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sim.model.coordinator import CoordinatorProcess, ModelTransaction, Place
-from sim.model.kernel import Kernel
-from sim.model.network import Network
-from sim.model.node import ModelNode
-from sim.model.node.session import NodeSession
-from sim.model.replication.subscription import flush_log
-from sim.model.wiring import Wiring
-from sim.model.words import Cause, Delay, Label, Steps, Timing
 from twopc.drivers.points import Points
 from twopc.errors import TransactionError
 from twopc.names import branch_gid
 from twopc.protocol import Participant
 from twopc.protocol.variants import VARIANTS, Settings
+from twopc.sim.model.coordinator import CoordinatorProcess, ModelTransaction, Place
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.network import Network
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.replication.subscription import flush_log
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import Cause, Delay, Label, Steps, Timing
 
 PUBLISHER, SUBSCRIBER = "pub", "sub1"
 TABLE = "create table account (id int primary key, balance int not null check (balance >= 0))"

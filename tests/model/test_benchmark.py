@@ -9,9 +9,9 @@ import pytest
 from benchmarks.bank import Bank
 from benchmarks.bare import BareLoop
 from benchmarks.model import Side, counted, figures
-from sim.model.words import Delay, Timing
-from sim.report import history
-from sim.report.history import Record
+from twopc.sim.model.words import Delay, Timing
+from twopc.sim.report import history
+from twopc.sim.report.history import Record
 
 
 def test_figures(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from sim.model.clocks import Clock
-from sim.model.kernel import Kernel
-from sim.model.node import ModelNode
-from sim.model.words import Delay, SqlError, Timing
 from tests.model.pair import PUBLISHER, SUBSCRIBER, Pair
 from twopc.protocol import Participant
 from twopc.protocol.variants import VARIANTS, Settings
+from twopc.sim.model.clocks import Clock
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.words import Delay, SqlError, Timing
 
 
 def _node(kernel: Kernel, clock: Clock) -> ModelNode:

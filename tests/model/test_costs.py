@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from sim.model.words import Cause, Delay, Label
 from tests.model.pair import PUBLISHER, SUBSCRIBER, Pair
 from twopc.protocol import effects as x
+from twopc.sim.model.words import Cause, Delay, Label
 
 
 class Cost(NamedTuple):

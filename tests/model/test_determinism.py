@@ -45,7 +45,7 @@ def test_scenarios(tmp_path: Path) -> None:
     for hash_seed in (1, 2):
         out = str(tmp_path / str(hash_seed))
         in_a_process(
-            hash_seed, "sim", "run", *SCENARIOS, "--on", "model", "--seed", "5", "--out", out
+            hash_seed, "twopc.sim", "run", *SCENARIOS, "--on", "model", "--seed", "5", "--out", out
         )
     first, second = (sorted((tmp_path / one).glob("*/latest/history.jsonl")) for one in ("1", "2"))
     assert len(first) == len(SCENARIOS)

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from sim.model.kernel import Kernel
-from sim.model.words import Cause, Delay, Label, Steps
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.words import Cause, Delay, Label, Steps
 
 
 def label(actor: str) -> Label:
@@ -100,7 +100,9 @@ def test_chance_is_each_ones_own() -> None:
 
 
 def test_chance_does_not_depend_on_hashes() -> None:
-    program = "from sim.model.kernel import Kernel; print(Kernel(seed=3).random('a').random())"
+    program = (
+        "from twopc.sim.model.kernel import Kernel; print(Kernel(seed=3).random('a').random())"
+    )
     said = {
         subprocess.run(
             [sys.executable, "-c", program],

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import simpy
 
-from sim.model.kernel import Kernel
-from sim.model.network import Network
-from sim.model.wire import Wire
-from sim.model.words import Cause, Delay, Label, LostError, SqlError, Steps, Timing
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.network import Network
+from twopc.sim.model.wire import Wire
+from twopc.sim.model.words import Cause, Delay, Label, LostError, SqlError, Steps, Timing
 
 HERE, THERE = "app", "sub1"
 TOUCHES = frozenset((THERE,))

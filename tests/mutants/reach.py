@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 #: Where the product's command begins, which tests start as a process.
-_COMMANDS = {"sim": "sim/__main__.py", "twopc": "twopc/__main__.py"}
+_COMMANDS = {"twopc.sim": "sim/__main__.py", "twopc": "sim/__main__.py"}
 
 
 class Reach:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sim.testing.bench import Bench, Wanted
-from sim.testing.blocking import TestTopology
 from tests.plugin.running import Project
 from twopc.server import Server
+from twopc.sim.testing.bench import Bench, Wanted
+from twopc.sim.testing.blocking import TestTopology
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ INI = """
 def arguments() -> list[str]:
     """What loads the plugin where it is not installed."""
     installed = entry_points(group="pytest11", name="twopc")
-    return [] if installed else ["-p", "sim.pytest_plugin"]
+    return [] if installed else ["-p", "twopc.sim.pytest_plugin"]
 
 
 class Project:

@@ -40,8 +40,8 @@ def test_the_manual_shows_what_runs(block: str) -> None:
 
 def test_every_setting_is_in_the_manual() -> None:
     """With each of its names."""
-    from sim.pytest_plugin.config import OPTIONS
-    from sim.settings import variable
+    from twopc.sim.pytest_plugin.config import OPTIONS
+    from twopc.sim.settings import variable
 
     assert len(SHOWN) == 10
     for name in OPTIONS:

@@ -14,13 +14,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from sim.testing import servers
-from sim.testing.bench import Bench, Wanted
-from sim.topology import owner
 from tests.fix_sample import Sample
 from tests.plugin.running import BANK, ROOT, arguments
 from twopc.server import ExternalServer, Server
 from twopc.server.waiting import wait_for
+from twopc.sim.testing import servers
+from twopc.sim.testing.bench import Bench, Wanted
+from twopc.sim.topology import owner
 
 #: Of these moments some are drawn.
 KILLS = 20
@@ -182,7 +182,7 @@ def fields(of: owner.Owner) -> dict[str, object]:
 #: Makes a topology, prepares something, and is gone.
 LOST = """
 import os, sys
-from sim.testing.bench import Bench, Wanted
+from twopc.sim.testing.bench import Bench, Wanted
 
 bench = Bench(lambda: sys.argv[1], worker="lost")
 bed = bench.open(Wanted(load=("create table t (id int primary key)",)), "lost")

@@ -84,7 +84,7 @@ def test_which_setting_holds(project: Project, monkeypatch: pytest.MonkeyPatch) 
 
         @pytest.mark.parametrize("fresh", [1])
         def test_seed(request, fresh):
-            from sim.pytest_plugin.config import settings_of
+            from twopc.sim.pytest_plugin.config import settings_of
             print("seed is", settings_of(request.config).seed)
         """
     )
@@ -121,7 +121,7 @@ def test_a_server_of_ones_own(project: Project) -> None:
     project.pytester.makeconftest(
         """
         import pytest
-        from sim.testing import Server
+        from twopc.sim.testing import Server
         from twopc.server import Server as Embedded
 
         class Container:
@@ -201,7 +201,7 @@ def test_servers_that_will_not_do(project: Project) -> None:
         [
             "*As a superuser: ALTER SYSTEM SET max_prepared_transactions = 90; -- and restart it",
             "*ALTER SYSTEM SET wal_level = logical;*",
-            "*twopc_server gave object, which is no server: return sim.testing.Server(dsn=...)*",
+            "*twopc_server gave object, which is no server: return twopc.sim.testing.Server(dsn=...)*",
         ]
     )
 
@@ -235,7 +235,7 @@ def test_each_worker_has_a_server(project: Project) -> None:
 def test_importing_starts_nothing() -> None:
     """Nor does it load anything heavy, use itself, or touch event loops."""
     script = (
-        "import sys, sim.pytest_plugin, sim.testing; "
+        "import sys, twopc.sim.pytest_plugin, twopc.sim.testing; "
         "heavy = {'psycopg', 'pydantic', 'anyio', 'rich', 'ruamel', 'hypothesis', 'asyncio'} & set(sys.modules); "
         "print(sorted(heavy))"
     )
@@ -283,7 +283,7 @@ KEEPING = """
             with psycopg.connect(server.superuser_dsn("postgres")) as connection:
                 found = connection.execute("select datname from pg_database where datname ~ 'twopct'")
                 print("left:", len(found.fetchall()))
-                from sim.testing.servers import server_of, sweep
+                from twopc.sim.testing.servers import server_of, sweep
                 assert sweep(server_of(server.superuser_dsn("postgres"))) == []
 """
 

@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.stateful import rule
 from hypothesis.strategies import integers
 
-from sim.testing.blocking import TestTopology
-from sim.testing.machine import TopologyMachine
-from sim.testing.orders import OrderRun
-from sim.testing.strategies import isolation, orders
-from sim.topology.checkpoint import RewindError
 from twopc.errors import ConfigurationError
+from twopc.sim.testing.blocking import TestTopology
+from twopc.sim.testing.machine import TopologyMachine
+from twopc.sim.testing.orders import OrderRun
+from twopc.sim.testing.strategies import isolation, orders
+from twopc.sim.topology.checkpoint import RewindError
 
 
 class Till:

@@ -241,7 +241,7 @@ def test_what_a_shared_topology_has_left(project: Project) -> None:
     """The test that has left it fails, and no other; its failure tells what happened."""
     project.test(
         """
-        from sim.testing import topology
+        from twopc.sim.testing import topology
 
         shared = topology(scope="module", reset="none", subscribers=1)
 
@@ -265,7 +265,7 @@ def test_fixtures_of_ones_own(project: Project) -> None:
     project.test(
         """
         import pytest
-        from sim.testing import topology
+        from twopc.sim.testing import topology
 
         kept = topology(scope="module")
         shared = topology(scope="module", reset="none", subscribers=1)
@@ -305,8 +305,8 @@ def test_fixtures_of_ones_own(project: Project) -> None:
             assert balance(fresh) == 100
 
         def test_the_name_is_still_that_of_the_function(fresh):
-            import sim.testing
-            assert sim.testing.topology is topology
+            import twopc.sim.testing
+            assert twopc.sim.testing.topology is topology
 
         def test_small(small):
             assert small.session("sub1").execute("show transaction_isolation").scalar() == "repeatable read"

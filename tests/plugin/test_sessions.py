@@ -11,8 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from sim.faults.wires import Fate, Wire
-from sim.testing.blocking import TestTopology
 from twopc.errors import (
     ConfigurationError,
     ConflictError,
@@ -21,6 +19,8 @@ from twopc.errors import (
     LockTimeoutError,
     RejectedError,
 )
+from twopc.sim.faults.wires import Fate, Wire
+from twopc.sim.testing.blocking import TestTopology
 
 STALE = "update account set balance = 80 where id = 1"
 

@@ -9,12 +9,12 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection, sql
 
-from subscriber import propagation as procedures
-from subscriber.objects import owner_role
 from tests.fix_server import Database
 from twopc.articles import Article
 from twopc.propagation import TYPE_OF, Propagation, bitmask, parse_method, record_text
 from twopc.sql.describe import describe
+from twopc.subscriber import propagation as procedures
+from twopc.subscriber.objects import owner_role
 
 AGENT = "propagation_agent"
 Values = Sequence[object]

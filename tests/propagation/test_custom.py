@@ -5,9 +5,9 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from subscriber import propagation as procedures
 from tests.propagation.here import AGENT, Here, mask, propagation
 from twopc.errors import SubscriptionError
+from twopc.subscriber import propagation as procedures
 
 TABLE = "create table t (id int primary key, name text, n int)"
 AUDIT = """

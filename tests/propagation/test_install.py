@@ -7,9 +7,9 @@ import json
 import psycopg
 import pytest
 
-from subscriber import propagation as procedures
 from tests.propagation.here import AGENT, Here, mask, propagation
 from twopc.errors import SubscriptionError
+from twopc.subscriber import propagation as procedures
 
 TABLE = "create table t (id int primary key, name varchar(15), price numeric(12,2))"
 _WHAT = """

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from subscriber.propagation import Change, Layout, net_effect
 from tests.propagation.here import Here, call, mask, propagation
 from tests.propagation.histories import (
     ARTICLE,
@@ -19,6 +18,7 @@ from tests.propagation.histories import (
 )
 from twopc.errors import SubscriptionError
 from twopc.propagation import CommandType, Format, changed_columns, record_values
+from twopc.subscriber.propagation import Change, Layout, net_effect
 
 FORMATS = st.tuples(
     st.sampled_from([Format.CALL, Format.SCALL, Format.MCALL, Format.XCALL]),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from subscriber.propagation import script_procedure
 from tests.propagation.here import Here, mask
 from tests.propagation.vendor import COLUMNS, PLACE, VENDOR
 from twopc.propagation import bitmask_bytes
+from twopc.subscriber.propagation import script_procedure
 
 SCRIPTS = ("sp_scriptinsproc", "sp_scriptsupdproc", "sp_scriptdelproc")
 

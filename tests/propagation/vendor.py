@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from subscriber.propagation.calls import Place
 from twopc.articles import Article, Column
+from twopc.subscriber.propagation.calls import Place
 
 #: Column, the seed's type, ours.
 COLUMNS = (

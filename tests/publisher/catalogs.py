@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.topology import Topology
 from tests.fix_topology import MakeTopology
 from twopc import names
+from twopc.sim.topology import Topology
 
 #: One line per fact; dropped columns leave no trace here, as they leave none in a dump.
 _FACTS = """

@@ -8,9 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from publisher import publication
 from tests.fix_topology import MakePair, Pair
 from twopc.errors import ArticleError, SubscriptionError
+from twopc.publisher import publication
 
 ITEM = """create table item (id int primary key, name text unique, note text default 'n', price numeric(8, 2),
     extra int)"""

@@ -7,13 +7,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from publisher.publication import owner_role
-from sim.topology import Topology
-from sim.validation import validate
 from tests.fix_topology import MakeTopology, Pair
 from tests.traps import REACHED, traps
 from tests.validation.ends import ends
 from twopc import names
+from twopc.publisher.publication import owner_role
+from twopc.sim.topology import Topology
+from twopc.sim.validation import validate
 
 TABLES = """
 create type app.kind as enum ('a', 'b');

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from publisher import publication
 from tests.fix_topology import MakePair, Pair
+from twopc.publisher import publication
 
 KEYS = [
     ("bigint", "1", "2"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from publisher import publication
 from tests.fix_topology import MakePair, MakeTopology
 from tests.publisher.catalogs import make_everything, rows, snapshot
 from twopc.errors import ArticleError
+from twopc.publisher import publication
 
 
 @pytest.mark.parametrize("order", [("customer", "visit"), ("visit", "customer")])

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from publisher import publication, subscriptions
 from tests.fix_topology import MakePair, Pair
+from twopc.publisher import publication, subscriptions
 
 
 async def link(pair: Pair) -> psycopg.AsyncConnection[Any]:

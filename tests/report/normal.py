@@ -9,10 +9,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sim.report.behaviour import stable
-from sim.report.groups import groups
-from sim.report.history import Record
-from sim.report.story import story
+from twopc.sim.report.behaviour import stable
+from twopc.sim.report.groups import groups
+from twopc.sim.report.history import Record
+from twopc.sim.report.story import story
 
 _POSITION = re.compile(r"\b[0-9A-F]{1,8}/[0-9A-F]{1,8}\b")
 _FRESH = (

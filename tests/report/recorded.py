@@ -12,8 +12,8 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from sim.report.history import Record, by_order, read
-from sim.report.played import Played, played
+from twopc.sim.report.history import Record, by_order, read
+from twopc.sim.report.played import Played, played
 
 HISTORIES = Path(__file__).parent / "histories"
 NAMES = sorted(path.stem for path in HISTORIES.glob("*.jsonl"))

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from sim.report.behaviour import behaviour, fingerprint, stable
-from sim.report.history import by_order
 from tests.report.recorded import ended, made, records, sent
+from twopc.sim.report.behaviour import behaviour, fingerprint, stable
+from twopc.sim.report.history import by_order
 
 
 def test_a_behaviour_in_words() -> None:

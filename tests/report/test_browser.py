@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.report.html import page
 from tests.report.browser.checks import EVERY, Check, perform
 from tests.report.browser.chromium import Browser, find
 from tests.report.recorded import records
+from twopc.sim.report.html import page
 
 pytestmark = pytest.mark.xdist_group("browser")  # one browser serves all of them
 

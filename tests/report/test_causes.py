@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sim.report.history import Record, by_order
-from sim.report.story import because_of
 from tests.report.recorded import ended, made, records, sent
+from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.story import because_of
 
 V1, V2, V3 = "11111111-1111-1111-1111-111111111111", "2" * 8, "3" * 8
 GID = "twopc:c:1:"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from sim.cli import app
 from tests.fix_golden import Golden
 from tests.report.recorded import HISTORIES
+from twopc.sim.cli import app
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from sim.report.diff import differences, first_difference, side_by_side
-from sim.report.history import Record, by_order
 from tests.report.recorded import records
+from twopc.sim.report.diff import differences, first_difference, side_by_side
+from twopc.sim.report.history import Record, by_order
 
 
 def orders(name: str) -> list[list[Record]]:

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from sim.report.diagram import diagram, text
-from sim.report.diff import first_difference
-from sim.report.history import by_order
-from sim.report.kinds import KINDS_TABLE, markdown
-from sim.report.mermaid import mermaid
-from sim.report.story import because_of, story
-from sim.report.verdict import EXIT_CODES
 from tests.report.recorded import first, records
 from twopc.errors import KINDS
+from twopc.sim.report.diagram import diagram, text
+from twopc.sim.report.diff import first_difference
+from twopc.sim.report.history import by_order
+from twopc.sim.report.kinds import KINDS_TABLE, markdown
+from twopc.sim.report.mermaid import mermaid
+from twopc.sim.report.story import because_of, story
+from twopc.sim.report.verdict import EXIT_CODES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
@@ -66,7 +66,7 @@ def test_the_example_prints_what_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_every_form_is_told() -> None:
     from typer.testing import CliRunner
 
-    from sim.cli import app
+    from twopc.sim.cli import app
 
     shown = CliRunner().invoke(app, ["report", "--help"]).stdout
     forms = set(re.findall(r"--\w+", shown)) - {"--order", "--help"}

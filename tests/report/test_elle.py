@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from sim.cli import app
-from sim.report.elle import FORMS, Form, as_edn, as_elle, operations
-from sim.report.history import History, Record, read
 from tests.json_schema import problems
 from tests.report.recorded import HISTORIES
+from twopc.sim.cli import app
+from twopc.sim.report.elle import FORMS, Form, as_edn, as_elle, operations
+from twopc.sim.report.history import History, Record, read
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "sim/report/elle.schema.json").read_text(encoding="utf-8"))

@@ -8,15 +8,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sim.report.forms import as_mermaid, final_states, first_diagram
-from sim.report.groups import Counts, counts_text, groups
-from sim.report.history import Record
-from sim.report.html import page
-from sim.report.junit import junit
-from sim.report.verdict import verdict
 from tests.json_schema import problems
 from tests.report.recorded import NAMES, played_again, records, several
 from tests.report.test_schema import SCHEMA_FILE
+from twopc.sim.report.forms import as_mermaid, final_states, first_diagram
+from twopc.sim.report.groups import Counts, counts_text, groups
+from twopc.sim.report.history import Record
+from twopc.sim.report.html import page
+from twopc.sim.report.junit import junit
+from twopc.sim.report.verdict import verdict
 
 #: Histories that have groups.
 NEWER = ("cells", "every_order", "outage", "wrong_counts")

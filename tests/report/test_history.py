@@ -9,10 +9,10 @@ from decimal import Decimal
 
 import pytest
 
-from sim.report.history import KINDS, SCHEMA, History, Record, by_order, plain, read
-from sim.report.run_files import RunFiles
 from tests.report.recorded import records
 from twopc.errors import ConfigurationError
+from twopc.sim.report.history import KINDS, SCHEMA, History, Record, by_order, plain, read
+from twopc.sim.report.run_files import RunFiles
 
 FULL = Record(
     seq=3,

@@ -8,11 +8,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from sim.report.history import Record
-from sim.report.html import page
-from sim.report.html.markup import Markup, join, signs, tag
 from tests.fix_golden import Golden
 from tests.report.recorded import ALL_NAMES, HOSTILE, ended, made, played_again, records, sent
+from twopc.sim.report.history import Record
+from twopc.sim.report.html import page
+from twopc.sim.report.html.markup import Markup, join, signs, tag
 
 #: One page must stay small enough to be sent by mail.
 BYTES_MAX = 500_000

@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sim.report.junit import junit
-from sim.report.verdict import verdict
 from tests.fix_golden import Golden
 from tests.report.recorded import HOSTILE, NAMES, ended, made, records, sent
+from twopc.sim.report.junit import junit
+from twopc.sim.report.verdict import verdict
 
 
 @pytest.mark.parametrize("name", ["failing", "stuck"])

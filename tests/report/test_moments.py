@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sim.report.diagram import diagram, text
-from sim.report.history import Record
-from sim.report.html import page
-from sim.report.moments import Moment, NodeState, moments, states
-from sim.report.played import Played, played, steps
 from tests.report.recorded import NAMES, ended, first, made, records, sent
+from twopc.sim.report.diagram import diagram, text
+from twopc.sim.report.history import Record
+from twopc.sim.report.html import page
+from twopc.sim.report.moments import Moment, NodeState, moments, states
+from twopc.sim.report.played import Played, played, steps
 
 
 def at(order: Played, text: str) -> int:

@@ -7,12 +7,12 @@ import json
 
 import pytest
 
-from sim.report.history import Record, by_order
-from sim.report.panel import panel
-from sim.report.progress import as_json, heartbeat, live, standing
-from sim.report.terminal import console
 from tests.fix_golden import Golden
 from tests.report.recorded import NAMES, records
+from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.panel import panel
+from twopc.sim.report.progress import as_json, heartbeat, live, standing
+from twopc.sim.report.terminal import console
 
 
 def order(name: str) -> list[Record]:

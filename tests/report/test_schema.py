@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from sim.report.history import KINDS, ROWS_MAX, SCHEMA, Record
 from tests.json_schema import problems
 from tests.report.recorded import HISTORIES, NAMES
+from twopc.sim.report.history import KINDS, ROWS_MAX, SCHEMA, Record
 
-SCHEMA_FILE = json.loads(files("sim.report").joinpath("history.schema.json").read_text("utf-8"))
+SCHEMA_FILE = json.loads(
+    files("twopc.sim.report").joinpath("history.schema.json").read_text("utf-8")
+)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from sim.report.diagram import diagram, text
-from sim.report.history import Record
-from sim.report.mermaid import markdown, mermaid
-from sim.report.played import Played, played
-from sim.report.sequence import Message, Note, sequence
 from tests.fix_golden import Golden
 from tests.report.recorded import HOSTILE, NAMES, ended, first, made, records, sent
+from twopc.sim.report.diagram import diagram, text
+from twopc.sim.report.history import Record
+from twopc.sim.report.mermaid import markdown, mermaid
+from twopc.sim.report.played import Played, played
+from twopc.sim.report.sequence import Message, Note, sequence
 
 
 def only(*happenings: Record, **header: object) -> Played:

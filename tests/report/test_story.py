@@ -6,15 +6,15 @@ import dataclasses
 
 import pytest
 
-from sim.report.diagram import diagram, text
-from sim.report.history import Record, by_order
-from sim.report.played import played
-from sim.report.story import story
-from sim.report.timeline import timeline
-from sim.report.words import shorten
 from tests.fix_golden import Golden
 from tests.report.normal import normal, stories
 from tests.report.recorded import NAMES, ended, made, records, sent
+from twopc.sim.report.diagram import diagram, text
+from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.played import played
+from twopc.sim.report.story import story
+from twopc.sim.report.timeline import timeline
+from twopc.sim.report.words import shorten
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from sim.report import terminal
-from sim.report.history import Record, by_order
-from sim.report.timeline import Timeline, draw, timeline
 from tests.report.recorded import NAMES, first, records
+from twopc.sim.report import terminal
+from twopc.sim.report.history import Record, by_order
+from twopc.sim.report.timeline import Timeline, draw, timeline
 
 
 def drawn(line: Timeline, *, columns: int, monkeypatch) -> str:

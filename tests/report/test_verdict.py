@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from sim.report.played import played
-from sim.report.verdict import EXIT_CODES, assemble, verdict, worst
 from tests.report.recorded import HISTORIES, NAMES, records
+from twopc.sim.report.played import played
+from twopc.sim.report.verdict import EXIT_CODES, assemble, verdict, worst
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,9 +12,9 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from sim.topology import Topology
 from twopc import names
 from twopc.server import Server
+from twopc.sim.topology import Topology
 
 UPDATING, READING = "store", "reader"
 NODES = ("pub", UPDATING, READING, "distribution")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from sim.validation import validate
-from subscriber.distribution_agent import Profile
 from tests.fix_topology import MakeTopology, Pair
 from tests.rights.traps import AT_SUBSCRIBER, DOMAIN, HARMLESS, OWN, TABLE, sabotage, trap
 from tests.validation.ends import ends
 from twopc.errors import DeliveryError
+from twopc.sim.validation import validate
+from twopc.subscriber.distribution_agent import Profile
 
 TIDY = """
 create function tidy() returns trigger language plpgsql as

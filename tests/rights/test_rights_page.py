@@ -9,10 +9,10 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection, sql
 
-from sim.topology import Topology
 from tests.rights.__main__ import PAGE
 from tests.rights.table import NODES, one_of_everything, page, role_names
 from twopc.server import Server
+from twopc.sim.topology import Topology
 
 _ROUTINES = """
 select n.nspname, p.proname, p.prokind = 'p', pg_get_function_identity_arguments(p.oid),

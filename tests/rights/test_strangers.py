@@ -12,11 +12,11 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from sim.topology import Topology
 from tests.rights.table import READING, UPDATING, one_of_everything
 from twopc.errors import TwopcError
 from twopc.server import Server
 from twopc.server.waiting import wait_for
+from twopc.sim.topology import Topology
 
 _SQL = Path(__file__).parents[2]
 _SETTING = re.compile(r"'(msrepl\.[a-z_]+)', true\)|set_config\('(msrepl\.[a-z_]+)'")

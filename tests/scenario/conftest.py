@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.report.history import History, Record
-from sim.scenario.check import parse
-from sim.scenario.postgres_stage import PostgresTheatre
-from sim.scenario.run import RunVerdict, run
+from twopc.sim.report.history import History, Record
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.run import RunVerdict, run
 
 #: What most scenarios here begin with: a Publisher, and two rows to quarrel about.
 HEAD = """\
@@ -44,7 +44,7 @@ class Played:
 
     def ends(self) -> dict[str, str]:
         """How each step ended."""
-        from sim.report.history import ENDS
+        from twopc.sim.report.history import ENDS
 
         return {r.step: r.kind for r in self.records if r.kind in ENDS and r.step}
 

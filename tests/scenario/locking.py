@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sim.scenario.model import Scenario
-from sim.scenario.words import Learned
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.words import Learned
 
 
 @dataclass

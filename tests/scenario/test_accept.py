@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sim.scenario import text
-from sim.scenario.accept import accepted, flow, refusals, with_order
-from sim.scenario.check import load, parse
-from sim.scenario.judging import Failure
-from sim.scenario.text import Document
 from twopc.errors import ScenarioError
+from twopc.sim.scenario import text
+from twopc.sim.scenario.accept import accepted, flow, refusals, with_order
+from twopc.sim.scenario.check import load, parse
+from twopc.sim.scenario.judging import Failure
+from twopc.sim.scenario.text import Document
 
 SHIPPED = sorted(
     path

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.scenario.check import Loaded, from_document
-from sim.scenario.text import Document, Map, Sequence, parse, read
 from twopc.errors import ScenarioError
+from twopc.sim.scenario.check import Loaded, from_document
+from twopc.sim.scenario.text import Document, Map, Sequence, parse, read
 
 PATH = Path(__file__).parent / "fragments/whole_language.yaml"
 READ = read(PATH)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.scenario.check import examine, load
 from twopc.errors import ScenarioError
+from twopc.sim.scenario.check import examine, load
 
 BAD = Path(__file__).parent / "bad"
 FILES = sorted(path.name for path in BAD.glob("*.twopc.yaml"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.scenario.cases import groups
-from sim.scenario.check import parse
-from sim.scenario.words import Learned, Selection
 from twopc.errors import ScenarioError
+from twopc.sim.scenario.cases import groups
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.words import Learned, Selection
 
 FILE = """\
 twopc: 1

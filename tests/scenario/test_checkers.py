@@ -7,7 +7,8 @@ import itertools
 
 import pytest
 
-from sim.checkers import (
+from twopc.names import VERSION_COLUMN
+from twopc.sim.checkers import (
     CHECKS,
     DEFAULTS,
     LAST_SYNC,
@@ -21,8 +22,7 @@ from sim.checkers import (
     sums,
     versions_move_forward,
 )
-from sim.report.history import Record
-from twopc.names import VERSION_COLUMN
+from twopc.sim.report.history import Record
 
 GID = "twopc:c:1:7"
 
@@ -222,7 +222,7 @@ def test_one_version_of_two_contents():
 
 
 def test_every_invariant_has_its_checker():
-    from sim.scenario.model import Expect
+    from twopc.sim.scenario.model import Expect
 
     assert set(DEFAULTS) < set(CHECKS) <= set(Expect.model_fields)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.scenario.check import load, parse
-from sim.scenario.connect import check_statements
-from sim.scenario.postgres_stage import PostgresTheatre
 from tests.scenario.conftest import HEAD
+from twopc.sim.scenario.check import load, parse
+from twopc.sim.scenario.connect import check_statements
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.scenario.check import parse
-from sim.scenario.ordering.enumerate import Space
 from twopc.errors import ScenarioError
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.ordering.enumerate import Space
 
 SESSIONS = (("a", "b", "c"), ("x", "y"), ("m", "n"))
 STEPS = [step for steps in SESSIONS for step in steps]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sim.scenario.ordering import courses, listed, single
-from sim.scenario.ordering.courses import drawn
-from sim.scenario.words import Learned
 from tests.scenario.locking import Toy
 from tests.scenario.test_footprint import BEFORE, WORKED, scenario_of
+from twopc.sim.scenario.ordering import courses, listed, single
+from twopc.sim.scenario.ordering.courses import drawn
+from twopc.sim.scenario.words import Learned
 
 #: Five tables, each written by its own sessions: nothing depends on anything else.
 APART = """\

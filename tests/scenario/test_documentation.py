@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli import exits
-from sim.scenario import text
-from sim.scenario.check import from_document, parse
-from sim.scenario.parts import Part
 from twopc.errors import KINDS
+from twopc.sim.cli import exits
+from twopc.sim.scenario import text
+from twopc.sim.scenario.check import from_document, parse
+from twopc.sim.scenario.parts import Part
 
 PAGE = (Path(__file__).parents[2] / "docs/scenarios.md").read_text(encoding="utf-8")
 PARTS = Part.__subclasses__()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.report.history import History, Record
-from sim.scenario.cases import groups
-from sim.scenario.check import parse
-from sim.scenario.judging import OrderVerdict, judge
+from twopc.sim.report.history import History, Record
+from twopc.sim.scenario.cases import groups
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.judging import OrderVerdict, judge
 
 SCENARIO = """\
 twopc: 1

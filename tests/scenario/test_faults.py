@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.scenario.check import parse
-from sim.scenario.faults_meaning import DEEDS, SCENARIO_POINTS, points
 from twopc.errors import ScenarioError
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.faults_meaning import DEEDS, SCENARIO_POINTS, points
 
 FILE = """\
 twopc: 1

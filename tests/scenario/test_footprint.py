@@ -6,12 +6,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sim.scenario.check import parse
-from sim.scenario.model import Scenario
-from sim.scenario.ordering import courses
-from sim.scenario.ordering.courses import space_of
-from sim.scenario.ordering.footprint import Dependence, Footprint, footprints, independent
 from tests.scenario.locking import Toy
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.ordering import courses
+from twopc.sim.scenario.ordering.courses import space_of
+from twopc.sim.scenario.ordering.footprint import Dependence, Footprint, footprints, independent
 
 HEAD = """\
 twopc: 1

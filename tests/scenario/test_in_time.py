@@ -11,12 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sim.report.history import History, Record
-from sim.scenario.check import load
-from sim.scenario.postgres_stage import PostgresTheatre
-from sim.scenario.run import run
-from sim.scenario.words import Selection
 from tests.scenario.waiting import LATE_US, percentile, told_after_us
+from twopc.sim.report.history import History, Record
+from twopc.sim.scenario.check import load
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.words import Selection
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = ROOT / "scenarios"
@@ -65,7 +65,7 @@ async def test_waits_of_the_catalogue_are_told_in_time(server, whole_catalogue):
 
 def test_a_run_that_is_killed_leaves_no_server(tmp_path):
     process = subprocess.Popen(
-        [sys.executable, "-m", "sim", "--log-level=debug", "run", SCENARIOS / "immediate"],
+        [sys.executable, "-m", "twopc.sim", "--log-level=debug", "run", SCENARIOS / "immediate"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
         stdout=subprocess.DEVNULL,

@@ -7,17 +7,17 @@ import dataclasses
 
 import pytest
 
-from sim.report.history import History
-from sim.report.verdict import verdict as told_of
-from sim.scenario.cases import groups
-from sim.scenario.check import parse
-from sim.scenario.jobs import UNTIL_FAIL_MAX, Jobs, Outcome
-from sim.scenario.judging import Failure, OrderVerdict
-from sim.scenario.postgres_stage import PostgresTheatre
-from sim.scenario.refusals import refuse
-from sim.scenario.run import run
-from sim.scenario.words import Learned, NotPlayableError, Selection
 from tests.scenario.conftest import HEAD
+from twopc.sim.report.history import History
+from twopc.sim.report.verdict import verdict as told_of
+from twopc.sim.scenario.cases import groups
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.jobs import UNTIL_FAIL_MAX, Jobs, Outcome
+from twopc.sim.scenario.judging import Failure, OrderVerdict
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.refusals import refuse
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.words import Learned, NotPlayableError, Selection
 
 SESSIONS = """\
 sessions:

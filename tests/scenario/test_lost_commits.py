@@ -9,16 +9,16 @@ from typing import Any
 import psycopg
 import pytest
 
-from sim.faults.wires import Fate, Wire
-from sim.scenario.check import parse
-from sim.scenario.postgres_any_client import AnyClientSession
-from sim.scenario.postgres_plain import PlainSession
-from sim.scenario.postgres_sessions import PublisherSession
-from sim.scenario.waits import Observer
-from sim.topology import Topology
 from tests.agreement.test_catalogue import on_model
 from tests.fix_topology import MakeTopology
 from twopc.errors import InDoubtError, RejectedError
+from twopc.sim.faults.wires import Fate, Wire
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.postgres_any_client import AnyClientSession
+from twopc.sim.scenario.postgres_plain import PlainSession
+from twopc.sim.scenario.postgres_sessions import PublisherSession
+from twopc.sim.scenario.waits import Observer
+from twopc.sim.topology import Topology
 
 TAKE = "update account set balance = balance - 5 where id = 1"
 

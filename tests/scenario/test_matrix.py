@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from sim.scenario import matrix
-from sim.scenario.check import examine, parse
-from sim.scenario.words import Cell
 from twopc.errors import ScenarioError
+from twopc.sim.scenario import matrix
+from twopc.sim.scenario.check import examine, parse
+from twopc.sim.scenario.words import Cell
 
 FILE = """\
 twopc: 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.scenario.ordering.enumerate import Space
+from twopc.sim.scenario.ordering.enumerate import Space
 
 LETTERS = "abcd"
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sim.model.kernel import Kernel
-from sim.model.words import UnsupportedError
-from sim.scenario.check import parse
 from tests.agreement.test_catalogue import on_model
 from tests.model.node.playing import make_node
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.words import UnsupportedError
+from twopc.sim.scenario.check import parse
 
 FILE = """\
 twopc: 1

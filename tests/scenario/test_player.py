@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from sim.report.history import History
-from sim.scenario.cases import groups
-from sim.scenario.check import parse
-from sim.scenario.player import InfeasibleError, Player
-from sim.scenario.run import run
 from tests.scenario.toy import TOOK_S, ToyStage, ToyTheatre, in_virtual_time
+from twopc.sim.report.history import History
+from twopc.sim.scenario.cases import groups
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.player import InfeasibleError, Player
+from twopc.sim.scenario.run import run
 
 HEAD = """\
 twopc: 1

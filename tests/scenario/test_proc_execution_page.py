@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sim.cli import app
+from twopc.sim.cli import app
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/proc_execution.md").read_text(encoding="utf-8")

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sim.topology import Topology
-from sim.topology.nodes import fresh_name
-from sim.topology.protections import SUPPORTED, switch_off
 from twopc.errors import ConfigurationError, ConflictError, DeliveryError
+from twopc.sim.topology import Topology
+from twopc.sim.topology.nodes import fresh_name
+from twopc.sim.topology.protections import SUPPORTED, switch_off
 
 #: A key of two columns, a unique one, and names that need quoting: what is replaced must still be found.
 TABLES = (

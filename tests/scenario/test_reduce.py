@@ -7,9 +7,9 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.scenario.ordering.enumerate import Space
-from sim.scenario.ordering.reduce import Classes
 from tests.scenario.test_ordering import BEFORE, WORKED, constraints
+from twopc.sim.scenario.ordering.enumerate import Space
+from twopc.sim.scenario.ordering.reduce import Classes
 
 
 @st.composite

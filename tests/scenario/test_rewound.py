@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sim.report.history import History
-from sim.scenario import postgres_prepared
-from sim.scenario.check import load, parse
-from sim.scenario.postgres_stage import PostgresTheatre
-from sim.scenario.run import run
-from sim.scenario.words import Selection
+from twopc.sim.report.history import History
+from twopc.sim.scenario import postgres_prepared
+from twopc.sim.scenario.check import load, parse
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.words import Selection
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 HEAD = """\

@@ -5,14 +5,14 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from sim.report.history import History
-from sim.scenario.check import parse
-from sim.scenario.postgres_stage import PostgresStage, PostgresTheatre
-from sim.scenario.run import run
-from sim.scenario.watching import LOOK_EVERY_S
 from tests.scenario.conftest import HEAD
 from twopc.errors import ScenarioError, ServerError
 from twopc.server import Server
+from twopc.sim.report.history import History
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.postgres_stage import PostgresStage, PostgresTheatre
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.watching import LOOK_EVERY_S
 
 TWO = """\
 sessions:

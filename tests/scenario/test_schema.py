@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from sim.scenario import schema, text
-from sim.scenario.model import Scenario
-from sim.scenario.text import Map, Number, Sequence
 from tests.json_schema import problems
+from twopc.sim.scenario import schema, text
+from twopc.sim.scenario.model import Scenario
+from twopc.sim.scenario.text import Map, Number, Sequence
 
 ROOT = Path(__file__).parents[2]
 BAD = Path(__file__).parent / "bad"

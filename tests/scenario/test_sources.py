@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.scenario.check import examine, load
-from sim.scenario.text import Mark
 from twopc.errors import ScenarioError
+from twopc.sim.scenario.check import examine, load
+from twopc.sim.scenario.text import Mark
 
 BANK = """\
 twopc: 1

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.scenario import preparing, sqltext
+from twopc.sim.scenario import preparing, sqltext
 
 
 @pytest.mark.parametrize(

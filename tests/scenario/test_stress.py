@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.report.history import History
-from sim.report.load import of
-from sim.scenario.check import load
-from sim.scenario.postgres_stage import PostgresTheatre
-from sim.scenario.run import run
+from twopc.sim.report.history import History
+from twopc.sim.report.load import of
+from twopc.sim.scenario.check import load
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.run import run
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted((ROOT / "scenarios" / "stress").glob("*.twopc.yaml"))

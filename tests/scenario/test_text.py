@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.scenario.text import Map, Mark, Number, parse, suggestion
+from twopc.sim.scenario.text import Map, Mark, Number, parse, suggestion
 
 SOURCE = """\
 twopc: 1  # a remark

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.report.history import History
-from sim.scenario.cases import groups
-from sim.scenario.check import parse
-from sim.scenario.judging import judge
+from twopc.sim.report.history import History
+from twopc.sim.scenario.cases import groups
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.judging import judge
 
 SCENARIO = """\
 twopc: 1

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 
-from sim.scenario.waits import Client, Observer
-from sim.topology import Topology
 from tests.fix_topology import Pair
+from twopc.sim.scenario.waits import Client, Observer
+from twopc.sim.topology import Topology
 from twopc.waits import link_name
 
 TABLE = (

@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
-from sim.scenario.check import parse
-from sim.scenario.expectations import Count
 from twopc.errors import ScenarioError
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.expectations import Count
 
 HEAD = """\
 twopc: 1

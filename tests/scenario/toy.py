@@ -7,9 +7,9 @@ import selectors
 from collections.abc import Sequence
 from contextlib import asynccontextmanager
 
-from sim.scenario.stage import Result, Wait, Waits
-from sim.scenario.words import Capabilities
 from twopc.errors import from_sqlstate
+from twopc.sim.scenario.stage import Result, Wait, Waits
+from twopc.sim.scenario.words import Capabilities
 
 TOOK_S = 60.0
 """How long each statement takes, in virtual time."""
@@ -100,7 +100,7 @@ class ToySession:
 
 
 class ToyStage:
-    """See `sim.scenario.stage.Stage`; what it was asked to do stands in `happened`."""
+    """See `twopc.sim.scenario.stage.Stage`; what it was asked to do stands in `happened`."""
 
     def __init__(self):
         self.about: dict[str, str] = {}

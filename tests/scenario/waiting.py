@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from sim.report.history import Record, read
+from twopc.sim.report.history import Record, read
 
 LATE_US = 20_000
 """At most so long after its beginning 95 % of all waits shall be told."""

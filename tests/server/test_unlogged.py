@@ -40,12 +40,12 @@ def test_a_failed_installation_and_a_kill() -> None:
             )
         killed_after_rollback(
             server,
-            render("publisher", "touched_row", owner=OWNER),
-            render("subscriber", "held_row", owner=OWNER),
+            render("twopc.publisher", "touched_row", owner=OWNER),
+            render("twopc.subscriber", "held_row", owner=OWNER),
         )
         with psycopg.connect(server.superuser_dsn("here"), autocommit=True) as connection:
-            connection.execute(render("publisher", "touched_row", owner=OWNER).encode())
-            connection.execute(render("subscriber", "held_row", owner=OWNER).encode())
+            connection.execute(render("twopc.publisher", "touched_row", owner=OWNER).encode())
+            connection.execute(render("twopc.subscriber", "held_row", owner=OWNER).encode())
             unlogged = connection.execute("select relname from pg_class where relpersistence = 'u'")
             assert unlogged.fetchall() == []
 

@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from sim.cli import app
-from sim.topology import Topology
+from twopc.sim.cli import app
+from twopc.sim.topology import Topology
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -18,7 +18,7 @@ def twopc(tmp_path):
 
     def call(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "sim", *map(str, arguments)],
+            [sys.executable, "-m", "twopc.sim", *map(str, arguments)],
             cwd=tmp_path,
             env={"PYTHONPATH": str(ROOT), "PATH": "", "COLUMNS": "100", "NO_COLOR": "1"},
             capture_output=True,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.scenario.check import from_document, parse
-from sim.scenario.model import OrderItem
-from sim.scenario.spec import convert
-from sim.scenario.spec.layout import scalar
 from twopc.errors import ScenarioError
+from twopc.sim.scenario.check import from_document, parse
+from twopc.sim.scenario.model import OrderItem
+from twopc.sim.scenario.spec import convert
+from twopc.sim.scenario.spec.layout import scalar
 
 SPECS = sorted((Path(__file__).parent / "specs").glob("*.spec"))
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.scenario.check import from_document, load, parse
-from sim.scenario.spec import convert
-from sim.scenario.spec.export import spec
 from twopc.errors import ScenarioError
+from twopc.sim.scenario.check import from_document, load, parse
+from twopc.sim.scenario.spec import convert
+from twopc.sim.scenario.spec.export import spec
 
 HEAD = """\
 twopc: 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.scenario.spec.grammar import parse
-from sim.scenario.text import Document
+from twopc.sim.scenario.spec.grammar import parse
+from twopc.sim.scenario.text import Document
 
 
 def read(text: str):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.report.history import History, by_order
-from sim.scenario.check import load
-from sim.scenario.postgres_stage import PostgresTheatre
-from sim.scenario.run import run
+from twopc.sim.report.history import History, by_order
+from twopc.sim.scenario.check import load
+from twopc.sim.scenario.postgres_stage import PostgresTheatre
+from twopc.sim.scenario.run import run
 
 SPECS = Path(__file__).parent / "specs"
 

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 import pytest
 from psycopg import sql
 
-from publisher import objects as publisher_objects
-from publisher.procedures import ProcedureTexts, drop_texts
-from subscriber import objects as subscriber_objects
-from subscriber import read_only
-from subscriber.tables import create_table_text, foreign_key_text
-from subscriber.triggers import Sites, TriggerTexts
 from tests.fix_golden import Golden
 from tests.sql.articles import ARTICLES, EXPRESSIONS, ODD, table_of
 from twopc.articles import UserTrigger
+from twopc.publisher import objects as publisher_objects
+from twopc.publisher.procedures import ProcedureTexts, drop_texts
+from twopc.subscriber import objects as subscriber_objects
+from twopc.subscriber import read_only
+from twopc.subscriber.tables import create_table_text, foreign_key_text
+from twopc.subscriber.triggers import Sites, TriggerTexts
 
 OWNER = "msrepl_owner_0123456789ab"
 SITES = Sites(publisher="pub", subscriber="sub1")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from publisher.proc_execution.texts import RoutineTexts, Signature, drop_texts
 from tests.fix_golden import Golden
 from tests.sql.test_golden import whole
 from twopc.proc_execution import Argument, ProcArticle
+from twopc.publisher.proc_execution.texts import RoutineTexts, Signature, drop_texts
 
 
 def article(definition: str, *arguments: Argument, **more: object) -> ProcArticle:

@@ -8,11 +8,11 @@ import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
 
-from sim.topology import Topology
 from tests.by_hand import ByHand
 from tests.drivers.bank import Bank
 from tests.fix_topology import MakePair, Pair
 from twopc.errors import TwopcError
+from twopc.sim.topology import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 TABLE = """

@@ -288,7 +288,7 @@ async def test_discard_all_keeps_the_link(make_pair: MakePair, eyes: Eyes) -> No
 def test_no_begin_without_a_rollback_before_it() -> None:
     """BEGIN in a transaction that is open is only a warning there, and would commit what is in it."""
     begins = 0
-    for file in resources.files("subscriber").joinpath("sql").iterdir():
+    for file in resources.files("twopc.subscriber").joinpath("sql").iterdir():
         for found in re.finditer(r"'([^'\n]*)\bbegin isolation level", file.read_text()):
             begins += 1
             assert found[1] == "rollback;", f"{file.name}: a remote BEGIN with nothing before it"

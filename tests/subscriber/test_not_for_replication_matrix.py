@@ -5,9 +5,9 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from subscriber import not_for_replication as nfr
 from tests.fix_topology import MakePair, Pair
 from twopc.errors import SubscriptionError
+from twopc.subscriber import not_for_replication as nfr
 
 AT_PUBLISHER = """
 create table parent (id int primary key, n int);

@@ -8,12 +8,12 @@ import io
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from sim.topology import Topology
 from tests.fix_log import loggers_restored
 from tests.fix_topology import MakePair, Pair
 from tests.subscriber.test_rights import ACCOUNT, ROWS, pair_with_open_link
 from twopc.log import configure
 from twopc.server import Server
+from twopc.sim.topology import Topology
 
 
 async def test_the_password_of_the_link_cannot_be_read(make_pair: MakePair) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.topology import Topology
-from subscriber.subscription import link_publication
 from tests.fix_topology import Pair
 from twopc.errors import SubscriptionError
+from twopc.sim.topology import Topology
+from twopc.subscriber.subscription import link_publication
 
 # importing the wheel's package would warn; its psql needs no user of its own
 PSQL = (

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 import psycopg
 import pytest
 
-from sim.topology import Topology
 from tests.fix_topology import Pair
 from twopc.errors import LockTimeoutError, SubscriptionError
+from twopc.sim.topology import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 
@@ -238,7 +238,7 @@ async def test_dblink_where_everybody_may_use_it(make_topology: MakeTopology) ->
 async def test_a_publisher_cannot_subscribe(make_topology: MakeTopology) -> None:
     """Republishing is not supported: the objects of both ends would share a schema."""
     topology = await published(make_topology)
-    from subscriber import subscription
+    from twopc.subscriber import subscription
 
     link = subscription.LinkAddress(options={"dbname": "x"}, role="x", password="x")
     with pytest.raises(SubscriptionError, match="publishes tables itself"):

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from publisher.publication import owner_role
 from tests.fix_topology import MakePair, MakeTopology, Pair
 from tests.publisher.test_values import ODD_SETTINGS, has_xml
 from twopc import names
 from twopc.errors import SubscriptionError
+from twopc.publisher.publication import owner_role
 
 STAMPED = """
 create table item (id int primary key, name text, price numeric, changed int not null default 0);

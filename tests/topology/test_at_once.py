@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 
 from psycopg import AsyncConnection, sql
 
-from sim.topology import Topology
-from sim.topology.nodes import fresh_name
 from twopc.server import Server
+from twopc.sim.topology import Topology
+from twopc.sim.topology.nodes import fresh_name
 from twopc.sql.render import render
 
 GRANT, DROP = (

@@ -10,10 +10,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from sim import Topology
-from sim.topology.checkpoint import Checkpoint, RewindError, checkpoint, rewind
 from tests.fix_topology import MakeTopology
 from twopc.errors import ConfigurationError, ConflictError, DeliveryError
+from twopc.sim import Topology
+from twopc.sim.topology.checkpoint import Checkpoint, RewindError, checkpoint, rewind
 
 ACCOUNT = "create table account (id int primary key, balance int not null, double int generated always as (balance * 2) stored)"
 ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"

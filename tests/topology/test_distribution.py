@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from publisher import slot
-from sim import Topology
 from tests.topology.test_initial_copies import shop_at
 from tests.topology.test_topology import ACCOUNT, BALANCES, ROWS, catalog, shop
 from twopc.errors import (
@@ -19,7 +17,9 @@ from twopc.errors import (
     DeliveryError,
     ServerError,
 )
+from twopc.publisher import slot
 from twopc.server import Server
+from twopc.sim import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 MORE = "update account set balance = balance + 1 where id = 1"

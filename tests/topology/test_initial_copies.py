@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 
-from sim import Topology
 from tests.topology.test_topology import ACCOUNT, BALANCES, ROWS, shop
 from twopc.errors import ConflictError, LockTimeoutError, SubscriptionError
+from twopc.sim import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 MORE = "update account set balance = balance + 1 where id = 1"

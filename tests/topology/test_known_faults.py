@@ -12,10 +12,10 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from sim import Topology
 from tests.topology.test_topology import shop
 from twopc.errors import DeliveryError
 from twopc.server.waiting import wait_for
+from twopc.sim import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 COMMANDS = "select count(*) from msrepl.msrepl_commands"

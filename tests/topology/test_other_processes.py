@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from psycopg import AsyncConnection
 
-from sim import Topology, operate
-from sim.standing import agent_config
-from sim.topology import beside
-from subscriber.distribution_agent import Profile
 from tests.topology.test_topology import ACCOUNT, BALANCES, ROWS
 from twopc.errors import ArticleError, ConfigurationError, SubscriptionError
+from twopc.sim import Topology, operate
+from twopc.sim.standing import agent_config
+from twopc.sim.topology import beside
+from twopc.subscriber.distribution_agent import Profile
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 NOTE = "create table note (id int primary key, text text)"

@@ -10,10 +10,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from sim.topology import Topology
-from sim.topology.pool import TopologyPool
 from twopc.errors import ArticleError, ConfigurationError
 from twopc.server import Server
+from twopc.sim.topology import Topology
+from twopc.sim.topology.pool import TopologyPool
 
 MakePool = Callable[..., TopologyPool]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim import Topology
 from tests.topology.test_topology import BALANCES, shop
 from twopc.errors import RejectedError
 from twopc.server import Server
+from twopc.sim import Topology
 
 MORE = "update account set balance = balance + 1 where id = $1"
 

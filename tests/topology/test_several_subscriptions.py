@@ -9,7 +9,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from sim import Topology
 from twopc.errors import (
     ConfigurationError,
     ConflictError,
@@ -18,6 +17,7 @@ from twopc.errors import (
     RejectedError,
 )
 from twopc.server import Server
+from twopc.sim import Topology
 
 BALANCES = "select id, balance from account order by id"
 MARKERS = (

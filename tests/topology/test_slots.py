@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 import psycopg
 import pytest
 
-from sim import Topology
-from sim.operate import attach
 from tests.cli.test_operate import twopc
+from twopc.sim import Topology
+from twopc.sim.operate import attach
 
 MORE = "update account set balance = balance + 1 where id = 2"
 SLOTS = """

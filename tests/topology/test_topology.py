@@ -9,7 +9,6 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from sim import Topology, operate
 from tests.by_hand import ByHand
 from twopc.errors import (
     ArticleError,
@@ -20,6 +19,7 @@ from twopc.errors import (
     SubscriptionError,
 )
 from twopc.server import Server
+from twopc.sim import Topology, operate
 
 ACCOUNT = "create table account (id int primary key, balance int not null)"
 ROWS = "insert into account select g, 100 from generate_series(1, 5) as g"

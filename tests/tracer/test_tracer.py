@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from publisher.tracer import Passage, delete_tracer_history, post_tracer_token, tracer_history
-from sim.topology import Topology
 from twopc.errors import SubscriptionError
+from twopc.publisher.tracer import Passage, delete_tracer_history, post_tracer_token, tracer_history
+from twopc.sim.topology import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 

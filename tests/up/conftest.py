@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 import psycopg
 import pytest
 
-from sim.up import State
 from twopc.server.waiting import wait_for
+from twopc.sim.up import State
 
 PREPARED = "select count(*) from pg_prepared_xacts where database = current_database()"
 ROWS = "select md5(string_agg(t::text, ' ' order by id)) from account as t"

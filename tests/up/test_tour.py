@@ -21,7 +21,7 @@ class Newcomer:
         self._stack = stack
         self._windows: dict[str, subprocess.Popen[str]] = {}
         self.tour = self._start(
-            [sys.executable, "-m", "sim", "tour", "--state", str(place)], cwd=ROOT
+            [sys.executable, "-m", "twopc.sim", "tour", "--state", str(place)], cwd=ROOT
         )
         self.read: list[str] = []
 

@@ -17,14 +17,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from sim.up import State, load
-from sim.up.keeping import server_of
-from sim.up.parts import running
-from sim.up.watch import Moment, Watch
 from tests.any_client.test_programs import program
 from tests.cli.test_operate import ROOT, twopc
 from tests.up.conftest import wait_until_equal
 from twopc.server.waiting import wait_for
+from twopc.sim.up import State, load
+from twopc.sim.up.keeping import server_of
+from twopc.sim.up.parts import running
+from twopc.sim.up.watch import Moment, Watch
 from twopc.waits import WAITS_SQL
 
 UPDATE = "update account set balance = balance + 1 where id = 1"
@@ -72,7 +72,7 @@ class Screen:
     def __init__(self, place: Path) -> None:
         self._mine, theirs = pty.openpty()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "sim", "watch", "--every", "0.1", "--state", str(place)],
+            [sys.executable, "-m", "twopc.sim", "watch", "--every", "0.1", "--state", str(place)],
             cwd=ROOT,
             stdin=theirs,
             stdout=theirs,

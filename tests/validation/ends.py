@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sim.topology import Topology
-from sim.validation import Ends
+from twopc.sim.topology import Topology
+from twopc.sim.validation import Ends
 
 
 def ends(topology: Topology, subscriber: str) -> Ends:

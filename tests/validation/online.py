@@ -13,10 +13,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.topology import Topology
-from sim.validation import validate
 from tests.loopback.workload import TABLE_NAMES, Ledger, make, play
 from tests.validation.ends import ends
+from twopc.sim.topology import Topology
+from twopc.sim.validation import validate
 from twopc.validation import Verdict
 
 

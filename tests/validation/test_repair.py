@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sim.topology import Topology
-from sim.validation import validate
 from tests.validation.ends import ends
 from twopc.errors import SubscriptionError
+from twopc.sim.topology import Topology
+from twopc.sim.validation import validate
 from twopc.validation import Verdict
 
 MakeTopology = Callable[..., Awaitable[Topology]]

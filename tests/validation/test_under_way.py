@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from publisher.distribution import clean_up, kept
-from publisher.validation import subscribed_articles
-from sim.topology import Topology
-from sim.validation import LOOKS_MAX, validate
-from subscriber.distribution_agent import Profile
-from subscriber.validation import Values, by_column, repair
 from tests.loopback.workload import Client, Ledger
 from tests.loopback.workload import make as make_workload
 from tests.validation.ends import ends
 from twopc.drivers.points import Points
 from twopc.errors import DeliveryError, SubscriptionError
 from twopc.propagation import record_values
+from twopc.publisher.distribution import clean_up, kept
+from twopc.publisher.validation import subscribed_articles
+from twopc.sim.topology import Topology
+from twopc.sim.validation import LOOKS_MAX, validate
 from twopc.sql.checksum import ChecksumTexts
+from twopc.subscriber.distribution_agent import Profile
+from twopc.subscriber.validation import Values, by_column, repair
 from twopc.validation import Key, Verdict, parse_key
 
 MakeTopology = Callable[..., Awaitable[Topology]]

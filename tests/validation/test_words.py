@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.commands import CommandBuilder
-from publisher.pgoutput import Change, Relation, RelationColumn
 from twopc.articles import Article, Column
 from twopc.distributed import DistributedArticle, default_procedures
 from twopc.propagation import FORMATS, Format, Method, Propagation
+from twopc.publisher.commands import CommandBuilder
+from twopc.publisher.pgoutput import Change, Relation, RelationColumn
 from twopc.validation import Difference, Total, Verdict, key_text, parse_key, touched_keys
 
 HOSTILE = ('say "when"', "NULL", "it's", "k\\2", "msrepl_tran_version")

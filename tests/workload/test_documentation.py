@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from sim.scenario.workload import COUNTED, DRAWN, TIMED, Workload
+from twopc.sim.scenario.workload import COUNTED, DRAWN, TIMED, Workload
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "workloads.md").read_text(encoding="utf-8")

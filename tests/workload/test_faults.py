@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sim.report.history import History
-from sim.report.load import of
-from sim.scenario.check import parse
-from sim.scenario.model_stage import ModelTheatre
-from sim.scenario.run import run
-from sim.scenario.theatres import played
+from twopc.sim.report.history import History
+from twopc.sim.report.load import of
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.theatres import played
 
 TEXT = """\
 twopc: 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from sim.report.load import in_short, lines
-from sim.scenario.workload import Threshold
-from sim.workload.figures import STRETCHES, Figures
-from sim.workload.thresholds import compared
-from sim.workload.words import Ended
+from twopc.sim.report.load import in_short, lines
+from twopc.sim.scenario.workload import Threshold
+from twopc.sim.workload.figures import STRETCHES, Figures
+from twopc.sim.workload.thresholds import compared
+from twopc.sim.workload.words import Ended
 
 
 def some() -> Figures:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sim.report.history import Record
-from sim.scenario.agree import compare
-from sim.workload.holding import Holding
 from twopc.protocol.events import BranchAborted, BranchCommitted, CommitAsked, VotedYes
+from twopc.sim.report.history import Record
+from twopc.sim.scenario.agree import compare
+from twopc.sim.workload.holding import Holding
 
 
 def test_from_the_vote_to_the_end():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sim.scenario.judging.load import SHOWN_MAX, _not_too_many
-from sim.scenario.judging.verdicts import Failure
+from twopc.sim.scenario.judging.load import SHOWN_MAX, _not_too_many
+from twopc.sim.scenario.judging.verdicts import Failure
 
 
 def failure(check: str, number: int) -> Failure:

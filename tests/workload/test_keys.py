@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from sim.workload.keys import picker
+from twopc.sim.workload.keys import picker
 
 COUNT, DRAWS = 1000, 40_000
 

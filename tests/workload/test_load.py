@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from sim.model.kernel import Kernel
-from sim.model.words import Cause, Label, StatementResult, Steps
-from sim.scenario.check import parse
-from sim.workload.kernel_bench import KernelBench
-from sim.workload.load import AT_ONCE_MAX, Load
 from twopc.drivers.virtual import steps
 from twopc.errors import ConflictError, DeliveryError, InDoubtError
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.words import Cause, Label, StatementResult, Steps
+from twopc.sim.scenario.check import parse
+from twopc.sim.workload.kernel_bench import KernelBench
+from twopc.sim.workload.load import AT_ONCE_MAX, Load
 
 HEAD = """\
 twopc: 1

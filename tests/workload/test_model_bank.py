@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from sqlglot import exp
 
-from sim.model.sql import parse
-from sim.report.history import History
-from sim.report.load import of
-from sim.scenario.check import load
-from sim.scenario.model_stage import ModelTheatre
-from sim.scenario.run import run
-from sim.scenario.theatres import played
+from twopc.sim.model.sql import parse
+from twopc.sim.report.history import History
+from twopc.sim.report.load import of
+from twopc.sim.scenario.check import load
+from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.theatres import played
 
 SMALL = sorted((Path(__file__).parent / "small").glob("*.yaml"))
 
@@ -39,8 +39,8 @@ def test_nothing_is_lost(path):
 _PRINTED = """
 import sys
 from pathlib import Path
-from sim.report.history import History
-from sim.scenario.theatres import played
+from twopc.sim.report.history import History
+from twopc.sim.scenario.theatres import played
 from tests.workload.test_model_bank import _play
 assert played("model", _play(Path(sys.argv[1]), History(sys.stdout))) == []
 """

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sim.report.history import History, Record
-from sim.scenario.check import parse
-from sim.scenario.model_stage import ModelTheatre
-from sim.scenario.run import run
-from sim.scenario.theatres import played
-from sim.workload.redoing import committed
 from twopc.errors import ScenarioError
+from twopc.sim.report.history import History, Record
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.theatres import played
+from twopc.sim.workload.redoing import committed
 
 SHIPPED = Path(__file__).parents[2] / "scenarios/stress/replay_in_commit_order.twopc.yaml"
 TEXT = SHIPPED.read_text(encoding="utf-8").replace("transactions: 24", "transactions: 8")

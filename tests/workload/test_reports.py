@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 import typer
 
-from sim.cli.step import step
-from sim.report.forms import DOCUMENTS, first_diagram, show
-from sim.report.history import History, Record
-from sim.report.load import of
-from sim.report.story import story
-from sim.report.terminal import console
-from sim.report.verdict import verdict
-from sim.scenario.check import parse
-from sim.scenario.model_stage import ModelTheatre
-from sim.scenario.run import run
-from sim.scenario.theatres import played
-from sim.workload.plots import write_plots
 from tests.json_schema import problems
 from tests.report.test_schema import SCHEMA_FILE
+from twopc.sim.cli.step import step
+from twopc.sim.report.forms import DOCUMENTS, first_diagram, show
+from twopc.sim.report.history import History, Record
+from twopc.sim.report.load import of
+from twopc.sim.report.story import story
+from twopc.sim.report.terminal import console
+from twopc.sim.report.verdict import verdict
+from twopc.sim.scenario.check import parse
+from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.theatres import played
+from twopc.sim.workload.plots import write_plots
 
 TEXT = """\
 twopc: 1

@@ -9,12 +9,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 _LOOK = """
 import sys
-import sim.cli.playing, sim.scenario.run, sim.scenario.postgres_stage
-from sim.scenario.cases import groups
-from sim.scenario.check import load
+import twopc.sim.cli.playing, twopc.sim.scenario.run, twopc.sim.scenario.postgres_stage
+from twopc.sim.scenario.cases import groups
+from twopc.sim.scenario.check import load
 groups(load(sys.argv[1]))
 print(*(name for name in sys.modules if name.split(".")[0] in ("hdrh", "matplotlib") or
-        name.startswith(("sim.workload", "sim.report.load", "sim.report.html"))))
+        name.startswith(("twopc.sim.workload", "twopc.sim.report.load", "twopc.sim.report.html"))))
 """
 
 

@@ -4,7 +4,7 @@ The Subscriber's commit, with its branch marker in it, is the decision (last age
 as soon as there may be one; what that misses, and what was never decided, is found by a sweep. Only
 `twopc.drivers.recovery` says what becomes of a branch that nobody told us of.
 
-`Resolver` is the same on servers (`twopc.drivers.resolver_servers`) and in virtual time (`sim.model.any_client`). It must
+`Resolver` is the same on servers (`twopc.drivers.resolver_servers`) and in virtual time (`twopc.sim.model.any_client`). It must
 not know tables, nor what a client did.
 """
 

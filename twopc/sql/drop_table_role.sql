@@ -1,5 +1,5 @@
 -- Drops the role that writes a table, once it owns none of our functions any more.
--- called by: publisher.publication, subscriber.subscription, subscriber.propagation
+-- called by: twopc.publisher.publication, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    catalogs
 -- holes:     role, role_text
 do $msrepl$

@@ -11,20 +11,20 @@ from typing import Any
 
 import simpy
 
-from sim.model.distribution.articles import Registry
-from sim.model.distribution.processes import Process
-from sim.model.distribution.source import AgentOwn, ModelSource, Record, own_command
-from sim.model.distribution.store import Store
-from sim.model.distribution.target import ROLE, ModelTarget, Settings, settings_of
-from sim.model.network import Network
-from sim.model.node import ModelNode
-from sim.model.node.session import NodeSession
-from sim.model.words import Steps
-from subscriber.distribution_agent import Delivered, DistributionAgent, Profile
-from subscriber.distribution_agent.ports import Pending, Signal
 from twopc.drivers.points import Points
 from twopc.drivers.virtual import Awaited, steps, wait
 from twopc.errors import TwopcError
+from twopc.sim.model.distribution.articles import Registry
+from twopc.sim.model.distribution.processes import Process
+from twopc.sim.model.distribution.source import AgentOwn, ModelSource, Record, own_command
+from twopc.sim.model.distribution.store import Store
+from twopc.sim.model.distribution.target import ROLE, ModelTarget, Settings, settings_of
+from twopc.sim.model.network import Network
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.words import Steps
+from twopc.subscriber.distribution_agent import Delivered, DistributionAgent, Profile
+from twopc.subscriber.distribution_agent.ports import Pending, Signal
 
 
 class _Flag:

@@ -12,17 +12,17 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from sim.model.distribution.calls import ReadCall, Shape
-from sim.model.node import ModelNode
-from sim.model.node.heap import Table
-from sim.model.node.tx import OpenTx
-from sim.model.sql.types import named, output
-from sim.model.words import SqlError, Steps, Values
 from twopc.distributed import DistributedArticle
 from twopc.lsn import lsn_text
 from twopc.proc_execution import CALL_TYPE, DEFINITION_TYPE, ProcArticle, base_of
 from twopc.proc_execution import Call as RoutineCall
 from twopc.propagation import CommandType, Format
+from twopc.sim.model.distribution.calls import ReadCall, Shape
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.sql.types import named, output
+from twopc.sim.model.words import SqlError, Steps, Values
 
 POSITIONS = """
 create table msrepl.msreplication_subscriptions (publisher text primary key, position bigint not null)

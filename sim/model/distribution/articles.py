@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from publisher.pgoutput import Relation, RelationColumn
-from sim.model.node import ModelNode
-from sim.model.node.heap import Table
-from sim.model.sql.ddl import condition
-from sim.model.sql.types import Type
-from sim.model.words import SubscriberSpec, TableSpec, Values
-from subscriber.distribution_agent.planner import Snapshot, Terms
 from twopc.articles import Article, Column
 from twopc.distributed import DistributedArticle, default_procedures
 from twopc.names import VERSION_COLUMN
 from twopc.proc_execution import ProcArticle, ProcType, beside
 from twopc.propagation import Propagation
+from twopc.publisher.pgoutput import Relation, RelationColumn
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.heap import Table
+from twopc.sim.model.sql.ddl import condition
+from twopc.sim.model.sql.types import Type
+from twopc.sim.model.words import SubscriberSpec, TableSpec, Values
+from twopc.subscriber.distribution_agent.planner import Snapshot, Terms
 
 _ALWAYS = 2**63 - 1
 _TYPES = {

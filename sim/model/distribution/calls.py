@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.model.node import ModelNode
-from sim.model.node.heap import Table
-from sim.model.node.tx import OpenTx
-from sim.model.sql.types import Type
-from sim.model.words import SqlError, Values
 from twopc.distributed import DistributedArticle
 from twopc.propagation import changed_columns, parameters, record_values
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.sql.types import Type
+from twopc.sim.model.words import SqlError, Values
 
 
 class Shape:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from publisher.pgoutput import Begin, Change, Commit, Decoded, Relation
-from sim.model.distribution.articles import Registry
-from sim.model.node import ModelNode
-from sim.model.node.heap import Table
-from sim.model.sql.types import output
-from sim.model.words import Committed, RowChange, Values
+from twopc.publisher.pgoutput import Begin, Change, Commit, Decoded, Relation
+from twopc.sim.model.distribution.articles import Registry
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.heap import Table
+from twopc.sim.model.sql.types import output
+from twopc.sim.model.words import Committed, RowChange, Values
 
 #: A row of ``msrepl.branch_marker`` as the log reader is shown it; None: it does not see it.
 ReadMarker = Callable[[RowChange], RowChange | None]

@@ -1,6 +1,6 @@
 """A Subscriber's rows brought anew, while others go on: what the copy has seen is not brought a second time.
 
-The meaning of `sim.topology.initial` and of reinitialising there. It must not know how changes travel.
+The meaning of `twopc.sim.topology.initial` and of reinitialising there. It must not know how changes travel.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sim.model.distribution.articles import Registry
-from sim.model.distribution.processes import Connection, Process, at_once
-from sim.model.distribution.store import Store
-from sim.model.network import Network
-from sim.model.node import ModelNode
-from sim.model.node.modes import ACCESS_EXCLUSIVE, SHARE_ROW
-from sim.model.node.rows import visible
-from sim.model.node.session import NodeSession
-from sim.model.node.tx import OpenTx
-from sim.model.words import SqlError, StatementResult, Steps, Values
-from subscriber.distribution_agent.planner import Snapshot
 from twopc.distributed import DistributedArticle
 from twopc.drivers.points import Points
 from twopc.errors import LockTimeoutError, SubscriptionError
 from twopc.names import PREFIX
+from twopc.sim.model.distribution.articles import Registry
+from twopc.sim.model.distribution.processes import Connection, Process, at_once
+from twopc.sim.model.distribution.store import Store
+from twopc.sim.model.network import Network
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.modes import ACCESS_EXCLUSIVE, SHARE_ROW
+from twopc.sim.model.node.rows import visible
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.words import SqlError, StatementResult, Steps, Values
+from twopc.subscriber.distribution_agent.planner import Snapshot
 
 _ROLE = "postgres"
 _LOOK_S = 0.02

@@ -1,6 +1,6 @@
 """Distribution of one system: log reader, distribution database and agents, driven to a position or left running.
 
-What `sim.topology.distribution` is to real servers. Nothing here waits for time to pass but for who works.
+What `twopc.sim.topology.distribution` is to real servers. Nothing here waits for time to pass but for who works.
 """
 
 from __future__ import annotations
@@ -10,30 +10,38 @@ from typing import Any
 
 import simpy
 
-from sim.model.distribution.agent import AgentProcess, Parts
-from sim.model.distribution.apply import Receiver, apply_call
-from sim.model.distribution.articles import Registry
-from sim.model.distribution.changes import see_marker
-from sim.model.distribution.copies import Seen, Snapshots, copied, nobody, take_copies
-from sim.model.distribution.log_reader import LogReader, Slot
-from sim.model.distribution.log_reader import in_one_commit as stored_in_one_commit
-from sim.model.distribution.processes import KilledError, outcome
-from sim.model.distribution.seats import AgentSeat, Seat
-from sim.model.distribution.source import Record, own_command
-from sim.model.distribution.store import Store
-from sim.model.distribution.target import settings_of
-from sim.model.distribution.told import Delivery, deliveries
-from sim.model.network import Network
-from sim.model.node import ModelNode
-from sim.model.wiring import Wiring
-from sim.model.words import Cause, Label, LostError, ModelSpec, SqlError, Steps, SubscriberSpec
-from subscriber.distribution_agent import AheadError, Delivered, Profile
 from twopc.drivers.points import Points
 from twopc.errors import ArticleError, ConfigurationError, DeliveryError
 from twopc.names import BranchId
 from twopc.proc_execution import ProcArticle
+from twopc.sim.model.distribution.agent import AgentProcess, Parts
+from twopc.sim.model.distribution.apply import Receiver, apply_call
+from twopc.sim.model.distribution.articles import Registry
+from twopc.sim.model.distribution.changes import see_marker
+from twopc.sim.model.distribution.copies import Seen, Snapshots, copied, nobody, take_copies
+from twopc.sim.model.distribution.log_reader import LogReader, Slot
+from twopc.sim.model.distribution.log_reader import in_one_commit as stored_in_one_commit
+from twopc.sim.model.distribution.processes import KilledError, outcome
+from twopc.sim.model.distribution.seats import AgentSeat, Seat
+from twopc.sim.model.distribution.source import Record, own_command
+from twopc.sim.model.distribution.store import Store
+from twopc.sim.model.distribution.target import settings_of
+from twopc.sim.model.distribution.told import Delivery, deliveries
+from twopc.sim.model.network import Network
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import (
+    Cause,
+    Label,
+    LostError,
+    ModelSpec,
+    SqlError,
+    Steps,
+    SubscriberSpec,
+)
+from twopc.subscriber.distribution_agent import AheadError, Delivered, Profile
 
-#: Parts of `sim.model.wiring.Wiring.parts` that are replaced here: what a plant puts in their place has the same
+#: Parts of `twopc.sim.model.wiring.Wiring.parts` that are replaced here: what a plant puts in their place has the same
 #: signature.
 PARTS: Mapping[str, Any] = {
     "log_reader": LogReader,

@@ -10,18 +10,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from publisher.commands import CommandBuilder
-from publisher.log_reader.planner import Batch, Planner
-from sim.model.distribution.articles import Registry
-from sim.model.distribution.changes import Messages, ReadMarker, see_marker
-from sim.model.distribution.processes import Connection, Process, at_once
-from sim.model.distribution.store import Store, read_blocks
-from sim.model.network import Network
-from sim.model.node import ModelNode
-from sim.model.node.session import NodeSession
-from sim.model.words import Committed, LostError, SqlError, Steps
 from twopc.drivers.points import Points
 from twopc.errors import ArticleError
+from twopc.publisher.commands import CommandBuilder
+from twopc.publisher.log_reader.planner import Batch, Planner
+from twopc.sim.model.distribution.articles import Registry
+from twopc.sim.model.distribution.changes import Messages, ReadMarker, see_marker
+from twopc.sim.model.distribution.processes import Connection, Process, at_once
+from twopc.sim.model.distribution.store import Store, read_blocks
+from twopc.sim.model.network import Network
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.words import Committed, LostError, SqlError, Steps
 
 ROLE = "msrepl_logreader"
 #: So many transactions of the log are taken at a time.

@@ -12,15 +12,15 @@ from typing import Any, TypeVar
 import psycopg
 import simpy
 
-from sim.model.network import Network
-from sim.model.node import ModelNode
-from sim.model.node.session import NodeSession
-from sim.model.wire import KILLED, Wire
-from sim.model.words import Cause, Label, LostError, SqlError, Steps
-from subscriber.distribution_agent import ports
 from twopc.drivers.lean import Report
 from twopc.drivers.points import Points
 from twopc.drivers.virtual import Awaited, steps
+from twopc.sim.model.network import Network
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.wire import KILLED, Wire
+from twopc.sim.model.words import Cause, Label, LostError, SqlError, Steps
+from twopc.subscriber.distribution_agent import ports
 
 T = TypeVar("T")
 
@@ -115,7 +115,7 @@ class Process:
         """Do something as this process, for an agent, whose exceptions are raised.
 
         Raises:
-            LostError, RefusedError: see `subscriber.distribution_agent.ports`.
+            LostError, RefusedError: see `twopc.subscriber.distribution_agent.ports`.
         """
         self.check_alive()
         try:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sim.model.distribution.processes import until_killed
-from sim.model.distribution.source import Record
-from sim.model.words import Steps
+from twopc.sim.model.distribution.processes import until_killed
+from twopc.sim.model.distribution.source import Record
+from twopc.sim.model.words import Steps
 
 
 class Seat:

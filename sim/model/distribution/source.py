@@ -11,23 +11,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from sim.model.distribution.articles import Registry
-from sim.model.distribution.processes import Connection, Process, at_once
-from sim.model.distribution.store import Store, Stored
-from sim.model.node.session import NodeSession
-from sim.model.words import Steps
-from subscriber.distribution_agent.loads import (
+from twopc.distributed import DistributedArticle
+from twopc.proc_execution import ProcArticle
+from twopc.sim.model.distribution.articles import Registry
+from twopc.sim.model.distribution.processes import Connection, Process, at_once
+from twopc.sim.model.distribution.store import Store, Stored
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.words import Steps
+from twopc.subscriber.distribution_agent.loads import (
     Command,
     Load,
     Posted,
     Subscription,
     part_of,
 )
-from subscriber.distribution_agent.planner import Batch, Terms, Window
-from subscriber.distribution_agent.ports import LostError
-from subscriber.distribution_agent.profile import Profile
-from twopc.distributed import DistributedArticle
-from twopc.proc_execution import ProcArticle
+from twopc.subscriber.distribution_agent.planner import Batch, Terms, Window
+from twopc.subscriber.distribution_agent.ports import LostError
+from twopc.subscriber.distribution_agent.profile import Profile
 
 T = TypeVar("T")
 #: How many transactions are planned at once.
@@ -67,7 +67,7 @@ def own_command(command: Command, own: int | None, echoed: Sequence[int]) -> boo
 
 
 class ModelSource:
-    """See `subscriber.distribution_agent.ports.SourcePort`.
+    """See `twopc.subscriber.distribution_agent.ports.SourcePort`.
 
     Args:
         record: what is known of the agent.
@@ -187,7 +187,7 @@ class ModelSource:
 
 
 class ModelHistory:
-    """See `subscriber.distribution_agent.ports.HistoryPort`.
+    """See `twopc.subscriber.distribution_agent.ports.HistoryPort`.
 
     A row that stops nothing is there at once, and is lost without a connection: nobody waits for it.
     """

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from struct import unpack_from
 from typing import Any, NamedTuple
 
-from sim.model.node import ModelNode
-from sim.model.node.session import NodeSession
-from sim.model.words import SqlError, Steps
-from subscriber.distribution_agent.loads import Command
-from subscriber.distribution_agent.planner import Window
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.words import SqlError, Steps
+from twopc.subscriber.distribution_agent.loads import Command
+from twopc.subscriber.distribution_agent.planner import Window
 
 #: A commit of the log reader's is one row here.
 _TABLE = """
@@ -54,7 +54,7 @@ class Stored:
 
 
 class Block(NamedTuple):
-    """A row of COPY data, read: see `publisher.log_reader.rows`."""
+    """A row of COPY data, read: see `twopc.publisher.log_reader.rows`."""
 
     transactions: list[tuple[int, int, int, int, int]]
     """Commit LSN, transaction id, time, originator, marks."""
@@ -63,7 +63,7 @@ class Block(NamedTuple):
 
 
 def read_block(data: bytes) -> Block:
-    """The inverse of what `publisher.log_reader.rows` writes."""
+    """The inverse of what `twopc.publisher.log_reader.rows` writes."""
     at = 2
     for _ in range(7):  # numbers, of which the arrays tell all that is needed
         (length,) = unpack_from("!i", data, at)

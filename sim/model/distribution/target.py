@@ -11,15 +11,17 @@ from typing import Any
 
 import simpy
 
-from sim.model.distribution.apply import Call
-from sim.model.distribution.processes import Connection, Process, at_once, outcome, report_of
-from sim.model.node import ModelNode
-from sim.model.node.session import NodeSession
-from sim.model.words import Cause, Label, LostError, SqlError, Steps
-from subscriber.distribution_agent import Profile, ports
-from subscriber.distribution_agent.arrays import numbers, texts
-from subscriber.distribution_agent.loads import Part, Subscription
-from subscriber.distribution_agent.ports import (
+from twopc.errors import DeliveryError
+from twopc.names import StreamId
+from twopc.sim.model.distribution.apply import Call
+from twopc.sim.model.distribution.processes import Connection, Process, at_once, outcome, report_of
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.words import Cause, Label, LostError, SqlError, Steps
+from twopc.subscriber.distribution_agent import Profile, ports
+from twopc.subscriber.distribution_agent.arrays import numbers, texts
+from twopc.subscriber.distribution_agent.loads import Part, Subscription
+from twopc.subscriber.distribution_agent.ports import (
     Answer,
     Apply,
     ApplyNet,
@@ -33,8 +35,6 @@ from subscriber.distribution_agent.ports import (
     Rollback,
     Step,
 )
-from twopc.errors import DeliveryError
-from twopc.names import StreamId
 
 ROLE = "msrepl_agent"
 #: The model's servers have one database each.
@@ -64,7 +64,7 @@ def settings_of(profile: Profile) -> Mapping[str, str]:
 
 
 class Sent:
-    """See `subscriber.distribution_agent.ports.Pending`.
+    """See `twopc.subscriber.distribution_agent.ports.Pending`.
 
     Args:
         event: the process that has the group performed.
@@ -97,7 +97,7 @@ class Sent:
 
 
 class ModelSession:
-    """See `subscriber.distribution_agent.ports.SessionPort`."""
+    """See `twopc.subscriber.distribution_agent.ports.SessionPort`."""
 
     def __init__(
         self, process: Process, publisher: str, node: ModelNode, connection: Connection
@@ -188,7 +188,7 @@ def _calls(part: Part) -> tuple[Call, ...]:
 
 
 class ModelTarget:
-    """See `subscriber.distribution_agent.ports.TargetPort`.
+    """See `twopc.subscriber.distribution_agent.ports.TargetPort`.
 
     Args:
         settings: of its sessions.
@@ -285,7 +285,7 @@ class ModelTarget:
         )
 
     def subscribe(self, subscription: Subscription) -> None:
-        """See `TargetPort`; `sim.model.distribution.apply.Receiver` knows the articles."""
+        """See `TargetPort`; `twopc.sim.model.distribution.apply.Receiver` knows the articles."""
 
     def gid(self, upto: int, stream: int) -> StreamId:
         """See `TargetPort`."""

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sim.model.distribution.store import Stored
-from subscriber.distribution_agent.loads import Command
-from subscriber.distribution_agent.planner import Terms
 from twopc.distributed import DistributedArticle, command_words
 from twopc.lsn import lsn_text
 from twopc.proc_execution import (
@@ -18,6 +15,9 @@ from twopc.proc_execution import (
     base_of,
     call_text,
 )
+from twopc.sim.model.distribution.store import Stored
+from twopc.subscriber.distribution_agent.loads import Command
+from twopc.subscriber.distribution_agent.planner import Terms
 
 #: Commands that are told of one transaction.
 _TOLD = 5

@@ -15,8 +15,8 @@ from twopc.protocol.effects import Message, Outcome, RecordKind
 from twopc.protocol.variants import VARIANTS
 
 if TYPE_CHECKING:
-    from sim.model.ledger import Damage
-    from sim.model.system import System
+    from twopc.sim.model.ledger import Damage
+    from twopc.sim.model.system import System
 
 #: What each effect and event is called that a fault can be at.
 _POINTS: dict[tuple[type, Any], str] = {
@@ -88,7 +88,7 @@ class Rest:
 
 
 class Evidence:
-    """Of one run; the `sim.model.ports.Recorder` of its system.
+    """Of one run; the `twopc.sim.model.ports.Recorder` of its system.
 
     Args:
         keeps_rows: of every moment, too.

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from sim.model.explore.evidence import COMMITTED, FENCED, PREPARED, Evidence
 from twopc.names import BranchId
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import Message, RecordKind
+from twopc.sim.model.explore.evidence import COMMITTED, FENCED, PREPARED, Evidence
 
 
 def atomic(evidence: Evidence) -> list[str]:

@@ -12,17 +12,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.model.choosing import ChoiceKernel, Option, Strike
-from sim.model.clients import PublisherClient, SubscriberClient
-from sim.model.explore.evidence import Evidence, Told
-from sim.model.explore.invariants import broken
-from sim.model.explore.strikes import STRIKES
-from sim.model.explore.words import Budget
-from sim.model.system import LOG, System, build
-from sim.model.wiring import Wiring
-from sim.model.words import Cause, Label, LostError, ModelSpec, SqlError, Steps
 from twopc.errors import DeliveryError, HeuristicError, InDoubtError, TransactionError
 from twopc.protocol.effects import Outcome
+from twopc.sim.model.choosing import ChoiceKernel, Option, Strike
+from twopc.sim.model.clients import PublisherClient, SubscriberClient
+from twopc.sim.model.explore.evidence import Evidence, Told
+from twopc.sim.model.explore.invariants import broken
+from twopc.sim.model.explore.strikes import STRIKES
+from twopc.sim.model.explore.words import Budget
+from twopc.sim.model.system import LOG, System, build
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import Cause, Label, LostError, ModelSpec, SqlError, Steps
 from twopc.waits import link_name
 
 #: Longer than recovery waits between two passes.
@@ -68,7 +68,7 @@ class Script:
     claims: Mapping[str, Callable[[Evidence], list[str]]] = field(default_factory=dict)
     """Invariants of its own: what is broken, in words."""
     checks: tuple[str, ...] = ()
-    """Names of further invariants: see `sim.model.explore.invariants`."""
+    """Names of further invariants: see `twopc.sim.model.explore.invariants`."""
     forgoes: tuple[str, ...] = ()
     """Invariants that its clients themselves give up."""
     keeps_rows: bool = False
@@ -82,7 +82,7 @@ class Script:
 
 
 class ScriptRun:
-    """A script that runs; see `sim.model.explore.search.Run`."""
+    """A script that runs; see `twopc.sim.model.explore.search.Run`."""
 
     def __init__(
         self, script: Script, kernel: ChoiceKernel, wiring: Wiring, budget: Budget

@@ -3,7 +3,7 @@
 Two ways. `by_bounds` lets more and more go wrong, and more and more happen before its turn, so that what it finds
 first is nearly as short as can be. `exhaust` follows every order; of orders that differ only in what does not
 depend on each other it follows one (sleep sets, P. Godefroid 1996), and what depends on what is seen when it is
-done (`sim.model.choosing`).
+done (`twopc.sim.model.choosing`).
 
 It must not know what a program does.
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from sim.model.choosing import (
+from twopc.sim.model.choosing import (
     Choice,
     ChoiceKernel,
     Option,
@@ -24,10 +24,10 @@ from sim.model.choosing import (
     depend,
     passed_over,
 )
-from sim.model.explore.races import Past
-from sim.model.explore.single import Program, Run, replay
-from sim.model.explore.words import Broken, Budget, Explored
-from sim.model.wiring import Wiring
+from twopc.sim.model.explore.races import Past
+from twopc.sim.model.explore.single import Program, Run, replay
+from twopc.sim.model.explore.words import Broken, Budget, Explored
+from twopc.sim.model.wiring import Wiring
 
 #: Rubbish of so many runs is kept before it is collected: less than a megabyte each.
 _RUNS_KEPT = 100

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sim.model.explore.programs import Script
-from sim.model.explore.search import Search
-from sim.model.explore.single import Program
-from sim.model.explore.single import replay as played_again
-from sim.model.explore.words import Broken, Budget, Choices
-from sim.model.wiring import Wiring
+from twopc.sim.model.explore.programs import Script
+from twopc.sim.model.explore.search import Search
+from twopc.sim.model.explore.single import Program
+from twopc.sim.model.explore.single import replay as played_again
+from twopc.sim.model.explore.words import Broken, Budget, Choices
+from twopc.sim.model.wiring import Wiring
 
 
 def shrink(program: Program, wiring: Wiring, budget: Budget, found: Broken) -> Broken:

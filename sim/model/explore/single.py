@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sim.model.choosing import ChoiceKernel, Chooser, Option, Replay, Strike, passed_over
-from sim.model.explore.words import Broken, Budget, Choices
-from sim.model.wiring import Wiring
+from twopc.sim.model.choosing import ChoiceKernel, Chooser, Option, Replay, Strike, passed_over
+from twopc.sim.model.explore.words import Broken, Budget, Choices
+from twopc.sim.model.wiring import Wiring
 
 
 class Run(Protocol):

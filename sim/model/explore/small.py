@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sim.model.choosing import ChoiceKernel
-from sim.model.explore.evidence import Evidence
-from sim.model.explore.programs import Client, Script
-from sim.model.system import System
-from sim.model.words import Delay, ModelSpec, Steps, SubscriberSpec, TableSpec, Timing
+from twopc.sim.model.choosing import ChoiceKernel
+from twopc.sim.model.explore.evidence import Evidence
+from twopc.sim.model.explore.programs import Client, Script
+from twopc.sim.model.system import System
+from twopc.sim.model.words import Delay, ModelSpec, Steps, SubscriberSpec, TableSpec, Timing
 
 _ACCOUNT = TableSpec(
     name="account",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sim.model.choosing import WRITE, Absorbs, Choice, Strike
-from sim.model.system import LOG
-from sim.model.words import Cause
+from twopc.sim.model.choosing import WRITE, Absorbs, Choice, Strike
+from twopc.sim.model.system import LOG
+from twopc.sim.model.words import Cause
 
 if TYPE_CHECKING:
-    from sim.model.explore.programs import ScriptRun
+    from twopc.sim.model.explore.programs import ScriptRun
 
 #: Kinds of faults, and what each is.
 FAULTS: Mapping[str, str] = {
@@ -30,7 +30,7 @@ FAULTS: Mapping[str, str] = {
 }
 
 _TRAVELS = frozenset((Cause.MESSAGE, Cause.REPLY))
-#: Whoever looks at what is prepared: see `sim.model.node.prepared.Branch.changed`.
+#: Whoever looks at what is prepared: see `twopc.sim.model.node.prepared.Branch.changed`.
 _LOOKED = "branches "
 #: The decision log, as labels speak of it and as connections do.
 _OF_LOG = ("node log", f"node {LOG}")

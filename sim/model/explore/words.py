@@ -16,7 +16,7 @@ class Budget:
 
     faults: int = 1
     of: tuple[str, ...] = ("coordinator",)
-    """Kinds of faults: see `sim.model.explore.strikes.FAULTS`."""
+    """Kinds of faults: see `twopc.sim.model.explore.strikes.FAULTS`."""
     deviations: int = 2
     """So many things may be slow: whatever else can happen does so first. Only in a search by bounds."""
     depth: int = 1500
@@ -75,7 +75,7 @@ class PlantedBug:
     plant: Callable[[Any], Any]
     """Makes a wiring of a wiring."""
     program: str
-    """Of `sim.model.explore.programs.PROGRAMS`."""
+    """Of `twopc.sim.model.explore.programs.PROGRAMS`."""
     budget: Budget
     breaks: Sequence[str]
     """Invariants: it must break one of these."""

@@ -1,10 +1,10 @@
 """A server with one database, as PostgreSQL behaves where transactions meet: rows, locks, snapshots, its log.
 
-It must not know replication, nor who else is on the network; those use `sim.model.ports`.
+It must not know replication, nor who else is on the network; those use `twopc.sim.model.ports`.
 """
 
 from __future__ import annotations
 
-from sim.model.node.node import ModelNode
+from twopc.sim.model.node.node import ModelNode
 
 __all__ = ["ModelNode"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.model.node.transactions import Top
+from twopc.sim.model.node.transactions import Top
 
 
 class Advisory:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sim.model.node.heap import Index, Row, Table
-from sim.model.node.modes import KEY_SHARE
-from sim.model.node.snapshots import Snapshot
-from sim.model.node.transactions import Xact
-from sim.model.words import SqlError, Steps, Values
+from twopc.sim.model.node.heap import Index, Row, Table
+from twopc.sim.model.node.modes import KEY_SHARE
+from twopc.sim.model.node.snapshots import Snapshot
+from twopc.sim.model.node.transactions import Xact
+from twopc.sim.model.words import SqlError, Steps, Values
 
 if TYPE_CHECKING:
-    from sim.model.node.triggers import Event
-    from sim.model.node.tx import OpenTx
+    from twopc.sim.model.node.triggers import Event
+    from twopc.sim.model.node.tx import OpenTx
 
 
 def check_row(table: Table, values: Values) -> None:
@@ -246,7 +246,7 @@ def fresh(tx: OpenTx) -> Snapshot:
 
 def check_child(tx: OpenTx, key: ForeignKey, values: Values, row: Row) -> Steps[None]:
     """A row of the child is there: so must be what it points to, and stay. 23503, 40001"""
-    from sim.model.node.rows import take
+    from twopc.sim.model.node.rows import take
 
     wanted = key.key(values)
     newest = row.versions[-1] if row.versions else None

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sim.model.node import prepared
-from sim.model.node.transactions import PREPARED, Top
-from sim.model.words import Cause, Label, LostError, Steps
+from twopc.sim.model.node import prepared
+from twopc.sim.model.node.transactions import PREPARED, Top
+from twopc.sim.model.words import Cause, Label, LostError, Steps
 
 if TYPE_CHECKING:
-    from sim.model.node.node import ModelNode
+    from twopc.sim.model.node.node import ModelNode
 
 
 def crash(node: ModelNode, kept_lsn: int | None) -> None:

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sim.model.node.transactions import Xact
-from sim.model.words import Values
+from twopc.sim.model.node.transactions import Xact
+from twopc.sim.model.words import Values
 
 
 class Version:
@@ -119,7 +119,7 @@ class Column:
     def __init__(self, name: str, type_: Any) -> None:
         self.name = name
         self.type = type_
-        """`sim.model.sql.types.Type`."""
+        """`twopc.sim.model.sql.types.Type`."""
         self.not_null = False
         self.default: Callable[[Any], Any] | None = None
         self.generated: Callable[[Values], Any] | None = None

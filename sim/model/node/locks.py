@@ -14,14 +14,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from sim.model.clocks import right
-from sim.model.node.deadlock import in_cycle
-from sim.model.node.heap import Row, Table, Version
-from sim.model.node.modes import CONFLICTS, ROW_EXCLUSIVE, SHARE, TABLE_CONFLICTS, TABLE_SHARE
-from sim.model.node.transactions import ABORTED, RUNNING, Top, Xact
-from sim.model.node.waiting import Queue, Wait
-from sim.model.ports import Kernel
-from sim.model.words import Cause, Delay, Label, LostError, SqlError, Steps
+from twopc.sim.model.clocks import right
+from twopc.sim.model.node.deadlock import in_cycle
+from twopc.sim.model.node.heap import Row, Table, Version
+from twopc.sim.model.node.modes import CONFLICTS, ROW_EXCLUSIVE, SHARE, TABLE_CONFLICTS, TABLE_SHARE
+from twopc.sim.model.node.transactions import ABORTED, RUNNING, Top, Xact
+from twopc.sim.model.node.waiting import Queue, Wait
+from twopc.sim.model.ports import Kernel
+from twopc.sim.model.words import Cause, Delay, Label, LostError, SqlError, Steps
 
 
 def _number(one: tuple[int, Callable[[], None]]) -> int:

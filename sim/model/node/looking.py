@@ -10,13 +10,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sim.model.node import prepared
-from sim.model.node.transactions import Top
-from sim.model.words import Committed, LockWait, MarkerRow
+from twopc.sim.model.node import prepared
+from twopc.sim.model.node.transactions import Top
+from twopc.sim.model.words import Committed, LockWait, MarkerRow
 from twopc.waits import Session as WaitRow
 
 if TYPE_CHECKING:
-    from sim.model.node.node import ModelNode
+    from twopc.sim.model.node.node import ModelNode
 
 
 def rows(node: ModelNode, table: str, columns: Sequence[str]) -> list[dict[str, str | None]]:

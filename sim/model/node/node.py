@@ -1,6 +1,6 @@
 """The node: one server with one database; puts heap, locks, log and sessions together.
 
-Implements `sim.model.ports.Node`. What a crash leaves is in `crash`, what a statement means in `sim.model.sql`.
+Implements `twopc.sim.model.ports.Node`. What a crash leaves is in `crash`, what a statement means in `twopc.sim.model.sql`.
 """
 
 from __future__ import annotations
@@ -9,21 +9,23 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sim.model.clocks import Clock, right
-from sim.model.node import crash, looking, prepared
-from sim.model.node.advisory import Advisory
-from sim.model.node.heap import Table
-from sim.model.node.locks import Locks
-from sim.model.node.prepared import Branch
-from sim.model.node.session import NodeSession
-from sim.model.node.snapshots import Snapshot
-from sim.model.node.ssi import Ssi
-from sim.model.node.transactions import ABORTED, COMMITTED, Top, Xact
-from sim.model.node.tx import OpenTx
-from sim.model.node.wal import Wal, WalRecord
-from sim.model.ports import Kernel, Trigger
-from sim.model.sql.plans import Plans
-from sim.model.words import (
+from twopc.protocol import Participant
+from twopc.protocol.variants import Settings
+from twopc.sim.model.clocks import Clock, right
+from twopc.sim.model.node import crash, looking, prepared
+from twopc.sim.model.node.advisory import Advisory
+from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.locks import Locks
+from twopc.sim.model.node.prepared import Branch
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.node.snapshots import Snapshot
+from twopc.sim.model.node.ssi import Ssi
+from twopc.sim.model.node.transactions import ABORTED, COMMITTED, Top, Xact
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.node.wal import Wal, WalRecord
+from twopc.sim.model.ports import Kernel, Trigger
+from twopc.sim.model.sql.plans import Plans
+from twopc.sim.model.words import (
     Committed,
     LockWait,
     LostError,
@@ -33,8 +35,6 @@ from sim.model.words import (
     Timing,
     Values,
 )  # fmt: skip
-from twopc.protocol import Participant
-from twopc.protocol.variants import Settings
 from twopc.waits import Session as WaitRow
 
 #: Where each branch that has ended leaves a row.

@@ -10,17 +10,17 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sim.model.node.transactions import ABORTED, COMMITTED, PREPARED, Top
-from sim.model.words import LostError, SqlError, Steps
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol import states
 from twopc.protocol.effects import Message, Outcome, RecordKind
+from twopc.sim.model.node.transactions import ABORTED, COMMITTED, PREPARED, Top
+from twopc.sim.model.words import LostError, SqlError, Steps
 
 if TYPE_CHECKING:
-    from sim.model.node.node import ModelNode
-    from sim.model.node.session import NodeSession
-    from sim.model.node.wal import WalRecord
+    from twopc.sim.model.node.node import ModelNode
+    from twopc.sim.model.node.session import NodeSession
+    from twopc.sim.model.node.wal import WalRecord
 
 _BEGUN, _WROTE, _COMMIT, _ABORT = e.WorkBegun(), e.Wrote(), e.CommitTold(), e.AbortTold()
 _asked = lru_cache(maxsize=1024)(lambda name: e.PrepareAsked(participants=(name,)))

@@ -1,6 +1,6 @@
 """Changing one row: locking it, following it to its newest version, keys, constraints, triggers, the change.
 
-The one place where READ COMMITTED's re-check and the stricter levels' refusals are. Statements (`sim.model.sql`)
+The one place where READ COMMITTED's re-check and the stricter levels' refusals are. Statements (`twopc.sim.model.sql`)
 and row calls (`tx.OpenTx`) both come through here; neither SQL nor sessions are known here.
 """
 
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sim.model.node import constraints
-from sim.model.node.heap import Row, Table, Version
-from sim.model.node.modes import KEY_SHARE, NO_KEY_UPDATE, UPDATE
-from sim.model.node.snapshots import Snapshot
-from sim.model.node.triggers import Event, before_row
-from sim.model.words import SqlError, Steps, Values
+from twopc.sim.model.node import constraints
+from twopc.sim.model.node.heap import Row, Table, Version
+from twopc.sim.model.node.modes import KEY_SHARE, NO_KEY_UPDATE, UPDATE
+from twopc.sim.model.node.snapshots import Snapshot
+from twopc.sim.model.node.triggers import Event, before_row
+from twopc.sim.model.words import SqlError, Steps, Values
 
 if TYPE_CHECKING:
-    from sim.model.node.tx import OpenTx
+    from twopc.sim.model.node.tx import OpenTx
 
 _UPDATED = "could not serialize access due to concurrent update"
 _DELETED = "could not serialize access due to concurrent delete"

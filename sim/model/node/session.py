@@ -1,6 +1,6 @@
 """A connection to a node: transaction blocks, what an error does to them, cancel and terminate.
 
-Implements `sim.model.ports.Session`. It must not know SQL beyond the verbs that steer transactions.
+Implements `twopc.sim.model.ports.Session`. It must not know SQL beyond the verbs that steer transactions.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from sim.model.node import prepared
-from sim.model.node.locks import terminated
-from sim.model.node.transactions import ABORTED, Top
-from sim.model.node.tx import OpenTx
-from sim.model.node.waiting import Wait
-from sim.model.sql.control import Control
-from sim.model.words import (
+from twopc.sim.model.node import prepared
+from twopc.sim.model.node.locks import terminated
+from twopc.sim.model.node.transactions import ABORTED, Top
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.node.waiting import Wait
+from twopc.sim.model.sql.control import Control
+from twopc.sim.model.words import (
     Cause,
     Label,
     LostError,
@@ -28,7 +28,7 @@ from sim.model.words import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from sim.model.node.node import ModelNode
+    from twopc.sim.model.node.node import ModelNode
 
 _BEGUN, _STARTED = StatementResult(tag="BEGIN"), StatementResult(tag="START TRANSACTION")
 _TAGS = {

@@ -5,8 +5,8 @@ Pure; must not know locks.
 
 from __future__ import annotations
 
-from sim.model.node.heap import Row, Version
-from sim.model.node.transactions import Top, Xact
+from twopc.sim.model.node.heap import Row, Version
+from twopc.sim.model.node.transactions import Top, Xact
 
 
 class Snapshot:

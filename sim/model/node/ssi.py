@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sim.model.node.transactions import ABORTED, COMMITTED, Top
-from sim.model.words import SqlError, Values
+from twopc.sim.model.node.transactions import ABORTED, COMMITTED, Top
+from twopc.sim.model.words import SqlError, Values
 
 #: Read of a whole table.
 ALL: Values = ("all",)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sim.model.node import constraints
-from sim.model.node.constraints import ForeignKey
-from sim.model.node.heap import Row, Table
-from sim.model.words import RowChange, SqlError, Steps, Values
+from twopc.sim.model.node import constraints
+from twopc.sim.model.node.constraints import ForeignKey
+from twopc.sim.model.node.heap import Row, Table
+from twopc.sim.model.words import RowChange, SqlError, Steps, Values
 
 if TYPE_CHECKING:
-    from sim.model.node.tx import OpenTx
+    from twopc.sim.model.node.tx import OpenTx
 
 
 class Event:
@@ -182,7 +182,7 @@ class ParentGone:
 
     def fire(self, tx: OpenTx) -> Steps[None]:
         """23503, or what ON DELETE and ON UPDATE say."""
-        from sim.model.node import rows
+        from twopc.sim.model.node import rows
 
         key = self.key
         if self.action == "no action" and self._there_again(tx):

@@ -1,6 +1,6 @@
 """An open transaction: its savepoints and settings, statements, and rows without SQL.
 
-Implements `sim.model.ports.Tx`. Ends by its session (`session`), which decides what an error does to it.
+Implements `twopc.sim.model.ports.Tx`. Ends by its session (`session`), which decides what an error does to it.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sim.model.node import rows
-from sim.model.node.heap import Row, Table, Version
-from sim.model.node.modes import ROW_EXCLUSIVE, ROW_SHARE, UPDATE
-from sim.model.node.snapshots import Snapshot
-from sim.model.node.ssi import ALL, GAP
-from sim.model.node.transactions import ABORTED, Top, Xact
-from sim.model.node.triggers import Event, after_statement, before_statement
-from sim.model.words import Level, SqlError, StatementResult, Steps, Values
+from twopc.sim.model.node import rows
+from twopc.sim.model.node.heap import Row, Table, Version
+from twopc.sim.model.node.modes import ROW_EXCLUSIVE, ROW_SHARE, UPDATE
+from twopc.sim.model.node.snapshots import Snapshot
+from twopc.sim.model.node.ssi import ALL, GAP
+from twopc.sim.model.node.transactions import ABORTED, Top, Xact
+from twopc.sim.model.node.triggers import Event, after_statement, before_statement
+from twopc.sim.model.words import Level, SqlError, StatementResult, Steps, Values
 
 if TYPE_CHECKING:
-    from sim.model.node.node import ModelNode
-    from sim.model.node.session import NodeSession
+    from twopc.sim.model.node.node import ModelNode
+    from twopc.sim.model.node.session import NodeSession
 
 #: A table of fewer rows has one page of index; and once it is analyzed, plans read all of it for one key.
 SMALL_ROWS = 200
@@ -252,7 +252,7 @@ class OpenTx:
         """As `update`, from what the newest version is.
 
         Args:
-            names_keys: see `sim.model.node.rows.update`.
+            names_keys: see `twopc.sim.model.node.rows.update`.
         """
         there = self.node.table(table)
         yield from self.lock_table(there, ROW_EXCLUSIVE)

@@ -8,9 +8,9 @@ from typing import Any
 
 import simpy
 
-from sim.model.node.heap import Row, Table, Version
-from sim.model.node.modes import CONFLICTS, ROW_NAMES, SHARE, TABLE_CONFLICTS, TABLE_NAMES
-from sim.model.node.transactions import Top, Xact
+from twopc.sim.model.node.heap import Row, Table, Version
+from twopc.sim.model.node.modes import CONFLICTS, ROW_NAMES, SHARE, TABLE_CONFLICTS, TABLE_NAMES
+from twopc.sim.model.node.transactions import Top, Xact
 
 
 class Wait:

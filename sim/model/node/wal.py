@@ -11,8 +11,8 @@ from typing import Any
 
 import simpy
 
-from sim.model.ports import Kernel
-from sim.model.words import Cause, Committed, Delay, Label, LostError, RowChange, Steps
+from twopc.sim.model.ports import Kernel
+from twopc.sim.model.words import Cause, Committed, Delay, Label, LostError, RowChange, Steps
 
 #: After how long a record that nobody forces is written (wal_writer_delay).
 LAZY_S = 0.2

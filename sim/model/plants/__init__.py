@@ -1,14 +1,14 @@
 """Planted bugs: each breaks one rule that keeps databases consistent, and must be found.
 
-Most are bugs that real coordinators, poolers and drivers had. They are put in by wiring (`sim.model.wiring`): each
+Most are bugs that real coordinators, poolers and drivers had. They are put in by wiring (`twopc.sim.model.wiring`): each
 replaces a class or a rule of the product's by one that is wrong, and nothing of the product knows of it. A search
 that was never seen to find anything proves nothing.
 """
 
 from __future__ import annotations
 
-from sim.model.explore.words import PlantedBug
-from sim.model.plants import (
+from twopc.sim.model.explore.words import PlantedBug
+from twopc.sim.model.plants import (
     agent,
     coordinator,
     log,

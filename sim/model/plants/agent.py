@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sim.model.explore.words import Budget, PlantedBug
-from sim.model.wiring import Plant, Wiring
-from subscriber.distribution_agent.arrays import numbers, texts
-from subscriber.distribution_agent.delivery import Delivery
-from subscriber.distribution_agent.loads import Load, Part, part_of
-from subscriber.distribution_agent.ports import Apply, Begin, Commit, Move, Pending, Step
+from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.wiring import Plant, Wiring
+from twopc.subscriber.distribution_agent.arrays import numbers, texts
+from twopc.subscriber.distribution_agent.delivery import Delivery
+from twopc.subscriber.distribution_agent.loads import Load, Part, part_of
+from twopc.subscriber.distribution_agent.ports import Apply, Begin, Commit, Move, Pending, Step
 
 
 def made_of(**parts: type) -> Plant:

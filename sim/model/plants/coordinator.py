@@ -6,8 +6,6 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
 
-from sim.model.explore.words import Budget, PlantedBug
-from sim.model.wiring import Wiring
 from twopc.drivers import votes
 from twopc.drivers.postgres import Driver
 from twopc.drivers.virtual import Awaited
@@ -17,6 +15,8 @@ from twopc.protocol import events as e
 from twopc.protocol.effects import Message, Outcome, RecordKind
 from twopc.protocol.finishing import Branch
 from twopc.protocol.states import CoordinatorState
+from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.wiring import Wiring
 
 _Effects = tuple[x.Effect, ...]
 

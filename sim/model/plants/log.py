@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sim.model.explore.words import Budget, PlantedBug
-from sim.model.ledger import Ledger, LedgerSession
-from sim.model.log_client import ModelLog
-from sim.model.node.wal import LAZY_S
-from sim.model.words import Cause, Label, LostError, Steps
 from twopc.drivers.ports import Key, KnownEpoch
 from twopc.names import EpochIds
 from twopc.protocol.effects import Record
+from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.ledger import Ledger, LedgerSession
+from twopc.sim.model.log_client import ModelLog
+from twopc.sim.model.node.wal import LAZY_S
+from twopc.sim.model.words import Cause, Label, LostError, Steps
 
 
 def kept_by(session: type[LedgerSession], ledger: type[Ledger] = Ledger) -> Any:

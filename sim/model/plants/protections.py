@@ -9,10 +9,10 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from sim.model.plants import coordinator, log, recovery
-from sim.model.wiring import Plant, Wiring
 from twopc.errors import ConfigurationError
 from twopc.proc_execution import gate_verdict
+from twopc.sim.model.plants import coordinator, log, recovery
+from twopc.sim.model.wiring import Plant, Wiring
 
 #: More than any transaction id.
 _ALL = 2**62

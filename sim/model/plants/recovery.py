@@ -8,14 +8,14 @@ from typing import Any
 
 import psycopg
 
-from sim.model.explore.words import Budget, PlantedBug
-from sim.model.sites import ModelSite
 from twopc.drivers.ports import Key, ParticipantPort
 from twopc.drivers.recovery import Recovery, Settled
 from twopc.names import PREFIX, BranchId
 from twopc.protocol.effects import Outcome
 from twopc.protocol.recovery import Action, Found, Verdict
 from twopc.protocol.variants import Variant
+from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.sites import ModelSite
 
 
 def recovered_by(recovery: type[Recovery]) -> Any:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sim.model.explore.words import Budget, PlantedBug
-from sim.model.plants.protections import wiring_for
-from sim.model.replication.behaviour import Condition
-from sim.model.wiring import Wiring
-from sim.model.words import Values
-from subscriber.distribution_agent.loads import Command
+from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.plants.protections import wiring_for
+from twopc.sim.model.replication.behaviour import Condition
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import Values
+from twopc.subscriber.distribution_agent.loads import Command
 
 
 def without(protection: str) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from sim.model.explore.words import Budget, PlantedBug
-from sim.model.wiring import Wiring
 from twopc.drivers.recovery import Settled
 from twopc.drivers.resolver import Resolver
 from twopc.protocol.effects import Outcome
+from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.wiring import Wiring
 
 
 def resolved_by(resolver: type[Resolver]) -> Callable[[Wiring], Wiring]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sim.model.explore.words import Budget, PlantedBug
-from sim.model.sites import ModelSite
 from twopc.drivers.ports import PreparedBranch
 from twopc.protocol import Participant
 from twopc.protocol import effects as x
 from twopc.protocol import events as e
 from twopc.protocol.effects import Outcome, RecordKind
+from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.sites import ModelSite
 
 _Effects = tuple[x.Effect, ...]
 

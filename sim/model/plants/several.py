@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from sim.model.explore.words import Budget, PlantedBug
-from sim.model.replication.articles import link_role
-from sim.model.wiring import Wiring
 from twopc.drivers.several import SeveralDriver
 from twopc.protocol import events as e
+from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.replication.articles import link_role
+from twopc.sim.model.wiring import Wiring
 
 
 class AsksOne(SeveralDriver):

@@ -1,6 +1,6 @@
 """Published tables: what of them is published, to whom, and the Subscribers' copies.
 
-The meaning of what `publisher.publication` and `subscriber.tables` do. It must not know how changes travel.
+The meaning of what `twopc.publisher.publication` and `twopc.subscriber.tables` do. It must not know how changes travel.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.model.node import ModelNode
-from sim.model.node.constraints import ForeignKey
-from sim.model.node.heap import Column, Index, Table
-from sim.model.node.tx import OpenTx
-from sim.model.replication import versions
-from sim.model.replication.behaviour import Behaviour
-from sim.model.replication.facts import Raw, row_json
-from sim.model.sql import types
-from sim.model.sql.ddl import condition
-from sim.model.words import SqlError, Steps, TableSpec, Values
 from twopc.names import VERSION_COLUMN, version_trigger
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.constraints import ForeignKey
+from twopc.sim.model.node.heap import Column, Index, Table
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.replication import versions
+from twopc.sim.model.replication.behaviour import Behaviour
+from twopc.sim.model.replication.facts import Raw, row_json
+from twopc.sim.model.sql import types
+from twopc.sim.model.sql.ddl import condition
+from twopc.sim.model.words import SqlError, Steps, TableSpec, Values
 
 #: What a foreign key does by itself.
 ACTS = ("cascade", "set null", "set default")

@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 from uuid import UUID
 
-from sim.model.replication.versions import digest
-from sim.model.words import Values
+from twopc.sim.model.replication.versions import digest
+from twopc.sim.model.words import Values
 
 #: Whether a row is meant.
 Condition = Callable[[Values], bool]
@@ -64,7 +64,7 @@ def taken_back(stored: Sequence[Values]) -> Sequence[Values]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """The rules, by the names under which `sim.model.wiring.Wiring.parts` replaces them."""
+    """The rules, by the names under which `twopc.sim.model.wiring.Wiring.parts` replaces them."""
 
     version_check: Callable[[UUID, UUID], bool] = same_version
     """(held, sent) → an UPDATE may change the row."""

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from sim.model.node.heap import Table
-from sim.model.node.tx import OpenTx
-from sim.model.replication import held, statements
-from sim.model.replication.articles import Article
-from sim.model.replication.behaviour import Behaviour
-from sim.model.replication.calls import Call, Operation
-from sim.model.replication.held import HeldRow
-from sim.model.replication.link import Link
-from sim.model.replication.shipping import Shipping
-from sim.model.words import RowChange, SqlError, Steps, Values
+from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.replication import held, statements
+from twopc.sim.model.replication.articles import Article
+from twopc.sim.model.replication.behaviour import Behaviour
+from twopc.sim.model.replication.calls import Call, Operation
+from twopc.sim.model.replication.held import HeldRow
+from twopc.sim.model.replication.link import Link
+from twopc.sim.model.replication.shipping import Shipping
+from twopc.sim.model.words import RowChange, SqlError, Steps, Values
 
 Answer = Steps[Sequence[RowChange] | None]
 #: Blocks of generated values grow up to this many.

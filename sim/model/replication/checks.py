@@ -1,6 +1,6 @@
 """What the Publisher's procedures look at before, after and instead of applying rows, and how they refuse.
 
-The meaning of `publisher.pieces` and of publisher/sql/{await_branches,check_children}.sql. It changes nothing.
+The meaning of `twopc.publisher.pieces` and of publisher/sql/{await_branches,check_children}.sql. It changes nothing.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from sim.model.node import constraints
-from sim.model.node.modes import ROW_EXCLUSIVE
-from sim.model.node.tx import OpenTx
-from sim.model.replication import facts, statements, versions
-from sim.model.replication.articles import ACTS, Article
-from sim.model.replication.behaviour import Behaviour
-from sim.model.replication.calls import Call
-from sim.model.replication.facts import Raw
-from sim.model.words import SqlError, Steps, Values
+from twopc.sim.model.node import constraints
+from twopc.sim.model.node.modes import ROW_EXCLUSIVE
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.replication import facts, statements, versions
+from twopc.sim.model.replication.articles import ACTS, Article
+from twopc.sim.model.replication.behaviour import Behaviour
+from twopc.sim.model.replication.calls import Call
+from twopc.sim.model.replication.facts import Raw
+from twopc.sim.model.words import SqlError, Steps, Values
 
 
 class Checks:

@@ -11,8 +11,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from sim.model.sql import types
-from sim.model.words import SqlError
+from twopc.sim.model.sql import types
+from twopc.sim.model.words import SqlError
 
 #: What the original raises after 20515, and when trying again helps.
 _HINT = "20512: the transaction is rolled back at both sites."

@@ -11,12 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sim.model.node.tx import OpenTx
-from sim.model.replication.articles import Article
-from sim.model.replication.behaviour import Behaviour
-from sim.model.replication.calls import Call, DeferKeys, Operation
-from sim.model.replication.link import Link
-from sim.model.words import Values
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.replication.articles import Article
+from twopc.sim.model.replication.behaviour import Behaviour
+from twopc.sim.model.replication.calls import Call, DeferKeys, Operation
+from twopc.sim.model.replication.link import Link
+from twopc.sim.model.words import Values
 
 _OPEN, _HELD = "msrepl.open_statements", "msrepl.held_rows"
 

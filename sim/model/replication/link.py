@@ -12,16 +12,16 @@ from typing import Any
 
 import simpy
 
-from sim.model.network import Network
-from sim.model.node import ModelNode
-from sim.model.node.locks import cancelled
-from sim.model.node.session import NodeSession
-from sim.model.replication import facts
-from sim.model.replication.articles import link_role
-from sim.model.replication.calls import Call, Order, Procedure
-from sim.model.wire import Wire
-from sim.model.words import LostError, SqlError, StatementResult, Steps
 from twopc.errors import conflict_facts
+from twopc.sim.model.network import Network
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.locks import cancelled
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.replication import facts
+from twopc.sim.model.replication.articles import link_role
+from twopc.sim.model.replication.calls import Call, Order, Procedure
+from twopc.sim.model.wire import Wire
+from twopc.sim.model.words import LostError, SqlError, StatementResult, Steps
 from twopc.waits import link_name
 
 Plan = Callable[..., Steps[StatementResult]]

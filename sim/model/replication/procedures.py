@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from typing import Any, cast
 from uuid import UUID
 
-from sim.model.node.constraints import ForeignKey
-from sim.model.node.tx import OpenTx
-from sim.model.replication import facts, statements
-from sim.model.replication.articles import Article
-from sim.model.replication.behaviour import Behaviour
-from sim.model.replication.calls import Call, DeferKeys, Generate, Procedure
-from sim.model.replication.checks import Checks
-from sim.model.replication.stored import Stored
-from sim.model.words import SqlError, StatementResult, Steps, Values
+from twopc.sim.model.node.constraints import ForeignKey
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.replication import facts, statements
+from twopc.sim.model.replication.articles import Article
+from twopc.sim.model.replication.behaviour import Behaviour
+from twopc.sim.model.replication.calls import Call, DeferKeys, Generate, Procedure
+from twopc.sim.model.replication.checks import Checks
+from twopc.sim.model.replication.stored import Stored
+from twopc.sim.model.words import SqlError, StatementResult, Steps, Values
 
 #: unique_violation and exclusion_violation.
 _TAKEN = ("23505", "23P01")
@@ -48,7 +48,7 @@ class Procedures:
         self._of = {"ins": self.insert, "upd": self.update, "del": self.delete}
 
     def plan(self, order: Procedure) -> Plan:
-        """A statement for `sim.model.node.session.NodeSession.execute`; its rows are those that go back."""
+        """A statement for `twopc.sim.model.node.session.NodeSession.execute`; its rows are those that go back."""
 
         def run(tx: OpenTx, params: Mapping[str, Any]) -> Steps[StatementResult]:
             rows: tuple[Values, ...] = ()

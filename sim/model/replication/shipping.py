@@ -11,15 +11,15 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from sim.model.node import rows
-from sim.model.node.modes import ROW_EXCLUSIVE
-from sim.model.node.tx import OpenTx
-from sim.model.replication import facts
-from sim.model.replication.behaviour import Behaviour
-from sim.model.replication.calls import Call, DeferKeys, Generate, Order
-from sim.model.replication.link import Link, is_cancelled
-from sim.model.words import LostError, RowChange, SqlError, StatementResult, Steps, Values
 from twopc.names import branch_gid
+from twopc.sim.model.node import rows
+from twopc.sim.model.node.modes import ROW_EXCLUSIVE
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.replication import facts
+from twopc.sim.model.replication.behaviour import Behaviour
+from twopc.sim.model.replication.calls import Call, DeferKeys, Generate, Order
+from twopc.sim.model.replication.link import Link, is_cancelled
+from twopc.sim.model.words import LostError, RowChange, SqlError, StatementResult, Steps, Values
 
 #: A row of the markers.
 Row = tuple[Any, ...]
@@ -35,7 +35,7 @@ _QUEUED_MAX = 100
 
 
 class AnyClientsPort(Protocol):
-    """`sim.model.any_client.AnyClients`, for the triggers."""
+    """`twopc.sim.model.any_client.AnyClients`, for the triggers."""
 
     def begin(self, tx: OpenTx) -> str:
         """Name a transaction."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from sim.model.node import rows
-from sim.model.node.heap import Index, Table
-from sim.model.node.modes import ROW_EXCLUSIVE, ROW_SHARE, UPDATE
-from sim.model.node.snapshots import Snapshot
-from sim.model.node.triggers import Event, after_statement, before_statement
-from sim.model.node.tx import OpenTx
-from sim.model.words import Steps, Values
+from twopc.sim.model.node import rows
+from twopc.sim.model.node.heap import Index, Table
+from twopc.sim.model.node.modes import ROW_EXCLUSIVE, ROW_SHARE, UPDATE
+from twopc.sim.model.node.snapshots import Snapshot
+from twopc.sim.model.node.triggers import Event, after_statement, before_statement
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.words import Steps, Values
 
 #: The row's key, whether its newest version is still meant, and what becomes of it.
 Change = tuple[Values, Callable[[Values], bool], Callable[[Values], Values]]
@@ -26,7 +26,7 @@ def update(
     """Update rows by key; how many.
 
     Args:
-        names_keys: see `sim.model.node.rows.update`.
+        names_keys: see `twopc.sim.model.node.rows.update`.
     """
     yield from tx.lock_table(table, ROW_EXCLUSIVE)
     snap = tx.statement()

@@ -9,11 +9,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sim.model.node.tx import OpenTx
-from sim.model.replication import facts
-from sim.model.replication.articles import Article
-from sim.model.replication.facts import Raw
-from sim.model.words import RowChange, Steps, Values
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.replication import facts
+from twopc.sim.model.replication.articles import Article
+from twopc.sim.model.replication.facts import Raw
+from twopc.sim.model.words import RowChange, Steps, Values
 
 _SYNCING, _TOUCHED = "msrepl.syncing", "msrepl.touched"
 

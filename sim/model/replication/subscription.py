@@ -1,6 +1,6 @@
 """Subscriptions put in place: triggers and functions at a Subscriber, and what the Publisher has beside its procedures.
 
-The meaning of `subscriber.subscription`, `subscriber.triggers`, `subscriber.firing` and `publisher.witness`. Triggers
+The meaning of `twopc.subscriber.subscription`, `twopc.subscriber.triggers`, `twopc.subscriber.firing` and `twopc.publisher.witness`. Triggers
 fire by name: ours come first, and the row's version is stamped last.
 """
 
@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sim.model.network import Network
-from sim.model.node import ModelNode
-from sim.model.node.heap import Table
-from sim.model.node.tx import OpenTx
-from sim.model.replication.articles import ACTS, Article
-from sim.model.replication.behaviour import Behaviour
-from sim.model.replication.calls import Operation
-from sim.model.replication.capture import (
+from twopc.names import (
+    first_trigger,
+    last_trigger,
+    sync_trigger_function,
+    truncate_trigger,
+    witness_trigger,
+)
+from twopc.sim.model.network import Network
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.heap import Table
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.replication.articles import ACTS, Article
+from twopc.sim.model.replication.behaviour import Behaviour
+from twopc.sim.model.replication.calls import Operation
+from twopc.sim.model.replication.capture import (
     Capture,
     Close,
     Fill,
@@ -26,20 +33,13 @@ from sim.model.replication.capture import (
     Stamp,
     Subscribed,
 )
-from sim.model.replication.link import Link
-from sim.model.replication.procedures import Procedures
-from sim.model.replication.shipping import MARKER, AnyClientsPort, Guard, Shipping
-from sim.model.replication.stored import Witness
-from sim.model.replication.versions import Births
-from sim.model.sql.plpgsql import SqlTrigger
-from sim.model.words import Steps
-from twopc.names import (
-    first_trigger,
-    last_trigger,
-    sync_trigger_function,
-    truncate_trigger,
-    witness_trigger,
-)
+from twopc.sim.model.replication.link import Link
+from twopc.sim.model.replication.procedures import Procedures
+from twopc.sim.model.replication.shipping import MARKER, AnyClientsPort, Guard, Shipping
+from twopc.sim.model.replication.stored import Witness
+from twopc.sim.model.replication.versions import Births
+from twopc.sim.model.sql.plpgsql import SqlTrigger
+from twopc.sim.model.words import Steps
 
 OPERATIONS: tuple[Operation, ...] = ("ins", "upd", "del")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sim.model.sql.types import Type
-from sim.model.words import SqlError
+from twopc.sim.model.sql.types import Type
+from twopc.sim.model.words import SqlError
 
 Rows = tuple[Any, ...]
 Fn = Callable[[Rows, Any], Any]

@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from sim.model.sql import parse, types
-from sim.model.sql.bind import Context, Record
-from sim.model.sql.steps import (
+from twopc.lexer import tokens, unquoted
+from twopc.sim.model.sql import parse, types
+from twopc.sim.model.sql.bind import Context, Record
+from twopc.sim.model.sql.steps import (
     Block,
     Step,
     codes_of,
@@ -22,8 +23,7 @@ from sim.model.sql.steps import (
     repeat,
     without_into,
 )  # fmt: skip
-from sim.model.words import SqlError, Steps, UnsupportedError
-from twopc.lexer import tokens, unquoted
+from twopc.sim.model.words import SqlError, Steps, UnsupportedError
 
 
 def sql_body(text: str, variables: frozenset[str], plans: Any) -> Block:

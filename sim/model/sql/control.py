@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sim.model.sql import parse
-from sim.model.words import UnsupportedError
 from twopc.lexer import unquoted
+from twopc.sim.model.sql import parse
+from twopc.sim.model.words import UnsupportedError
 
 _LEVELS = ("read uncommitted", "read committed", "repeatable read", "serializable")
 

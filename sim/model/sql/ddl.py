@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sim.model.node.constraints import ForeignKey, bare
-from sim.model.node.heap import Column, Index, Table
-from sim.model.sql import types
-from sim.model.sql.bind import Context, Scope, Source
-from sim.model.sql.expressions import compiled
-from sim.model.sql.parse import expression, kind, rendered
-from sim.model.words import SqlError, UnsupportedError, Values
+from twopc.sim.model.node.constraints import ForeignKey, bare
+from twopc.sim.model.node.heap import Column, Index, Table
+from twopc.sim.model.sql import types
+from twopc.sim.model.sql.bind import Context, Scope, Source
+from twopc.sim.model.sql.expressions import compiled
+from twopc.sim.model.sql.parse import expression, kind, rendered
+from twopc.sim.model.words import SqlError, UnsupportedError, Values
 
 
 def create_table(node: Any, plans: Any, *, temporary: bool) -> Table | None:
@@ -182,7 +182,7 @@ def _primary(table: Table, name: str, names: list[Any]) -> None:
 
 def add_index(table: Table, index: Index) -> None:
     """A unique key more; rows that are there count. 23505"""
-    from sim.model.node.constraints import duplicate
+    from twopc.sim.model.node.constraints import duplicate
 
     seen = set()
     for values in table.committed():

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from sim.model.sql import operators as op
-from sim.model.sql import types
-from sim.model.sql.bind import Context, Fn, Record, Rows, Scope
-from sim.model.sql.functions import AGGREGATES, LENIENT, RENAMED, STRICT
-from sim.model.sql.parse import kind, rendered
-from sim.model.sql.types import Type
-from sim.model.sql.widths import width
-from sim.model.words import SqlError, UnsupportedError
+from twopc.sim.model.sql import operators as op
+from twopc.sim.model.sql import types
+from twopc.sim.model.sql.bind import Context, Fn, Record, Rows, Scope
+from twopc.sim.model.sql.functions import AGGREGATES, LENIENT, RENAMED, STRICT
+from twopc.sim.model.sql.parse import kind, rendered
+from twopc.sim.model.sql.types import Type
+from twopc.sim.model.sql.widths import width
+from twopc.sim.model.words import SqlError, UnsupportedError
 
 _Handler = Callable[[Any, Scope], Fn]
 
@@ -317,7 +317,7 @@ def _case(node: Any, scope: Scope) -> Fn:
 
 
 def _rows_of(node: Any, scope: Scope) -> Callable[[Rows, Context], list[Any]]:
-    from sim.model.sql.select import subquery
+    from twopc.sim.model.sql.select import subquery
 
     return subquery(node, scope)
 

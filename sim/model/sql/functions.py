@@ -12,10 +12,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 from uuid import UUID
 
-from sim.model.sql import operators
-from sim.model.sql.operators import WIDE
-from sim.model.sql.types import as_text
-from sim.model.words import SqlError
+from twopc.sim.model.sql import operators
+from twopc.sim.model.sql.operators import WIDE
+from twopc.sim.model.sql.types import as_text
+from twopc.sim.model.words import SqlError
 
 Function = Callable[..., Any]
 
@@ -108,7 +108,7 @@ def _advisory(scope: str, *, tries: bool) -> Function:
         if tries:
             return done
         if not done:
-            from sim.model.words import UnsupportedError
+            from twopc.sim.model.words import UnsupportedError
 
             raise UnsupportedError(f"pg_advisory_lock({key})", "waiting for an advisory lock")
         return ""

@@ -1,6 +1,6 @@
 """INSERT, with ON CONFLICT.
 
-How a row is checked and stored is `sim.model.node.rows`.
+How a row is checked and stored is `twopc.sim.model.node.rows`.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sim.model.node import constraints, rows
-from sim.model.node.heap import Index, Row, Table
-from sim.model.node.modes import NO_KEY_UPDATE, ROW_EXCLUSIVE, UPDATE
-from sim.model.node.triggers import Event, after_statement, before_statement
-from sim.model.sql.bind import Context, Fn, Rows, Scope, Source
-from sim.model.sql.expressions import compiled, truth
-from sim.model.sql.parse import kind, rendered
-from sim.model.sql.select import Plan, Query
-from sim.model.sql.write import Assignments, Returning, is_default, result, target
-from sim.model.words import SqlError, StatementResult, Steps, UnsupportedError, Values
+from twopc.sim.model.node import constraints, rows
+from twopc.sim.model.node.heap import Index, Row, Table
+from twopc.sim.model.node.modes import NO_KEY_UPDATE, ROW_EXCLUSIVE, UPDATE
+from twopc.sim.model.node.triggers import Event, after_statement, before_statement
+from twopc.sim.model.sql.bind import Context, Fn, Rows, Scope, Source
+from twopc.sim.model.sql.expressions import compiled, truth
+from twopc.sim.model.sql.parse import kind, rendered
+from twopc.sim.model.sql.select import Plan, Query
+from twopc.sim.model.sql.write import Assignments, Returning, is_default, result, target
+from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedError, Values
 
 
 class _Conflict:

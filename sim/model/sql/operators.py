@@ -10,8 +10,8 @@ from datetime import date, datetime, timedelta
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-from sim.model.sql.types import as_text, kind_of, like
-from sim.model.words import SqlError
+from twopc.sim.model.sql.types import as_text, kind_of, like
+from twopc.sim.model.words import SqlError
 
 WIDE = Context(prec=200, rounding=ROUND_HALF_UP)
 _BIGINT = 2**63

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sim.model.sql import types
-from sim.model.sql.bind import Context, Fn, Scope
-from sim.model.sql.expressions import compiled
-from sim.model.sql.parse import kind
-from sim.model.words import SqlError, UnsupportedError
 from twopc.lexer import unquoted
+from twopc.sim.model.sql import types
+from twopc.sim.model.sql.bind import Context, Fn, Scope
+from twopc.sim.model.sql.expressions import compiled
+from twopc.sim.model.sql.parse import kind
+from twopc.sim.model.words import SqlError, UnsupportedError
 
 #: Under which an array is given to the last parameter as a whole: ``VARIADIC array``.
 WHOLE = ""

@@ -10,8 +10,8 @@ import functools
 import re
 from typing import Any
 
-from sim.model.words import UnsupportedError
 from twopc import lexer
+from twopc.sim.model.words import UnsupportedError
 
 #: Of SQL's words those that the parser does not take for a parameter's name, and what makes a name of them.
 _KEYWORD = re.compile(

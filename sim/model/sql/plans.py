@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sim.model.sql import ddl, insert, parse, plpgsql, select, utility, write
-from sim.model.sql.control import Control, control
-from sim.model.sql.select import Plan
-from sim.model.sql.short import Short
-from sim.model.words import LostError, SqlError, StatementResult, Steps, UnsupportedError
 from twopc.lexer import unquoted
+from twopc.sim.model.sql import ddl, insert, parse, plpgsql, select, utility, write
+from twopc.sim.model.sql.control import Control, control
+from twopc.sim.model.sql.select import Plan
+from twopc.sim.model.sql.short import Short
+from twopc.sim.model.words import LostError, SqlError, StatementResult, Steps, UnsupportedError
 
 if TYPE_CHECKING:
-    from sim.model.node.node import ModelNode
-    from sim.model.node.session import NodeSession
+    from twopc.sim.model.node.node import ModelNode
+    from twopc.sim.model.node.session import NodeSession
 
 
 class Plans:
@@ -69,8 +69,8 @@ class Plans:
 
     def expression_with(self, text: str, variables: frozenset[str]) -> Callable[..., Any]:
         """An expression of such a function: ``closure(context)``."""
-        from sim.model.sql.bind import Scope
-        from sim.model.sql.expressions import compiled
+        from twopc.sim.model.sql.bind import Scope
+        from twopc.sim.model.sql.expressions import compiled
 
         with self._having(variables):
             fn = compiled(parse.expression(text), Scope(self))

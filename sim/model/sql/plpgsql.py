@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
 
-from sim.model.sql import body
-from sim.model.sql.bind import Context, Record
-from sim.model.sql.parameters import Signature, checked, read
-from sim.model.sql.steps import Block
-from sim.model.words import RowChange, SqlError, Steps, UnsupportedError
 from twopc.lexer import unquoted
+from twopc.sim.model.sql import body
+from twopc.sim.model.sql.bind import Context, Record
+from twopc.sim.model.sql.parameters import Signature, checked, read
+from twopc.sim.model.sql.steps import Block
+from twopc.sim.model.words import RowChange, SqlError, Steps, UnsupportedError
 
 _OPERATIONS = {"ins": "INSERT", "upd": "UPDATE", "del": "DELETE", "tru": "TRUNCATE"}
 _TRIGGER_VARIABLES = frozenset(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sim.model.node.heap import Index, Row, Table, Version
-from sim.model.node.rows import visible
-from sim.model.sql.bind import Context, Rows, Scope, Source
-from sim.model.sql.expressions import compiled
-from sim.model.sql.parse import kind
-from sim.model.words import Values
+from twopc.sim.model.node.heap import Index, Row, Table, Version
+from twopc.sim.model.node.rows import visible
+from twopc.sim.model.sql.bind import Context, Rows, Scope, Source
+from twopc.sim.model.sql.expressions import compiled
+from twopc.sim.model.sql.parse import kind
+from twopc.sim.model.words import Values
 
 Handle = tuple[Row, Version] | None
 

@@ -10,16 +10,23 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sim.model.node import rows as node_rows
-from sim.model.node.modes import ACCESS_SHARE, KEY_SHARE, NO_KEY_UPDATE, ROW_SHARE, SHARE, UPDATE
-from sim.model.sql import operators as op
-from sim.model.sql.bind import Context, Fn, Rows, Scope, Source
-from sim.model.sql.expressions import arguments, compiled, name_of, truth
-from sim.model.sql.functions import AGGREGATES
-from sim.model.sql.parameters import given_by
-from sim.model.sql.parse import kind, rendered
-from sim.model.sql.scan import Scan, scan
-from sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
+from twopc.sim.model.node import rows as node_rows
+from twopc.sim.model.node.modes import (
+    ACCESS_SHARE,
+    KEY_SHARE,
+    NO_KEY_UPDATE,
+    ROW_SHARE,
+    SHARE,
+    UPDATE,
+)
+from twopc.sim.model.sql import operators as op
+from twopc.sim.model.sql.bind import Context, Fn, Rows, Scope, Source
+from twopc.sim.model.sql.expressions import arguments, compiled, name_of, truth
+from twopc.sim.model.sql.functions import AGGREGATES
+from twopc.sim.model.sql.parameters import given_by
+from twopc.sim.model.sql.parse import kind, rendered
+from twopc.sim.model.sql.scan import Scan, scan
+from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
 
 #: ``plan(tx, params, variables)``; variables are those of a PL/pgSQL function.
 Plan = Callable[..., Steps[StatementResult]]
@@ -95,7 +102,7 @@ class Query:
         self.joins.append((side, truth(on, self.scope) if on is not None else None))
 
     def _expanded(self, node: Any) -> list[Any]:
-        from sim.model.sql.parse import expression
+        from twopc.sim.model.sql.parse import expression
 
         items = []
         for item in node.expressions:
@@ -327,7 +334,7 @@ def _name(item: Any) -> str:
     if what in ("Subquery", "Select"):
         inner = item.this if what == "Subquery" else item
         return _name(inner.expressions[0])
-    from sim.model.sql.expressions import _HANDLERS
+    from twopc.sim.model.sql.expressions import _HANDLERS
 
     if what in _HANDLERS and what not in ("CurrentTimestamp", "Uuid", "CurrentDate", "CurrentUser"):
         return "?column?"

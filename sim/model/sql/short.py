@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from sim.model.sql.bind import Context
-from sim.model.sql.parameters import Out
-from sim.model.words import StatementResult, Steps, UnsupportedError
+from twopc.sim.model.sql.bind import Context
+from twopc.sim.model.sql.parameters import Out
+from twopc.sim.model.words import StatementResult, Steps, UnsupportedError
 
 Maker = Callable[[str], Any]
 

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sim.model.sql import parse
-from sim.model.sql.bind import Context
-from sim.model.sql.types import as_text
-from sim.model.words import SqlError, Steps, UnsupportedError
 from twopc.lexer import tokens, unquoted
+from twopc.sim.model.sql import parse
+from twopc.sim.model.sql.bind import Context
+from twopc.sim.model.sql.types import as_text
+from twopc.sim.model.words import SqlError, Steps, UnsupportedError
 
 Step = Callable[[Any, Context], Steps[Any]]
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sim.model.node.modes import ACCESS_EXCLUSIVE, TABLE_MODES
-from sim.model.sql import parse
-from sim.model.sql.bind import Context, Scope
-from sim.model.sql.expressions import arguments
-from sim.model.sql.functions import STRICT
-from sim.model.sql.parameters import Signature, given_by
-from sim.model.sql.short import calls
-from sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
 from twopc.lexer import unquoted
+from twopc.sim.model.node.modes import ACCESS_EXCLUSIVE, TABLE_MODES
+from twopc.sim.model.sql import parse
+from twopc.sim.model.sql.bind import Context, Scope
+from twopc.sim.model.sql.expressions import arguments
+from twopc.sim.model.sql.functions import STRICT
+from twopc.sim.model.sql.parameters import Signature, given_by
+from twopc.sim.model.sql.short import calls
+from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedError
 
 Plan = Callable[..., Steps[StatementResult]]
 
@@ -202,7 +202,7 @@ def _truncate(text: str, words: tuple[str, ...], plans: Any) -> Plan:
             )
 
     def run(tx: Any, params: Mapping[str, Any], variables: Any = None) -> Steps[StatementResult]:
-        from sim.model.node.triggers import after_statement, before_statement
+        from twopc.sim.model.node.triggers import after_statement, before_statement
 
         for table in tables:
             yield from tx.lock_table(table, ACCESS_EXCLUSIVE)
@@ -239,7 +239,7 @@ def _call(text: str, plans: Any) -> Plan:
 
 
 def _do(text: str, words: tuple[str, ...], plans: Any) -> Plan:
-    from sim.model.sql import plpgsql
+    from twopc.sim.model.sql import plpgsql
 
     body = next((word for word in words if word.startswith("$")), None)
     if body is None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.model.sql import types
-from sim.model.sql.bind import Scope
-from sim.model.sql.parse import kind, rendered
+from twopc.sim.model.sql import types
+from twopc.sim.model.sql.bind import Scope
+from twopc.sim.model.sql.parse import kind, rendered
 
 
 def width(node: Any, scope: Scope) -> str:

@@ -1,6 +1,6 @@
 """UPDATE and DELETE, and what INSERT shares with them: which rows, what they become, RETURNING.
 
-How a row is locked, followed and checked is `sim.model.node.rows`.
+How a row is locked, followed and checked is `twopc.sim.model.node.rows`.
 """
 
 from __future__ import annotations
@@ -8,24 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sim.model.node import constraints, rows
-from sim.model.node.heap import Row, Table, Version
-from sim.model.node.modes import ROW_EXCLUSIVE
-from sim.model.node.triggers import Event, after_statement, before_statement
-from sim.model.sql.bind import Context, Fn, Rows, Scope, Source
-from sim.model.sql.expressions import compiled, truth
-from sim.model.sql.parse import kind, rendered
-from sim.model.sql.scan import scan
-from sim.model.sql.select import Plan, source_of
-from sim.model.words import SqlError, StatementResult, Steps, UnsupportedError, Values
+from twopc.sim.model.node import constraints, rows
+from twopc.sim.model.node.heap import Row, Table, Version
+from twopc.sim.model.node.modes import ROW_EXCLUSIVE
+from twopc.sim.model.node.triggers import Event, after_statement, before_statement
+from twopc.sim.model.sql.bind import Context, Fn, Rows, Scope, Source
+from twopc.sim.model.sql.expressions import compiled, truth
+from twopc.sim.model.sql.parse import kind, rendered
+from twopc.sim.model.sql.scan import scan
+from twopc.sim.model.sql.select import Plan, source_of
+from twopc.sim.model.words import SqlError, StatementResult, Steps, UnsupportedError, Values
 
 
 class Returning:
     """RETURNING: names and values of each row."""
 
     def __init__(self, node: Any, scope: Scope) -> None:
-        from sim.model.sql.parse import expression
-        from sim.model.sql.select import _name
+        from twopc.sim.model.sql.parse import expression
+        from twopc.sim.model.sql.select import _name
 
         items: list[Any] = []
         for item in node.expressions if node is not None else ():

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sim.report.html.page import page
+from twopc.sim.report.html.page import page
 
 __all__ = ["page"]

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sim.report.diagram import diagram, text
-from sim.report.history import Record
-from sim.report.html.markup import Content, Markup, join, signs, tag
-from sim.report.kinds import KINDS_TABLE
-from sim.report.mermaid import mermaid
-from sim.report.played import Played, Step, steps, took_effect_at
-from sim.report.story import story
-from sim.report.timeline import AGENTS
-from sim.report.words import because, call_text, done_text, holder, refusal, row_text, style_of
+from twopc.sim.report.diagram import diagram, text
+from twopc.sim.report.history import Record
+from twopc.sim.report.html.markup import Content, Markup, join, signs, tag
+from twopc.sim.report.kinds import KINDS_TABLE
+from twopc.sim.report.mermaid import mermaid
+from twopc.sim.report.played import Played, Step, steps, took_effect_at
+from twopc.sim.report.story import story
+from twopc.sim.report.timeline import AGENTS
+from twopc.sim.report.words import (
+    because,
+    call_text,
+    done_text,
+    holder,
+    refusal,
+    row_text,
+    style_of,
+)
 
 _COLUMNS = 110
 #: So many steps are listed with their times.

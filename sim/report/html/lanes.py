@@ -10,12 +10,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from sim.report.history import Record
-from sim.report.html.markup import Markup, join, signs, tag
-from sim.report.moments import Moment
-from sim.report.played import Played, steps
-from sim.report.timeline import AGENTS, Entry, timeline
-from sim.report.words import style_of
+from twopc.sim.report.history import Record
+from twopc.sim.report.html.markup import Markup, join, signs, tag
+from twopc.sim.report.moments import Moment
+from twopc.sim.report.played import Played, steps
+from twopc.sim.report.timeline import AGENTS, Entry, timeline
+from twopc.sim.report.words import style_of
 
 #: The first row of the grid that is a happening: above it stand the names.
 _FIRST = 2

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sim.report.html.markup import Content, Markup, tag
-from sim.report.load import TIMED, in_short, share
-from sim.report.played import Played
+from twopc.sim.report.html.markup import Content, Markup, tag
+from twopc.sim.report.load import TIMED, in_short, share
+from twopc.sim.report.played import Played
 
 #: Of a chart in its own units; it is drawn as wide as there is room.
 _WIDTH, _HEIGHT = 420, 150

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sim.report.html.markup import Content, Markup, join, signs, tag
-from sim.report.moments import NodeState, Standing, Table
-from sim.report.played import Played
 from twopc.names import VERSION_COLUMN
+from twopc.sim.report.html.markup import Content, Markup, join, signs, tag
+from twopc.sim.report.moments import NodeState, Standing, Table
+from twopc.sim.report.played import Played
 
 #: Rows of a table that are shown.
 ROWS_MAX = 20

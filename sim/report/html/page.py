@@ -12,20 +12,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from sim.report.causes import because_of
-from sim.report.groups import Group, groups, skipped_twins
-from sim.report.history import Record
-from sim.report.html.facts import facts
-from sim.report.html.lanes import lanes
-from sim.report.html.load import load
-from sim.report.html.markup import Content, Markup, tag
-from sim.report.html.nodes import cards
-from sim.report.html.top import SIGNS, badge, header, marks
-from sim.report.load import of as load_of
-from sim.report.moments import Moment, moments, states
-from sim.report.played import Played
-from sim.report.timeline import timeline
-from sim.report.verdict import Verdict, verdict, word
+from twopc.sim.report.causes import because_of
+from twopc.sim.report.groups import Group, groups, skipped_twins
+from twopc.sim.report.history import Record
+from twopc.sim.report.html.facts import facts
+from twopc.sim.report.html.lanes import lanes
+from twopc.sim.report.html.load import load
+from twopc.sim.report.html.markup import Content, Markup, tag
+from twopc.sim.report.html.nodes import cards
+from twopc.sim.report.html.top import SIGNS, badge, header, marks
+from twopc.sim.report.load import of as load_of
+from twopc.sim.report.moments import Moment, moments, states
+from twopc.sim.report.played import Played
+from twopc.sim.report.timeline import timeline
+from twopc.sim.report.verdict import Verdict, verdict, word
 
 _OUTCOMES = {"committed": ("✓", "good"), "in doubt": ("?", "bad")}
 #: From so many lanes on, the timeline gets more of the width.

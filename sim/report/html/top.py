@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
-from sim.report.groups import Group
-from sim.report.html.markup import Content, Markup, join, tag
-from sim.report.verdict import Verdict, word
+from twopc.sim.report.groups import Group
+from twopc.sim.report.html.markup import Content, Markup, join, tag
+from twopc.sim.report.verdict import Verdict, word
 
 SIGNS = {"pass": "✓", "fail": "✗", "unknown": "?"}
 _WORDS = {"pass": "passed", "fail": "failed", "unknown": "inconclusive"}

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sim.report.behaviour import fingerprint
-from sim.report.history import Record
-from sim.scenario.judging import calls, counts, twins
-from sim.scenario.judging.compare import holder, in_short, told
-from sim.scenario.judging.expected import Expected
-from sim.scenario.judging.invariants import invariants
-from sim.scenario.judging.rows import tables
-from sim.scenario.judging.runs import WELL, Runs
-from sim.scenario.judging.steps import hangs, steps, syncs, twin_steps, waits
-from sim.scenario.judging.verdicts import FAILURE_KINDS, Failure, OrderVerdict
-from sim.scenario.words import Case
+from twopc.sim.report.behaviour import fingerprint
+from twopc.sim.report.history import Record
+from twopc.sim.scenario.judging import calls, counts, twins
+from twopc.sim.scenario.judging.compare import holder, in_short, told
+from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.invariants import invariants
+from twopc.sim.scenario.judging.rows import tables
+from twopc.sim.scenario.judging.runs import WELL, Runs
+from twopc.sim.scenario.judging.steps import hangs, steps, syncs, twin_steps, waits
+from twopc.sim.scenario.judging.verdicts import FAILURE_KINDS, Failure, OrderVerdict
+from twopc.sim.scenario.words import Case
 
 __all__ = ["FAILURE_KINDS", "Failure", "OrderVerdict", "judge"]
 

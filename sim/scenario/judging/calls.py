@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from sim.checkers import LAST_SYNC
-from sim.checkers.records import by_key, content, of_kind, states
-from sim.report.history import Record
-from sim.scenario.judging.expected import Expected
-from sim.scenario.judging.runs import Runs
-from sim.scenario.judging.verdicts import Failure
+from twopc.sim.checkers import LAST_SYNC
+from twopc.sim.checkers.records import by_key, content, of_kind, states
+from twopc.sim.report.history import Record
+from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.runs import Runs
+from twopc.sim.scenario.judging.verdicts import Failure
 
 #: Of many commands some are told.
 _MORE = re.compile(r"(\d+) more")

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from sim.report.history import Record
-from sim.scenario.expectations import StepExpect
-from sim.scenario.meaning import sqlstate_of
-from sim.scenario.text import Number
 from twopc.names import VERSION_COLUMN
+from twopc.sim.report.history import Record
+from twopc.sim.scenario.expectations import StepExpect
+from twopc.sim.scenario.meaning import sqlstate_of
+from twopc.sim.scenario.text import Number
 
 _NOTE_MAX = 80
 #: How a step of another end than an error is called in an expectation.

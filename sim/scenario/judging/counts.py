@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from sim.scenario.expectations import Count
-from sim.scenario.judging.expected import Expected
-from sim.scenario.judging.runs import Runs
-from sim.scenario.judging.verdicts import Failure
-from sim.scenario.words import Case, Path
+from twopc.sim.scenario.expectations import Count
+from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.runs import Runs
+from twopc.sim.scenario.judging.verdicts import Failure
+from twopc.sim.scenario.words import Case, Path
 
 
 def sessions(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.scenario import matrix
-from sim.scenario.expectations import (
+from twopc.sim.scenario import matrix
+from twopc.sim.scenario.expectations import (
     EVERYWHERE,
     Count,
     Expect,
@@ -17,9 +17,9 @@ from sim.scenario.expectations import (
     StepExpect,
     Sum,
 )
-from sim.scenario.model import Order, Scenario
-from sim.scenario.procedures import Commands
-from sim.scenario.words import Case, Cell, Path
+from twopc.sim.scenario.model import Order, Scenario
+from twopc.sim.scenario.procedures import Commands
+from twopc.sim.scenario.words import Case, Cell, Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sim.checkers import CHECKS, DEFAULTS
-from sim.scenario.expectations import NOT_JUDGED
-from sim.scenario.judging.expected import Expected
-from sim.scenario.judging.runs import Runs
-from sim.scenario.judging.verdicts import Failure
-from sim.scenario.words import Case, Path
+from twopc.sim.checkers import CHECKS, DEFAULTS
+from twopc.sim.scenario.expectations import NOT_JUDGED
+from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.runs import Runs
+from twopc.sim.scenario.judging.verdicts import Failure
+from twopc.sim.scenario.words import Case, Path
 
 #: Invariants whose expectation is a number, and what is said where there is none.
 _COUNTED = {"prepared_left": "nothing is prepared", "echoed": "nothing came back"}

@@ -9,17 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sim.report.history import Record
-from sim.report.load import in_short, of
-from sim.scenario.judging import counts
-from sim.scenario.judging.expected import Expected
-from sim.scenario.judging.invariants import invariants
-from sim.scenario.judging.rows import tables
-from sim.scenario.judging.runs import Runs
-from sim.scenario.judging.steps import hangs
-from sim.scenario.judging.twins import judge_twin, note
-from sim.scenario.judging.verdicts import Failure, OrderVerdict
-from sim.scenario.words import Case
+from twopc.sim.report.history import Record
+from twopc.sim.report.load import in_short, of
+from twopc.sim.scenario.judging import counts
+from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.invariants import invariants
+from twopc.sim.scenario.judging.rows import tables
+from twopc.sim.scenario.judging.runs import Runs
+from twopc.sim.scenario.judging.steps import hangs
+from twopc.sim.scenario.judging.twins import judge_twin, note
+from twopc.sim.scenario.judging.verdicts import Failure, OrderVerdict
+from twopc.sim.scenario.words import Case
 
 #: So many failures of one check are shown.
 SHOWN_MAX = 5

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sim.report.history import Record
-from sim.report.words import rows_text
-from sim.scenario.expectations import EVERYWHERE, NodeRows
-from sim.scenario.judging.compare import as_rows, only, unmatched
-from sim.scenario.judging.expected import Expected
-from sim.scenario.judging.runs import Runs
-from sim.scenario.judging.verdicts import Failure
-from sim.scenario.words import Case, Path
 from twopc.names import VERSION_COLUMN
+from twopc.sim.report.history import Record
+from twopc.sim.report.words import rows_text
+from twopc.sim.scenario.expectations import EVERYWHERE, NodeRows
+from twopc.sim.scenario.judging.compare import as_rows, only, unmatched
+from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.runs import Runs
+from twopc.sim.scenario.judging.verdicts import Failure
+from twopc.sim.scenario.words import Case, Path
 
 _Final = Mapping[tuple[str, str], Record]  # by node and table
 

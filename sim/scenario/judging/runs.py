@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sim.report.history import ENDS, Record
+from twopc.sim.report.history import ENDS, Record
 
 #: How steps end of which nothing is expected.
 WELL = frozenset({"ok", "explain", "rolled_back", "skipped"})

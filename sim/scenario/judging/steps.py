@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sim.report.history import Record
-from sim.report.words import rows_text
-from sim.scenario.expectations import StepExpect
-from sim.scenario.judging.compare import (
+from twopc.sim.report.history import Record
+from twopc.sim.report.words import rows_text
+from twopc.sim.scenario.expectations import StepExpect
+from twopc.sim.scenario.judging.compare import (
     as_expected,
     as_rows,
     counted,
@@ -19,12 +19,12 @@ from sim.scenario.judging.compare import (
     told,
     wanted_text,
 )
-from sim.scenario.judging.expected import Expected
-from sim.scenario.judging.runs import WELL, Runs, StepRun
-from sim.scenario.judging.verdicts import Failure
-from sim.scenario.model import OrderItem, sync_name
-from sim.scenario.steps import OF_AGENTS
-from sim.scenario.words import Case, Path
+from twopc.sim.scenario.judging.expected import Expected
+from twopc.sim.scenario.judging.runs import WELL, Runs, StepRun
+from twopc.sim.scenario.judging.verdicts import Failure
+from twopc.sim.scenario.model import OrderItem, sync_name
+from twopc.sim.scenario.steps import OF_AGENTS
+from twopc.sim.scenario.words import Case, Path
 
 
 def hangs(case: Case, expected: Expected, runs: Runs) -> Iterator[Failure]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sim.scenario.judging.verdicts import FAILURE_KINDS, Failure
-from sim.scenario.twins import Twin
-from sim.scenario.words import Case, Path
+from twopc.sim.scenario.judging.verdicts import FAILURE_KINDS, Failure
+from twopc.sim.scenario.twins import Twin
+from twopc.sim.scenario.words import Case, Path
 
 
 def judge_twin(case: Case, failures: Sequence[Failure]) -> tuple[list[Failure], frozenset[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sim.scenario.words import Path
+from twopc.sim.scenario.words import Path
 
 #: What can be wrong with an order, the worst first.
 FAILURE_KINDS = ("safety", "liveness", "threshold", "unknown")
@@ -44,7 +44,7 @@ class OrderVerdict:
     group: str = ""
     twin: bool = False
     behaviour: str = ""
-    """`sim.report.behaviour.fingerprint`."""
+    """`twopc.sim.report.behaviour.fingerprint`."""
     failed: frozenset[str] = frozenset()
     """Of a twin, the checks that failed, be it right that they did."""
 

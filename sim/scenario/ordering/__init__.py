@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from sim.scenario.model import Order, OrderItem, Scenario
-from sim.scenario.ordering.courses import Generated, Listed, Single
-from sim.scenario.words import Counts, Learned
+from twopc.sim.scenario.model import Order, OrderItem, Scenario
+from twopc.sim.scenario.ordering.courses import Generated, Listed, Single
+from twopc.sim.scenario.words import Counts, Learned
 
 __all__ = ["Courses", "courses", "listed", "single"]
 

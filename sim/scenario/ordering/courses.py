@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 
-from sim.scenario.generated import Generate
-from sim.scenario.model import Order, OrderItem, Scenario
-from sim.scenario.ordering.enumerate import Space
-from sim.scenario.ordering.search import LOOK_AT_MAX, Search
-from sim.scenario.words import Counts, Learned
+from twopc.sim.scenario.generated import Generate
+from twopc.sim.scenario.model import Order, OrderItem, Scenario
+from twopc.sim.scenario.ordering.enumerate import Space
+from twopc.sim.scenario.ordering.search import LOOK_AT_MAX, Search
+from twopc.sim.scenario.words import Counts, Learned
 
 Course = tuple[int, tuple[OrderItem, ...]]
 

@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from sim.scenario import sqltext
-from sim.scenario.model import Order, Scenario, Step
 from twopc import lexer
+from twopc.sim.scenario import sqltext
+from twopc.sim.scenario.model import Order, Scenario, Step
 
 #: A node and a table.
 Place = tuple[str, str]

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sim.scenario.ordering.enumerate import Space
+from twopc.sim.scenario.ordering.enumerate import Space
 
 Dependent = Callable[[str, str], bool]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from sim.scenario.model import Order, Scenario
-from sim.scenario.ordering.enumerate import Space
-from sim.scenario.ordering.footprint import Dependence, Guess
-from sim.scenario.ordering.reduce import Beginning, Classes
-from sim.scenario.words import Learned
+from twopc.sim.scenario.model import Order, Scenario
+from twopc.sim.scenario.ordering.enumerate import Space
+from twopc.sim.scenario.ordering.footprint import Dependence, Guess
+from twopc.sim.scenario.ordering.reduce import Beginning, Classes
+from twopc.sim.scenario.words import Learned
 
 #: So many beginnings are looked at; then the rest of the orders is left out.
 LOOK_AT_MAX = 100_000

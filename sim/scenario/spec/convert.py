@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from sim.scenario.spec.grammar import Block, Launch, Permutation, Session, Spec, parse
-from sim.scenario.spec.layout import written
-from sim.scenario.text import Document, Map, Mark, Number, Sequence
 from twopc import lexer
+from twopc.sim.scenario.spec.grammar import Block, Launch, Permutation, Session, Spec, parse
+from twopc.sim.scenario.spec.layout import written
+from twopc.sim.scenario.text import Document, Map, Mark, Number, Sequence
 
 PUBLISHER = "pub"
 _LIMITS = frozenset(

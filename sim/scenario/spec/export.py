@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sim.scenario.generated import Generate
-from sim.scenario.ordering.enumerate import Space
-from sim.scenario.spec.lexer import KEYWORDS
 from twopc.errors import ScenarioError
+from twopc.sim.scenario.generated import Generate
+from twopc.sim.scenario.ordering.enumerate import Space
+from twopc.sim.scenario.spec.lexer import KEYWORDS
 
 if TYPE_CHECKING:
-    from sim.scenario.check import Loaded
-    from sim.scenario.model import Order, OrderItem, Session, Step
+    from twopc.sim.scenario.check import Loaded
+    from twopc.sim.scenario.model import Order, OrderItem, Session, Step
 
 #: More permutations than this are refused: a spec lists each of them.
 PERMUTATIONS_MAX = 1000

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from sim.scenario.spec.lexer import KEYWORDS, Kind, Token, tokens
-from sim.scenario.text import Document, Mark, listed, suggestion
+from twopc.sim.scenario.spec.lexer import KEYWORDS, Kind, Token, tokens
+from twopc.sim.scenario.text import Document, Mark, listed, suggestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

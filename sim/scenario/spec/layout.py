@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from sim.scenario.text import Map, Number
+from twopc.sim.scenario.text import Map, Number
 
 WIDTH = 100
 _PLAIN = re.compile(r"[^\W\d][\w.-]*(?: [\w.-]+)*")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from sim.scenario.text import Document, Mark
+from twopc.sim.scenario.text import Document, Mark
 
 Kind = Literal["keyword", "name", "block", "number", "sign", "end"]
 

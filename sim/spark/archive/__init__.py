@@ -13,12 +13,12 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from sim.spark import shapes
-from sim.spark.archive import files
-from sim.spark.archive.calls import calls
-from sim.spark.archive.manifest import File, Manifest
-from sim.spark.errors import ArchiveError
-from sim.spark.source.facts import Publisher
+from twopc.sim.spark import shapes
+from twopc.sim.spark.archive import files
+from twopc.sim.spark.archive.calls import calls
+from twopc.sim.spark.archive.manifest import File, Manifest
+from twopc.sim.spark.errors import ArchiveError
+from twopc.sim.spark.source.facts import Publisher
 
 __all__ = ["BASE", "Archive", "now", "writer"]
 

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from sim.spark.archive import Archive, files, now
-from sim.spark.archive.manifest import File, Segment
-from sim.spark.errors import ArchiveError
-from sim.spark.source.facts import Facts
 from twopc.drivers.points import Points
 from twopc.lsn import lsn_text
+from twopc.sim.spark.archive import Archive, files, now
+from twopc.sim.spark.archive.manifest import File, Segment
+from twopc.sim.spark.errors import ArchiveError
+from twopc.sim.spark.source.facts import Facts
 
 points = Points(os.environ)
 """Where a test lets this process end; armed by ``TWOPC_ARM``."""

@@ -12,13 +12,13 @@ import psycopg
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark import source
-from sim.spark.archive import Archive, files
-from sim.spark.archive.manifest import Base
-from sim.spark.errors import PipelineError
-from sim.spark.source.facts import connected
-from sim.spark.source.options import Published
 from twopc.lsn import lsn_value
+from twopc.sim.spark import source
+from twopc.sim.spark.archive import Archive, files
+from twopc.sim.spark.archive.manifest import Base
+from twopc.sim.spark.errors import PipelineError
+from twopc.sim.spark.source.facts import connected
+from twopc.sim.spark.source.options import Published
 
 
 def missing(archive: Archive) -> list[Mapping[str, Any]]:

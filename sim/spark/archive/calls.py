@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark import shapes
+from twopc.sim.spark import shapes
 
 #: Of an attempt's record. Objects stay text.
 _DATA = (

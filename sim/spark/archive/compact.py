@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from sim.spark.archive import Archive, files, now
-from sim.spark.archive.append import reach, write
-from sim.spark.archive.manifest import Segment
-from sim.spark.errors import ArchiveError
+from twopc.sim.spark.archive import Archive, files, now
+from twopc.sim.spark.archive.append import reach, write
+from twopc.sim.spark.archive.manifest import Segment
+from twopc.sim.spark.errors import ArchiveError
 
 
 def plan(segments: Sequence[Segment], commands: int) -> list[tuple[int, int]]:

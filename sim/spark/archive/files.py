@@ -17,9 +17,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sim.spark.archive.manifest import File
-from sim.spark.errors import ArchiveBusyError, ArchiveError, PipelineError
 from twopc.server.cache import FileLock
+from twopc.sim.spark.archive.manifest import File
+from twopc.sim.spark.errors import ArchiveBusyError, ArchiveError, PipelineError
 
 MANIFEST = "manifest.json"
 LOCK = "writer.lock"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from sim.spark import source
-from sim.spark.archive import Archive, files
-from sim.spark.archive.manifest import Recorded
-from sim.spark.errors import ArchiveError
-from sim.spark.source import histories
+from twopc.sim.spark import source
+from twopc.sim.spark.archive import Archive, files
+from twopc.sim.spark.archive.manifest import Recorded
+from twopc.sim.spark.errors import ArchiveError
+from twopc.sim.spark.source import histories
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,15 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark import source
-from sim.spark.archive import Archive, files
-from sim.spark.archive.append import append
-from sim.spark.archive.base import missing, same_publisher, take_base
-from sim.spark.errors import ArchiveError
-from sim.spark.source import queries
-from sim.spark.source.facts import Facts, connected, facts, system_of
 from twopc.lsn import lsn_text
 from twopc.server.waiting import wait_for
+from twopc.sim.spark import source
+from twopc.sim.spark.archive import Archive, files
+from twopc.sim.spark.archive.append import append
+from twopc.sim.spark.archive.base import missing, same_publisher, take_base
+from twopc.sim.spark.errors import ArchiveError
+from twopc.sim.spark.source import queries
+from twopc.sim.spark.source.facts import Facts, connected, facts, system_of
 
 #: So few commands are no task's work.
 _TASK_ROWS = 100_000

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Self
 
-from sim.spark.errors import ArchiveError, GapError
-from sim.spark.source.facts import Facts, Publisher
 from twopc.lsn import lsn_text
+from twopc.sim.spark.errors import ArchiveError, GapError
+from twopc.sim.spark.source.facts import Facts, Publisher
 
 #: Changes when a reader of the previous version could misread a manifest.
 VERSION = 1

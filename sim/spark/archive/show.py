@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sim.spark.archive import Archive, files
-from sim.spark.archive.load import size
 from twopc.lsn import lsn_text
 from twopc.propagation import CommandType
+from twopc.sim.spark.archive import Archive, files
+from twopc.sim.spark.archive.load import size
 
 _OPERATIONS = {
     CommandType.INSERT: "inserts",

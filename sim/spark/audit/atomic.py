@@ -10,8 +10,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark.audit.frames import Frames, Names, by_whom, findings
-from sim.spark.audit.rows import ARCHIVE, differences
+from twopc.sim.spark.audit.frames import Frames, Names, by_whom, findings
+from twopc.sim.spark.audit.rows import ARCHIVE, differences
 
 
 def check(frames: Frames, names: Names, found: DataFrame | None = None) -> DataFrame:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark.audit.delivery import wanted
-from sim.spark.audit.frames import Frames, Names, findings, lsn
+from twopc.sim.spark.audit.delivery import wanted
+from twopc.sim.spark.audit.frames import Frames, Names, findings, lsn
 
 _CALL = ("subscriber", "article_id", "digest")
 #: The function through which an agent makes a call, by the routine's number.

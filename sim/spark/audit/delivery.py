@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark.audit.frames import Frames, Names, article_name, findings, lsn, newest_articles
+from twopc.sim.spark.audit.frames import Frames, Names, article_name, findings, lsn, newest_articles
 
 _DEED = ("subscriber", "article_id", "key", "operation", "version")
 

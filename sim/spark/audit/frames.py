@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark import shapes
+from twopc.sim.spark import shapes
 
 #: A Subscriber's deliveries can be examined from here on, and up to there.
 WATCHED = shapes.shape("subscriber string, article_id int, since bigint, upto bigint")

@@ -2,7 +2,7 @@
 
 The order makes it sound. Rows and witnesses are read first, then how far the log goes: so every change that was seen
 has its command among those that are looked at. What two places do not hold alike is looked at once more, by
-`sim.validation`, which knows what was under way.
+`twopc.sim.validation`, which knows what was under way.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ import psycopg
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark import shapes
-from sim.spark.archive import Archive
-from sim.spark.archive.files import spark_path
-from sim.spark.audit import witness
-from sim.spark.audit.frames import ROWS_AT, VERSIONS, WATCHED, Frames, changes
-from sim.spark.decode import decoded
-from sim.spark.errors import ArchiveError, PipelineError
-from sim.spark.fold import state_of
-from sim.spark.routines import (
+from twopc.lsn import lsn_text
+from twopc.names import PREFIX
+from twopc.sim.spark import shapes
+from twopc.sim.spark.archive import Archive
+from twopc.sim.spark.archive.files import spark_path
+from twopc.sim.spark.audit import witness
+from twopc.sim.spark.audit.frames import ROWS_AT, VERSIONS, WATCHED, Frames, changes
+from twopc.sim.spark.decode import decoded
+from twopc.sim.spark.errors import ArchiveError, PipelineError
+from twopc.sim.spark.fold import state_of
+from twopc.sim.spark.routines import (
     routine_calls,
     routine_name,
     silent,
@@ -35,12 +37,10 @@ from sim.spark.routines import (
     without_calls,
     written_by,
 )
-from sim.spark.session import translated
-from sim.spark.source import read
-from sim.spark.source.facts import Facts, connected, facts
-from sim.spark.source.options import Published
-from twopc.lsn import lsn_text
-from twopc.names import PREFIX
+from twopc.sim.spark.session import translated
+from twopc.sim.spark.source import read
+from twopc.sim.spark.source.facts import Facts, connected, facts
+from twopc.sim.spark.source.options import Published
 
 _KIND = """
 select to_regclass('msrepl.sysarticles') is not null, to_regclass('msrepl.coordinator_epoch') is not null

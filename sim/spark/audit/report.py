@@ -14,15 +14,15 @@ import psycopg
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim import validation
-from sim.operate import attach
-from sim.spark import shapes
-from sim.spark.archive import Archive
-from sim.spark.audit import atomic, calls, delivery, rows, versions
-from sim.spark.audit.frames import Frames, Names, findings, lsn, newest_articles
-from sim.spark.audit.gather import Gathered, Sites, kept, sites
-from sim.spark.session import translated
 from twopc.errors import TwopcError
+from twopc.sim import validation
+from twopc.sim.operate import attach
+from twopc.sim.spark import shapes
+from twopc.sim.spark.archive import Archive
+from twopc.sim.spark.audit import atomic, calls, delivery, rows, versions
+from twopc.sim.spark.audit.frames import Frames, Names, findings, lsn, newest_articles
+from twopc.sim.spark.audit.gather import Gathered, Sites, kept, sites
+from twopc.sim.spark.session import translated
 from twopc.validation import Verdict
 
 #: In the order in which they are told.

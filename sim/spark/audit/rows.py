@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark.audit.frames import (
+from twopc.sim.spark.audit.frames import (
     Frames,
     Names,
     by_whom,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark.audit.frames import Frames, Names, findings, lsn, newest_articles
+from twopc.sim.spark.audit.frames import Frames, Names, findings, lsn, newest_articles
 
 #: So much of the sequence is a bucket: 64 MiB of WAL.
 BUCKET = 1 << 26

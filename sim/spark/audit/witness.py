@@ -13,9 +13,9 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from sim.spark.audit import witness_calls
-from sim.spark.source.facts import Facts, connected
 from twopc.lsn import lsn_value
+from twopc.sim.spark.audit import witness_calls
+from twopc.sim.spark.source.facts import Facts, connected
 from twopc.sql.render import render
 
 TABLE = "msrepl.delivery_witness"
@@ -65,7 +65,7 @@ def install(subscribers: Mapping[str, str], facts: Facts) -> list[str]:
     done = []
     for subscriber, dsn in subscribers.items():
         with connected(dsn, subscriber) as connection:
-            connection.execute(render("sim.spark.audit", "witness_table").encode())
+            connection.execute(render("twopc.sim.spark.audit", "witness_table").encode())
             witness_calls.install(
                 connection, subscriber
             )  # what they change is to be known as theirs
@@ -108,7 +108,7 @@ def texts(article: Mapping[str, Any]) -> list[str]:
     function = sql.Identifier("msrepl", f"delivery_witness_{article['article_id']}")
     return [
         render(
-            "sim.spark.audit", "witness_function",
+            "twopc.sim.spark.audit", "witness_function",
             function=function,
             source_schema=sql.Literal(article["source_schema"]),
             source_object=sql.Literal(article["source_object"]),
@@ -116,7 +116,7 @@ def texts(article: Mapping[str, Any]) -> list[str]:
             new_version=_text("new", version), old_version=_text("old", version),
         ),
         render(
-            "sim.spark.audit", "witness_trigger",
+            "twopc.sim.spark.audit", "witness_trigger",
             trigger=sql.Identifier(_TRIGGER), table=table, function=function,
         ),
     ]  # fmt: skip

@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from sim.spark.errors import PipelineError
 from twopc.names import SCHEMA
 from twopc.server.waiting import wait_for
+from twopc.sim.spark.errors import PipelineError
 from twopc.sql.render import render
 
 #: What stands in the place of a function that takes calls says so.
@@ -61,7 +61,7 @@ def texts(taker: str, agents: Iterable[str]) -> str:
         agents: the roles that may execute that function.
     """
     return render(
-        "sim.spark.audit", "witness_call",
+        "twopc.sim.spark.audit", "witness_call",
         function=sql.Identifier(SCHEMA, taker),
         taker=sql.Literal(taker),
         witnessed=sql.Identifier(SCHEMA, f"{taker}{_ASIDE}"),
@@ -84,7 +84,7 @@ def install(connection: Connection, subscriber: str) -> None:
     with connection.transaction():
         found = connection.execute(_TAKERS, {"comment": _COMMENT}).fetchall()
         if found:
-            connection.execute(render("sim.spark.audit", "witness_note").encode())
+            connection.execute(render("twopc.sim.spark.audit", "witness_note").encode())
         for taker, agents in found:
             _drop(connection, f"{taker}{_ASIDE}")  # of a subscription that is gone
             connection.execute(_renamed(taker, f"{taker}{_ASIDE}"))

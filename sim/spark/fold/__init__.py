@@ -8,8 +8,8 @@ order (`fold.ordered`); only they are.
 
 from __future__ import annotations
 
-from sim.spark.fold.shaping import newest, unfoldable
-from sim.spark.fold.state import folded, state_of
-from sim.spark.fold.times import seqno_at
+from twopc.sim.spark.fold.shaping import newest, unfoldable
+from twopc.sim.spark.fold.state import folded, state_of
+from twopc.sim.spark.fold.times import seqno_at
 
 __all__ = ["folded", "newest", "seqno_at", "state_of", "unfoldable"]

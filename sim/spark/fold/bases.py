@@ -14,9 +14,9 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark.errors import ArchiveError
 from twopc.lsn import lsn_text
 from twopc.proc_execution import BESIDE
+from twopc.sim.spark.errors import ArchiveError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,10 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark.fold.bases import Base, visible
-from sim.spark.routines import routine_calls, routine_name, silent, written_by
 from twopc.lsn import lsn_text
 from twopc.names import article_name
+from twopc.sim.spark.fold.bases import Base, visible
+from twopc.sim.spark.routines import routine_calls, routine_name, silent, written_by
 
 
 def called(

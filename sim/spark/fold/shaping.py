@@ -76,12 +76,12 @@ def _moved(values: Column) -> Column:
 def checked(decoded: DataFrame) -> DataFrame:
     """The same commands; reading one that cannot be read fails, instead of leaving it out."""
     unfit = F.format_string(
-        "sim.spark.errors.ArchiveError: article %s: command %s of the transaction with sequence number %s cannot "
+        "twopc.sim.spark.errors.ArchiveError: article %s: command %s of the transaction with sequence number %s cannot "
         "be read (%s): the archive has no shape of the article there that has so many columns",
         "article_id", "command_id", "seqno", "problem",
     )  # fmt: skip
     call = F.format_string(
-        "sim.spark.errors.ArchiveError: routine %s was called by command %s of the transaction with sequence number "
+        "twopc.sim.spark.errors.ArchiveError: routine %s was called by command %s of the transaction with sequence number "
         "%s, and nothing says which rows that changed: replay up to a point before it",
         "article_id", "command_id", "seqno",
     )  # fmt: skip

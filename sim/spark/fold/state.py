@@ -11,19 +11,19 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
-from sim.spark import shapes
-from sim.spark.decode import decoded
-from sim.spark.errors import ArchiveError
-from sim.spark.fold.bases import Base, bases_of, chosen, ends_of, remaining, rows_of
-from sim.spark.fold.called import called
-from sim.spark.fold.ordered import fold_in_order
-from sim.spark.fold.shaping import checked, newest, placed, unfoldable
-from sim.spark.routines import without_calls
 from twopc.lsn import lsn_text
 from twopc.proc_execution import BESIDE
+from twopc.sim.spark import shapes
+from twopc.sim.spark.decode import decoded
+from twopc.sim.spark.errors import ArchiveError
+from twopc.sim.spark.fold.bases import Base, bases_of, chosen, ends_of, remaining, rows_of
+from twopc.sim.spark.fold.called import called
+from twopc.sim.spark.fold.ordered import fold_in_order
+from twopc.sim.spark.fold.shaping import checked, newest, placed, unfoldable
+from twopc.sim.spark.routines import without_calls
 
 if TYPE_CHECKING:
-    from sim.spark.archive import Archive
+    from twopc.sim.spark.archive import Archive
 
 #: What a row of the base counts as: an insert before everything.
 _BEFORE = -1

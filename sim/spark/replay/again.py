@@ -12,21 +12,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.report.history import History, Record, by_order
-from sim.scenario.cases import groups
-from sim.scenario.check import Loaded
-from sim.scenario.model import OrderItem
-from sim.scenario.player import Player
-from sim.scenario.run import begin, header
-from sim.scenario.stage import Stage
-from sim.scenario.theatres import TheatreOptions, played, theatre
-from sim.scenario.words import Case, Selection
-from sim.spark.errors import PipelineError
-from sim.spark.replay import said
-from sim.spark.replay.rearranged import rearranged
-from sim.spark.replay.windows import Sync
-from sim.workload.redoing import carried_out, committed
 from twopc.drivers.runtime import Asyncio
+from twopc.sim.report.history import History, Record, by_order
+from twopc.sim.scenario.cases import groups
+from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.model import OrderItem
+from twopc.sim.scenario.player import Player
+from twopc.sim.scenario.run import begin, header
+from twopc.sim.scenario.stage import Stage
+from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
+from twopc.sim.scenario.words import Case, Selection
+from twopc.sim.spark.errors import PipelineError
+from twopc.sim.spark.replay import said
+from twopc.sim.spark.replay.rearranged import rearranged
+from twopc.sim.spark.replay.windows import Sync
+from twopc.sim.workload.redoing import carried_out, committed
 
 #: A load's history does not have the rows that its queries gave.
 _OF_LOADS = ("rowcount", "outcome", "error", "state")
@@ -37,7 +37,7 @@ class Manner:
     """How it is said once more. Texts and numbers only: it travels."""
 
     on: str = "postgres"
-    """One of `sim.scenario.theatres.THEATRES`."""
+    """One of `twopc.sim.scenario.theatres.THEATRES`."""
     sync: Sync = Sync.rows
     speed: float | None = None
     """Times the recorded pace at which steps begin; None: as soon as the one before is over, or provably waits."""

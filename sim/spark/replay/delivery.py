@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from publisher.log_reader.control import LOG_READERS
-from publisher.posting import stored_message
-from sim.spark.replay.place import Place
-from sim.topology import Topology
-from sim.topology.blocking import blocking
 from twopc.drivers.runtime import Asyncio
 from twopc.errors import DeliveryError
 from twopc.lsn import lsn_value
+from twopc.publisher.log_reader.control import LOG_READERS
+from twopc.publisher.posting import stored_message
+from twopc.sim.spark.replay.place import Place
+from twopc.sim.topology import Topology
+from twopc.sim.topology.blocking import blocking
 
 #: How long agents of other processes may take at the end.
 DELIVERED_WITHIN_S = 60.0

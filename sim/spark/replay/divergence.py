@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark import shapes
+from twopc.sim.spark import shapes
 
 #: What is said of a row that is on one side only.
 NO_ROW = "no row"

@@ -14,10 +14,10 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from sim.topology import Topology
 from twopc.drivers.runtime import Asyncio
 from twopc.errors import InDoubtError, TransactionError
 from twopc.names import article_name
+from twopc.sim.topology import Topology
 
 #: What is told of a transaction.
 DONE, FOUND, REFUSED, FAILED, IN_DOUBT, LATE, HELD = (

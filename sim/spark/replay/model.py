@@ -18,18 +18,18 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
-from sim.scenario.text import Document
-from sim.spark import shapes
-from sim.spark.archive import Archive
-from sim.spark.archive.calls import of_loads
-from sim.spark.errors import PipelineError
-from sim.spark.replay.report import Report, counted
-from sim.spark.replay.resimulated import Original, compared, record_of
-from sim.spark.replay.rows import NothingError
-from sim.spark.session import translated
-from sim.spark.sweep.grid import Point, with_settings
-from sim.spark.sweep.summary import OfPoint
-from sim.spark.sweep.trial import figures
+from twopc.sim.scenario.text import Document
+from twopc.sim.spark import shapes
+from twopc.sim.spark.archive import Archive
+from twopc.sim.spark.archive.calls import of_loads
+from twopc.sim.spark.errors import PipelineError
+from twopc.sim.spark.replay.report import Report, counted
+from twopc.sim.spark.replay.resimulated import Original, compared, record_of
+from twopc.sim.spark.replay.rows import NothingError
+from twopc.sim.spark.session import translated
+from twopc.sim.spark.sweep.grid import Point, with_settings
+from twopc.sim.spark.sweep.summary import OfPoint
+from twopc.sim.spark.sweep.trial import figures
 
 _DIVERGED = shapes.shape(
     "class string, article string, key array<string>, session string, call string, expected string,"

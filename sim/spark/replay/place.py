@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sim.operate import attach
-from sim.topology import Topology
+from twopc.sim.operate import attach
+from twopc.sim.topology import Topology
 
 #: The coordinator's name where there was none before.
 COORDINATOR = "replay"
@@ -24,7 +24,7 @@ class Place:
     """In whose name transactions are coordinated: one for all tasks, who then recover for each other."""
 
     async def attach(self) -> Topology:
-        """See `sim.operate.attach`."""
+        """See `twopc.sim.operate.attach`."""
         return await attach(self.nodes, coordinator=self.coordinator)
 
 
@@ -32,7 +32,7 @@ def place_of(nodes: Mapping[str, str], coordinator: str | None = None) -> Place:
     """A topology whose coordinator may never have been there.
 
     Raises:
-        ConfigurationError: see `sim.operate.attach`.
+        ConfigurationError: see `twopc.sim.operate.attach`.
     """
 
     async def look() -> str:

@@ -13,24 +13,24 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark import shapes
-from sim.spark.archive import Archive
-from sim.spark.archive.files import fresh_id
-from sim.spark.decode import decoded
-from sim.spark.errors import PipelineError
-from sim.spark.fold import unfoldable
-from sim.spark.fold.bases import Base, ends_of
-from sim.spark.fold.shaping import checked
-from sim.spark.replay import execute
-from sim.spark.replay.delivery import deliver, delivering
-from sim.spark.replay.pace import percentile
-from sim.spark.replay.report import Report, counted
-from sim.spark.replay.rows import NothingError
-from sim.spark.replay.target import Target
-from sim.spark.replay.task import AGAIN, COUNT, RESULTS, STOPPED, Order, carry_out
-from sim.spark.replay.windows import Sync, Turn, assigned, edges, windows
-from sim.spark.routines import carried_out_as_rows, without_calls
 from twopc.lsn import lsn_text
+from twopc.sim.spark import shapes
+from twopc.sim.spark.archive import Archive
+from twopc.sim.spark.archive.files import fresh_id
+from twopc.sim.spark.decode import decoded
+from twopc.sim.spark.errors import PipelineError
+from twopc.sim.spark.fold import unfoldable
+from twopc.sim.spark.fold.bases import Base, ends_of
+from twopc.sim.spark.fold.shaping import checked
+from twopc.sim.spark.replay import execute
+from twopc.sim.spark.replay.delivery import deliver, delivering
+from twopc.sim.spark.replay.pace import percentile
+from twopc.sim.spark.replay.report import Report, counted
+from twopc.sim.spark.replay.rows import NothingError
+from twopc.sim.spark.replay.target import Target
+from twopc.sim.spark.replay.task import AGAIN, COUNT, RESULTS, STOPPED, Order, carry_out
+from twopc.sim.spark.replay.windows import Sync, Turn, assigned, edges, windows
+from twopc.sim.spark.routines import carried_out_as_rows, without_calls
 
 _CLASS = {
     execute.REFUSED: "outcome",

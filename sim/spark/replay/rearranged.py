@@ -10,9 +10,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from sim.scenario.model import OrderItem, Scenario
-from sim.scenario.steps import OF_AGENTS
-from sim.spark.replay.windows import Sync
+from twopc.sim.scenario.model import OrderItem, Scenario
+from twopc.sim.scenario.steps import OF_AGENTS
+from twopc.sim.spark.replay.windows import Sync
 
 Items = tuple[OrderItem, ...]
 

@@ -17,18 +17,18 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StructField, StructType
 
-from sim.report.history import History, Record
-from sim.report.history import read as read_history
-from sim.scenario.check import Loaded
-from sim.scenario.text import Document
-from sim.spark import shapes, source
-from sim.spark.errors import PipelineError
-from sim.spark.replay.again import Manner, Told, orders_of, rows, say_again, summed
-from sim.spark.replay.report import Report
-from sim.spark.replay.resimulated import record_of
-from sim.spark.session import translated
-from sim.spark.source import histories
-from sim.spark.sweep.grid import read, with_settings
+from twopc.sim.report.history import History, Record
+from twopc.sim.report.history import read as read_history
+from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.text import Document
+from twopc.sim.spark import shapes, source
+from twopc.sim.spark.errors import PipelineError
+from twopc.sim.spark.replay.again import Manner, Told, orders_of, rows, say_again, summed
+from twopc.sim.spark.replay.report import Report
+from twopc.sim.spark.replay.resimulated import record_of
+from twopc.sim.spark.session import translated
+from twopc.sim.spark.source import histories
+from twopc.sim.spark.sweep.grid import read, with_settings
 
 _TOLD = StructType(
     [

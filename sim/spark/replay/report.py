@@ -12,9 +12,9 @@ import pyarrow.parquet
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from sim.spark import shapes
-from sim.spark.archive.files import spark_path
 from twopc.lsn import lsn_text
+from twopc.sim.spark import shapes
+from twopc.sim.spark.archive.files import spark_path
 
 #: By what they are told.
 _ORDER = ("class", "article", "key", "seqno", "session", "call", "actual")

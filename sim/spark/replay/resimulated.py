@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sim.report.history import Record
-from sim.scenario.check import Loaded
-from sim.spark.sweep.trial import simulated
-from sim.workload.diverging import final, states
-from sim.workload.replaying import Recording, replaying
-from sim.workload.words import COMMITTED
+from twopc.sim.report.history import Record
+from twopc.sim.scenario.check import Loaded
+from twopc.sim.spark.sweep.trial import simulated
+from twopc.sim.workload.diverging import final, states
+from twopc.sim.workload.replaying import Recording, replaying
+from twopc.sim.workload.words import COMMITTED
 
 Row = Mapping[str, Any]
 _ENDS = ("ok", "rejected", "error", "in_doubt")

@@ -12,17 +12,17 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
-from sim.spark import shapes, source
-from sim.spark.archive import Archive
-from sim.spark.archive.files import spark_path
-from sim.spark.errors import PipelineError
-from sim.spark.fold import newest, state_of, unfoldable
-from sim.spark.replay.divergence import compare_states
-from sim.spark.replay.report import Report, counted
-from sim.spark.routines import takers
-from sim.spark.source.options import Published
 from twopc.lsn import lsn_text
 from twopc.names import article_name
+from twopc.sim.spark import shapes, source
+from twopc.sim.spark.archive import Archive
+from twopc.sim.spark.archive.files import spark_path
+from twopc.sim.spark.errors import PipelineError
+from twopc.sim.spark.fold import newest, state_of, unfoldable
+from twopc.sim.spark.replay.divergence import compare_states
+from twopc.sim.spark.replay.report import Report, counted
+from twopc.sim.spark.routines import takers
+from twopc.sim.spark.source.options import Published
 
 #: A subscription that is there; 0 stands for one that is gone.
 _GONE = 0

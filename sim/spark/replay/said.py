@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sim.report.history import ENDS, Record
-from sim.workload.diverging import final, states
 from twopc.names import VERSION_COLUMN
+from twopc.sim.report.history import ENDS, Record
+from twopc.sim.workload.diverging import final, states
 
 #: Classes of divergence, in the order in which they are told.
 CLASSES = ("rows", "rowcount", "outcome", "error", "state")

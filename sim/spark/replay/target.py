@@ -9,17 +9,17 @@ from contextlib import ExitStack
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark import shapes
-from sim.spark.archive import Archive
-from sim.spark.errors import PipelineError
-from sim.spark.fold import newest, state_of
-from sim.spark.replay import execute
-from sim.spark.replay.divergence import compare_states
-from sim.spark.replay.place import place_of
-from sim.spark.replay.rows import as_frame, live_rows, of_node
-from sim.spark.source.facts import connected, system_of
-from sim.topology import Topology
 from twopc.lsn import lsn_text
+from twopc.sim.spark import shapes
+from twopc.sim.spark.archive import Archive
+from twopc.sim.spark.errors import PipelineError
+from twopc.sim.spark.fold import newest, state_of
+from twopc.sim.spark.replay import execute
+from twopc.sim.spark.replay.divergence import compare_states
+from twopc.sim.spark.replay.place import place_of
+from twopc.sim.spark.replay.rows import as_frame, live_rows, of_node
+from twopc.sim.spark.source.facts import connected, system_of
+from twopc.sim.topology import Topology
 
 _IDENTITY = "select identity::text from msrepl.mspublisher_databases where publisher = %s"
 _LOG_ENDS = "select (pg_current_wal_flush_lsn() - '0/0')::bigint"

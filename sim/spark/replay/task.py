@@ -13,10 +13,10 @@ from typing import Any
 import psycopg
 import pyarrow
 
-from sim.spark.replay.execute import FAILED, HELD, LATE, REFUSED, Deed, Ended, Engine, Row
-from sim.spark.replay.place import Place
 from twopc.drivers.runtime import Asyncio
 from twopc.errors import TwopcError
+from twopc.sim.spark.replay.execute import FAILED, HELD, LATE, REFUSED, Deed, Ended, Engine, Row
+from twopc.sim.spark.replay.place import Place
 
 #: A task ended there: its node, or its topology, is not to be had.
 STOPPED = "stopped"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from sim.spark.replay.units import lanes, units
+from twopc.sim.spark.replay.units import lanes, units
 
 
 class Sync(StrEnum):

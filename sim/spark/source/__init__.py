@@ -6,18 +6,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from sim.spark.errors import PipelineError
-from sim.spark.source import queries
-from sim.spark.source.histories import HistoryReader
-from sim.spark.source.options import TABLES, Options
-from sim.spark.source.reader import LogReader, PushingLogReader, RowsReader, SmallReader
-from sim.spark.source.stream import LogStreamReader
+from twopc.sim.spark.errors import PipelineError
+from twopc.sim.spark.source import queries
+from twopc.sim.spark.source.histories import HistoryReader
+from twopc.sim.spark.source.options import TABLES, Options
+from twopc.sim.spark.source.reader import LogReader, PushingLogReader, RowsReader, SmallReader
+from twopc.sim.spark.source.stream import LogStreamReader
 
 __all__ = ["TABLES", "TwopcDataSource", "read", "register"]
 
 
 class TwopcDataSource(DataSource):
-    """``spark.read.format("twopc").option("table", …)``; see `sim.spark.source.options.Options`."""
+    """``spark.read.format("twopc").option("table", …)``; see `twopc.sim.spark.source.options.Options`."""
 
     @classmethod
     def name(cls) -> str:

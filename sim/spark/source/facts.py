@@ -13,11 +13,11 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from sim.spark.errors import GapError, PipelineError
 from twopc import names
 from twopc.lsn import lsn_text, lsn_value
 from twopc.proc_execution import BESIDE, ProcArticle
 from twopc.propagation import Propagation, is_large
+from twopc.sim.spark.errors import GapError, PipelineError
 
 Row = Mapping[str, Any]
 
@@ -196,7 +196,7 @@ def chosen(publishers: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def _small(cursor: psycopg.Cursor[dict[str, Any]], table: str, number: int) -> list[dict[str, Any]]:
-    from sim.spark.source.queries import small
+    from twopc.sim.spark.source.queries import small
 
     return cursor.execute(small(table, number).encode()).fetchall()
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from sim.report.history import SCHEMA, Record
-from sim.spark import shapes
-from sim.spark.errors import PipelineError
-from sim.spark.source.options import Options
 from twopc.errors import ConfigurationError
+from twopc.sim.report.history import SCHEMA, Record
+from twopc.sim.spark import shapes
+from twopc.sim.spark.errors import PipelineError
+from twopc.sim.spark.source.options import Options
 
 #: A larger file is read by several tasks.
 RANGE_BYTES = 64 << 20

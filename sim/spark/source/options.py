@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.types import StructType
 
-from sim.spark import shapes
-from sim.spark.errors import PipelineError
+from twopc.sim.spark import shapes
+from twopc.sim.spark.errors import PipelineError
 
 #: Every table and its columns.
 TABLES: dict[str, StructType] = {

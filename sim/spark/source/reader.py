@@ -11,10 +11,10 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from sim.spark.source import queries
-from sim.spark.source.facts import Facts, connected, facts
-from sim.spark.source.filters import Pushed, push
-from sim.spark.source.options import Options
+from twopc.sim.spark.source import queries
+from twopc.sim.spark.source.facts import Facts, connected, facts
+from twopc.sim.spark.source.filters import Pushed, push
+from twopc.sim.spark.source.options import Options
 from twopc.sql.checksum import PINNED
 
 

@@ -19,10 +19,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from sim.spark.source import queries
-from sim.spark.source.facts import connected, facts
-from sim.spark.source.options import Options
-from sim.spark.source.reader import Range, log_batches, ranges
+from twopc.sim.spark.source import queries
+from twopc.sim.spark.source.facts import connected, facts
+from twopc.sim.spark.source.options import Options
+from twopc.sim.spark.source.reader import Range, log_batches, ranges
 
 Offset = dict[str, int]
 

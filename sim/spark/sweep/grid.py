@@ -2,7 +2,7 @@
 
 A scenario is read once, with everything that it takes from other files; what is left travels, so that whoever plays
 it needs no file. A value that is put in says where it stands on the command line, so that a mistake with it is
-shown there, as `sim.scenario.check` shows one in a file.
+shown there, as `twopc.sim.scenario.check` shows one in a file.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.scenario import check, matrix, sources, text
-from sim.scenario.check import Loaded
-from sim.scenario.text import Document, Map, Mark, Number
 from twopc.errors import ScenarioError
+from twopc.sim.scenario import check, matrix, sources, text
+from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.text import Document, Map, Mark, Number
 
 #: What the place of a value is called that somebody has set.
 GIVEN = "--set"

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.spark.sweep.results import Asked
-from sim.spark.sweep.summary import OfPoint, Summary, table
+from twopc.sim.spark.sweep.results import Asked
+from twopc.sim.spark.sweep.summary import OfPoint, Summary, table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

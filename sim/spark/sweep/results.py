@@ -16,10 +16,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim.scenario.text import Document
-from sim.spark.errors import PipelineError
-from sim.spark.sweep.grid import Point
 from twopc.errors import ScenarioError
+from twopc.sim.scenario.text import Document
+from twopc.sim.spark.errors import PipelineError
+from twopc.sim.spark.sweep.grid import Point
 
 if TYPE_CHECKING:
     import pyarrow

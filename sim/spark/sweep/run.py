@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim.scenario.cases import groups
-from sim.scenario.refusals import refuse
-from sim.scenario.text import Document
-from sim.scenario.theatres import TheatreOptions, theatre
-from sim.spark.cores import cores as cores_of
-from sim.spark.session import translated
-from sim.spark.shapes import TRIALS
-from sim.spark.sweep.grid import Point, extending, with_settings
-from sim.spark.sweep.planning import Batch, wave
-from sim.spark.sweep.results import Results
-from sim.spark.sweep.trial import selection, trial
+from twopc.sim.scenario.cases import groups
+from twopc.sim.scenario.refusals import refuse
+from twopc.sim.scenario.text import Document
+from twopc.sim.scenario.theatres import TheatreOptions, theatre
+from twopc.sim.spark.cores import cores as cores_of
+from twopc.sim.spark.session import translated
+from twopc.sim.spark.shapes import TRIALS
+from twopc.sim.spark.sweep.grid import Point, extending, with_settings
+from twopc.sim.spark.sweep.planning import Batch, wave
+from twopc.sim.spark.sweep.results import Results
+from twopc.sim.spark.sweep.trial import selection, trial
 
 if TYPE_CHECKING:
     import pyarrow

@@ -9,9 +9,9 @@ from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
-from sim.report.judged import EXIT_CODES
-from sim.spark.sweep.grid import Point
-from sim.spark.sweep.trial import BROKEN, add
+from twopc.sim.report.judged import EXIT_CODES
+from twopc.sim.spark.sweep.grid import Point
+from twopc.sim.spark.sweep.trial import BROKEN, add
 
 PERCENTILES = (50.0, 99.0, 99.9)
 _COUNTED = ("committed", "rejected", "errors", "in_doubt", "attempts")
@@ -88,7 +88,7 @@ class Summary:
     """The first rows that did not pass, by point and seed."""
     failed: int
     exit_code: int
-    """The worst of all trials' verdicts: `sim.report.judged.EXIT_CODES`; 70 if one broke off."""
+    """The worst of all trials' verdicts: `twopc.sim.report.judged.EXIT_CODES`; 70 if one broke off."""
     missing: int = 0
     """Trials that were asked for and not played."""
 

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 
 from hdrh.histogram import HdrHistogram
 
-from sim.report.history import History, Record
-from sim.report.load import of as load_of
-from sim.scenario.check import Loaded
-from sim.scenario.run import run
-from sim.scenario.theatres import TheatreOptions, played, theatre
-from sim.scenario.words import Selection
+from twopc.sim.report.history import History, Record
+from twopc.sim.report.load import of as load_of
+from twopc.sim.scenario.check import Loaded
+from twopc.sim.scenario.run import run
+from twopc.sim.scenario.theatres import TheatreOptions, played, theatre
+from twopc.sim.scenario.words import Selection
 
 #: A trial that broke off is told so; it is no verdict about the scenario.
 BROKEN = "broken"
@@ -35,7 +35,7 @@ def trial(loaded: Loaded, seed: int, *, order: str = "") -> Mapping[str, object]
     """Play it once on the model.
 
     Returns:
-        A row of `sim.spark.shapes.TRIALS`, but for `point`, `parameters` and `repro`. With the same scenario
+        A row of `twopc.sim.spark.shapes.TRIALS`, but for `point`, `parameters` and `repro`. With the same scenario
         and seed it is the same each time, but for `wall_s`. Where a scenario has several loads (the cells of
         a matrix) they are put together.
     """

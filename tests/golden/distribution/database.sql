@@ -1,5 +1,5 @@
 -- msrepl.mspublisher_databases: the Publisher databases whose changes this distribution database holds.
--- called by: publisher.distribution; the log reader, which moves read_to with every store; sim.spark
+-- called by: twopc.publisher.distribution; the log reader, which moves read_to with every store; twopc.sim.spark
 -- tables:    itself
 -- holes:     none
 --
@@ -45,7 +45,7 @@ $msrepl$;
 comment on table msrepl.mspublisher_databases is 'Publisher databases, and how far the log of each has been read';
 
 -- msrepl.msrepl_originators: where a change may come from: the Subscribers with immediate updating.
--- called by: publisher.distribution; the log reader and agents, which look for themselves
+-- called by: twopc.publisher.distribution; the log reader and agents, which look for themselves
 -- tables:    itself
 -- holes:     none
 --
@@ -64,7 +64,7 @@ create table if not exists msrepl.msrepl_originators (
 comment on table msrepl.msrepl_originators is 'Subscribers as originators of changes';
 
 -- msrepl.msarticles: the articles of each Publisher database, as their commands are made and read.
--- called by: publisher.distribution
+-- called by: twopc.publisher.distribution
 -- tables:    itself
 -- holes:     none
 --
@@ -110,7 +110,7 @@ comment on table msrepl.msarticles is 'Articles, as their commands are made and 
 
 -- msrepl.msarticle_shapes: what each article was like, and from where on: by it stored commands can be read
 --                          after the article has changed.
--- called by: article_shaped; sim.spark
+-- called by: article_shaped; twopc.sim.spark
 -- tables:    itself
 -- holes:     none
 --
@@ -133,7 +133,7 @@ create table if not exists msrepl.msarticle_shapes (
 comment on table msrepl.msarticle_shapes is 'What each article was like, and from where on';
 
 -- msrepl.mssubscriptions: which article goes to which Subscriber, and from where on.
--- called by: publisher.distribution; agents, which read their own
+-- called by: twopc.publisher.distribution; agents, which read their own
 -- tables:    itself
 -- holes:     none
 --
@@ -170,7 +170,7 @@ $msrepl$;
 comment on table msrepl.mssubscriptions is 'Which article goes to which Subscriber, and from where on';
 
 -- msrepl.msdistribution_agents: how far each Subscriber's agent has come, as it said last.
--- called by: publisher.distribution; agents, which update their own row
+-- called by: twopc.publisher.distribution; agents, which update their own row
 -- tables:    itself
 -- holes:     none
 --
@@ -199,7 +199,7 @@ $msrepl$;
 comment on table msrepl.msdistribution_agents is 'How far each Subscriber''s agent has come, as it said last';
 
 -- msrepl.mssubscription_positions: what each subscription waits for: everything after its position.
--- called by: publisher.distribution (clean_up)
+-- called by: twopc.publisher.distribution (clean_up)
 -- tables:    msrepl.mssubscriptions, msrepl.msdistribution_agents
 -- holes:     none
 --
@@ -215,7 +215,7 @@ where s.status > 0;
 comment on view msrepl.mssubscription_positions is 'What each subscription waits for: everything after its position';
 
 -- msrepl.msrepl_blocks: transactions and their commands, many of them in one row.
--- called by: the log reader, which copies them in; agents; publisher.distribution (browse, clean_up, status)
+-- called by: the log reader, which copies them in; agents; twopc.publisher.distribution (browse, clean_up, status)
 -- tables:    itself
 -- holes:     none
 --
@@ -256,7 +256,7 @@ create table if not exists msrepl.msrepl_blocks (
 comment on table msrepl.msrepl_blocks is 'Transactions to distribute and their commands, in blocks';
 
 -- msrepl.transactions_between: the transactions after a position up to another, from as few blocks as can be.
--- called by: publisher.distribution; agents; sim.topology
+-- called by: twopc.publisher.distribution; agents; twopc.sim.topology
 -- tables:    msrepl.msrepl_blocks
 -- holes:     none
 create or replace function msrepl.transactions_between(publisher integer, after pg_lsn, upto pg_lsn)
@@ -283,7 +283,7 @@ comment on function msrepl.transactions_between(integer, pg_lsn, pg_lsn)
     is 'The transactions after a position up to another';
 
 -- msrepl.commands_between: the commands after a position up to another, from as few blocks as can be.
--- called by: publisher.distribution; agents; sim.topology
+-- called by: twopc.publisher.distribution; agents; twopc.sim.topology
 -- tables:    msrepl.msrepl_blocks
 -- holes:     none
 create or replace function msrepl.commands_between(publisher integer, after pg_lsn, upto pg_lsn)
@@ -311,7 +311,7 @@ comment on function msrepl.commands_between(integer, pg_lsn, pg_lsn)
     is 'The commands after a position up to another';
 
 -- msrepl.msrepl_transactions: the transactions to distribute, in the order of their commits.
--- called by: people; sim.topology; publisher.distribution
+-- called by: people; twopc.sim.topology; twopc.publisher.distribution
 -- tables:    msrepl.msrepl_blocks
 -- holes:     none
 --
@@ -350,7 +350,7 @@ cross join lateral unnest(
 comment on view msrepl.msrepl_commands is 'What each transaction does, a command per article and row';
 
 -- msrepl.msdistribution_history: what the log reader and the agents did, a row per event.
--- called by: the log reader, agents, publisher.distribution
+-- called by: the log reader, agents, twopc.publisher.distribution
 -- tables:    itself
 -- holes:     none
 --
@@ -485,7 +485,7 @@ create or replace trigger article_shaped after insert or update on msrepl.msarti
 comment on function msrepl.article_shaped() is 'Notes what an article is like, whenever that is another thing than before';
 
 -- msrepl.log_was_read: moves the log reader's mark at the end of each store, and wakes the agents.
--- called by: publisher.log_reader
+-- called by: twopc.publisher.log_reader
 -- tables:    msrepl.mspublisher_databases
 -- holes:     none
 --
@@ -529,7 +529,7 @@ comment on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timesta
     is 'Moves the log reader''s mark at the end of each store, and wakes the agents';
 
 -- What the log reader's role may do in the distribution database: append, and move its own mark.
--- called by: publisher.distribution
+-- called by: twopc.publisher.distribution
 -- tables:    those of the distribution database
 -- holes:     logreader
 grant usage on schema msrepl to "msrepl_logreader_01";
@@ -543,7 +543,7 @@ grant select (publisher_database_id, last_seqno, transactions, commands), update
 grant execute on function msrepl.log_was_read(integer, pg_lsn, bigint, pg_lsn, timestamptz, xid8) to "msrepl_logreader_01";
 
 -- What a distribution agent's role may do in the distribution database: read, and say how far it is.
--- called by: publisher.distribution
+-- called by: twopc.publisher.distribution
 -- tables:    those of the distribution database
 -- holes:     agent
 grant usage on schema msrepl to "msrepl_agent_01";

@@ -1,5 +1,5 @@
 -- What the log reader's role may do at the Publisher, besides reading the log.
--- called by: publisher.publication
+-- called by: twopc.publisher.publication
 -- tables:    msrepl.sysarticles
 -- holes:     logreader
 grant usage on schema msrepl to "msrepl_logreader_01";

@@ -1,5 +1,5 @@
 -- msrepl_body_<n>: the schema that holds a published routine's body, and nothing else.
--- called by: publisher.proc_execution
+-- called by: twopc.publisher.proc_execution
 -- tables:    none
 -- holes:     name
 --

@@ -1,5 +1,5 @@
 -- msrepl.sysarticles, msrepl.syssubscriptions: what this database publishes, and to whom.
--- called by: publisher.publication, publisher.subscriptions, ddl_guard
+-- called by: twopc.publisher.publication, twopc.publisher.subscriptions, ddl_guard
 -- tables:    themselves
 -- holes:     owner
 --
@@ -41,7 +41,7 @@ revoke all on msrepl.sysarticles, msrepl.syssubscriptions from public;
 reset role;
 
 -- msrepl.sysfilteredarticles: articles that hold part of another's rows, for some Subscribers.
--- called by: publisher.distributing, publisher.publication
+-- called by: twopc.publisher.distributing, twopc.publisher.publication
 -- tables:    itself
 -- holes:     owner
 --
@@ -59,7 +59,7 @@ comment on table msrepl.sysfilteredarticles is 'Articles that hold part of anoth
 reset role;
 
 -- msrepl.sysprocarticles: routines of this database that are published.
--- called by: publisher.proc_execution, open_bracket, proc_ddl_guard
+-- called by: twopc.publisher.proc_execution, open_bracket, proc_ddl_guard
 -- tables:    itself
 -- holes:     owner
 --
@@ -148,7 +148,7 @@ comment on table msrepl.call_marker is 'Where in the log a call begins and where
 reset role;
 
 -- msrepl.filter_rows: which images of rows belong to a filtered article.
--- called by: publisher.filters, for the log reader
+-- called by: twopc.publisher.filters, for the log reader
 -- tables:    none
 -- holes:     path_is_kept, owner
 --
@@ -761,7 +761,7 @@ comment on function msrepl.witness() is 'Sees what triggers change in published 
 -- of triggers that they fire. Nor where the table has BEFORE triggers of the user's, which says a second argument:
 -- they might put any version in the place of the one that was sent. The row gets one that is derived from it and the
 -- transaction, by which the sync procedure still knows it, and goes back to the Subscriber. (In the replica role the
--- owner's role puts rows back as they were: sim.topology.checkpoint.)
+-- owner's role puts rows back as they were: twopc.sim.topology.checkpoint.)
 -- The test is in the body: a WHEN clause would be parsed for every statement.
 create or replace function msrepl.sp_mssync_upd_trig() returns trigger
 language plpgsql
@@ -793,7 +793,7 @@ comment on function msrepl.sp_mssync_upd_trig() is 'Gives a row a version of its
 --
 -- A rewrite may give rows other values under the versions that they have (ALTER COLUMN … TYPE … USING, a volatile
 -- default): the article is stale even if its structure is what it was. Each command that touches a stale article
--- leaves another xmin: whoever has compared rows (sim.topology.regenerating) sees that they may have changed since.
+-- leaves another xmin: whoever has compared rows (twopc.sim.topology.regenerating) sees that they may have changed since.
 create or replace function msrepl.ddl_guard() returns event_trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -892,7 +892,7 @@ alter event trigger msrepl_drop_guard enable always;
 alter event trigger msrepl_rewrite_guard enable always;
 
 -- msrepl_call: the schema of what is made of published routines; callers find it, nobody puts anything in it.
--- called by: publisher.publication
+-- called by: twopc.publisher.publication
 -- tables:    pg_parameter_acl
 -- holes:     owner, owner_name
 --
@@ -1082,7 +1082,7 @@ grant execute on function msrepl_call.settings() to public;
 comment on function msrepl_call.settings() is 'The caller''s settings under which a body must run at a Subscriber too';
 
 -- msrepl.proc_fit_body: gives a published routine's body the owner and the rights of the routine.
--- called by: publisher.proc_execution, proc_ddl_guard
+-- called by: twopc.publisher.proc_execution, proc_ddl_guard
 -- tables:    msrepl.sysprocarticles; catalogs
 -- holes:     owner
 --
@@ -1128,7 +1128,7 @@ revoke all on function msrepl.proc_fit_body(integer) from public;
 comment on function msrepl.proc_fit_body(integer) is 'Gives a published routine''s body the owner and the rights of the routine';
 
 -- msrepl.proc_obstacle: what at the Publisher would do more to these tables than a call does at a Subscriber.
--- called by: publisher.proc_execution, proc_ddl_guard
+-- called by: twopc.publisher.proc_execution, proc_ddl_guard
 -- tables:    msrepl.sysarticles; catalogs
 -- holes:     owner, pinned
 --
@@ -1181,7 +1181,7 @@ revoke all on function msrepl.proc_obstacle(text[]) from public;
 comment on function msrepl.proc_obstacle(text[]) is 'What would do more to these tables than a call does at a Subscriber';
 
 -- msrepl.proc_described: the arguments of a routine, as sysprocarticles keeps them.
--- called by: publisher.proc_execution, proc_ddl_guard
+-- called by: twopc.publisher.proc_execution, proc_ddl_guard
 -- tables:    catalogs
 -- holes:     owner, pinned
 create or replace function msrepl.proc_described(routine oid) returns jsonb

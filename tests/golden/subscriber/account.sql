@@ -7,7 +7,7 @@ create table "public"."account" (
 );
 
 -- A subscribed table must have the row version.
--- called by: subscriber.subscription, the script of a subscription
+-- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    catalogs
 -- holes:     table, table_name
 do $msrepl$
@@ -467,7 +467,7 @@ create or replace trigger "trg_mssync_truncate_account"
     for each statement execute function msrepl.refuse_truncate();
 
 -- The row of a subscribed table: what is needed to call for it, and to take the subscription away again.
--- called by: subscriber.subscription, the script of a subscription
+-- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    msrepl.msreplication_objects
 -- holes:     table, schema, article, created_table, added_version, added_keys, routines, parents, calls,
 --            write_back
@@ -503,7 +503,7 @@ drop function if exists "msrepl"."trg_mssync_store_account";
 drop type if exists "msrepl"."mssync_back_row_account";
 
 -- Drops the role that writes a table, once it owns none of our functions any more.
--- called by: publisher.publication, subscriber.subscription, subscriber.propagation
+-- called by: twopc.publisher.publication, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    catalogs
 -- holes:     role, role_text
 do $msrepl$

@@ -12,7 +12,7 @@ create table "sales"."line" (
 alter table "sales"."line" add constraint "line_order_fkey" foreign key ("order") references "sales"."order" ("id") on delete cascade on update no action;
 
 -- A subscribed table must have the row version.
--- called by: subscriber.subscription, the script of a subscription
+-- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    catalogs
 -- holes:     table, table_name
 do $msrepl$
@@ -640,7 +640,7 @@ revoke all on procedure msrepl.prepare_branch(text, integer, text[], boolean) fr
 comment on procedure msrepl.prepare_branch(text, integer, text[], boolean) is 'Sends what waits and prepares the branch at the Publisher';
 
 -- The row of a subscribed table: what is needed to call for it, and to take the subscription away again.
--- called by: subscriber.subscription, the script of a subscription
+-- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    msrepl.msreplication_objects
 -- holes:     table, schema, article, created_table, added_version, added_keys, routines, parents, calls,
 --            write_back
@@ -676,7 +676,7 @@ drop function if exists "msrepl"."trg_mssync_store_sales__line";
 drop type if exists "msrepl"."mssync_back_row_sales__line";
 
 -- Drops the role that writes a table, once it owns none of our functions any more.
--- called by: publisher.publication, subscriber.subscription, subscriber.propagation
+-- called by: twopc.publisher.publication, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    catalogs
 -- holes:     role, role_text
 do $msrepl$

@@ -1,5 +1,5 @@
 -- msrepl.msreplication_proc_articles: the routines that came with the subscription, or that it has taken over.
--- called by: subscriber.proc_execution
+-- called by: twopc.subscriber.proc_execution
 -- tables:    itself
 -- holes:     owner
 --
@@ -25,7 +25,7 @@ alter table msrepl.msreplication_proc_articles owner to "msrepl_owner_0123456789
 revoke all on msrepl.msreplication_proc_articles from public;
 
 -- msrepl.define_routine: gives a routine of the subscription the definition that it has at the Publisher.
--- called by: subscriber.proc_execution, msrepl.apply_<article>_definition
+-- called by: twopc.subscriber.proc_execution, msrepl.apply_<article>_definition
 -- tables:    msrepl.msreplication_proc_articles
 -- holes:     owner
 --

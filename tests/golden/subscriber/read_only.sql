@@ -1,5 +1,5 @@
 -- The role that owns our objects at a Subscriber, and their schema.
--- called by: subscriber.subscription, the script of a subscription
+-- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    none
 -- holes:     owner, owner_text, schema
 do $msrepl$
@@ -19,7 +19,7 @@ grant all on schema "msrepl" to "msrepl_owner_8d9001d32c6a";
 
 -- msrepl.mssubscription_agents, msrepl.msreplication_objects: the subscription of this database and the
 -- objects it brought in.
--- called by: subscriber.subscription, subscriber.read_only
+-- called by: twopc.subscriber.subscription, twopc.subscriber.read_only
 -- tables:    themselves
 -- holes:     owner
 create table if not exists msrepl.mssubscription_agents (
@@ -161,7 +161,7 @@ revoke all on function msrepl.drop_triggers(regclass) from public;
 comment on function msrepl.drop_triggers(regclass) is 'Drops our triggers of a table and of its partitions';
 
 -- The row of a subscription: its Publisher, and the name under which it takes part in transactions.
--- called by: subscriber.subscription, subscriber.read_only, the script of a subscription
+-- called by: twopc.subscriber.subscription, twopc.subscriber.read_only, the script of a subscription
 -- tables:    msrepl.mssubscription_agents
 -- holes:     publisher, subscriber, publisher_db, server, update_mode
 do $msrepl$

@@ -1,5 +1,5 @@
 -- The role that owns our objects at a Subscriber, and their schema.
--- called by: subscriber.subscription, the script of a subscription
+-- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    none
 -- holes:     owner, owner_text, schema
 do $msrepl$
@@ -18,7 +18,7 @@ create schema if not exists "msrepl";
 grant all on schema "msrepl" to "msrepl_owner_8d9001d32c6a";
 
 -- dblink in a schema of its own, for the owner of our functions only.
--- called by: subscriber.subscription, the script of a subscription
+-- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    none
 -- holes:     owner, link_schema, link_schema_text
 --
@@ -58,7 +58,7 @@ grant usage on foreign server "msrepl_publisher" to "msrepl_owner_8d9001d32c6a";
 
 -- msrepl.mssubscription_agents, msrepl.msreplication_objects: the subscription of this database and the
 -- objects it brought in.
--- called by: subscriber.subscription, subscriber.read_only
+-- called by: twopc.subscriber.subscription, twopc.subscriber.read_only
 -- tables:    themselves
 -- holes:     owner
 create table if not exists msrepl.mssubscription_agents (
@@ -485,7 +485,7 @@ comment on function msrepl.name_transaction(text) is 'The global transaction tha
 
 -- msrepl.any_client, msrepl.any_client_sequence: whether any client may change subscribed tables, and what the
 -- global transactions are called that its own transactions are made.
--- called by: begin_any_client, refuse_unprepared, subscriber.any_client
+-- called by: begin_any_client, refuse_unprepared, twopc.subscriber.any_client
 -- tables:    itself
 -- holes:     owner
 --
@@ -563,7 +563,7 @@ revoke all on function msrepl.raise_inactive() from public;
 comment on function msrepl.raise_inactive() is 'Refuses a change because the subscription is inactive';
 
 -- msrepl.deactivate: makes the subscription inactive: its tables refuse changes until it is activated.
--- called by: subscriber.subscription, the guard that watches DDL
+-- called by: twopc.subscriber.subscription, the guard that watches DDL
 -- tables:    msrepl.mssubscription_agents, msrepl.msreplication_objects
 -- holes:     owner
 --
@@ -1557,7 +1557,7 @@ revoke all on function msrepl.close_statement() from public;
 comment on function msrepl.close_statement() is 'Ends a statement whose rows an AFTER ROW trigger has captured';
 
 -- msrepl.make_stale: lets no change of a subscribed table through until its triggers are made again.
--- called by: ddl_guard, subscriber.subscription
+-- called by: ddl_guard, twopc.subscriber.subscription
 -- tables:    msrepl.msreplication_objects
 -- holes:     owner
 --
@@ -2033,7 +2033,7 @@ end
 $msrepl$;
 
 -- The row of a subscription: its Publisher, and the name under which it takes part in transactions.
--- called by: subscriber.subscription, subscriber.read_only, the script of a subscription
+-- called by: twopc.subscriber.subscription, twopc.subscriber.read_only, the script of a subscription
 -- tables:    msrepl.mssubscription_agents
 -- holes:     publisher, subscriber, publisher_db, server, update_mode
 do $msrepl$

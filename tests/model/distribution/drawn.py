@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from sim.model.wiring import Wiring
-from sim.model.words import LostError, Steps, SubscriberSpec
 from tests.model.distribution.rig import FIRST, Rig
 from twopc.errors import DeliveryError
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import LostError, Steps, SubscriberSpec
 
 COUNTS = (
     "create table seen (id int, token int)",

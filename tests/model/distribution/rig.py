@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sim.model.distribution.distributing import Distribution
-from sim.model.kernel import Kernel
-from sim.model.network import Network
-from sim.model.node import ModelNode
-from sim.model.node.session import NodeSession
-from sim.model.wiring import Wiring
-from sim.model.words import ModelSpec, SqlError, Steps, SubscriberSpec, TableSpec, Timing
 from twopc.drivers.points import Points
 from twopc.protocol import Participant
 from twopc.protocol.variants import VARIANTS, Settings
+from twopc.sim.model.distribution.distributing import Distribution
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.network import Network
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import ModelSpec, SqlError, Steps, SubscriberSpec, TableSpec, Timing
 
 ACCOUNT = TableSpec(
     name="account", columns={"id": "int", "owner": "text", "balance": "int"}, key=("id",)

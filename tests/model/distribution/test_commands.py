@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from publisher.log_reader.rows import (
+from tests.fix_topology import MakeTopology
+from tests.model.distribution.test_system import Silent
+from twopc.publisher.log_reader.rows import (
     BLOCK_COMMANDS,
     Commands,
     Transaction,
@@ -15,12 +17,10 @@ from publisher.log_reader.rows import (
     parts,
     text_length,
 )
-from sim.model.distribution.store import read_blocks
-from sim.model.kernel import Kernel
-from sim.model.system import System, build
-from sim.model.words import ModelSpec, Steps, SubscriberSpec, TableSpec
-from tests.fix_topology import MakeTopology
-from tests.model.distribution.test_system import Silent
+from twopc.sim.model.distribution.store import read_blocks
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.system import System, build
+from twopc.sim.model.words import ModelSpec, Steps, SubscriberSpec, TableSpec
 
 COLUMNS = {
     "region": "text", "id": "int", "name": "varchar(40)", "price": "numeric(10,2)", "born": "date", "seen": "timestamptz",

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sim.model.wiring import Wiring
-from sim.model.words import Steps, SubscriberSpec
 from tests.model.distribution.rig import ACCOUNT, FIRST, Rig
 from twopc.errors import DeliveryError, LockTimeoutError, SubscriptionError
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import Steps, SubscriberSpec
 
 SUB1 = SubscriberSpec(name="sub1")
 

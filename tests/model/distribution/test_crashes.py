@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from sim.model.plants.agent import InHalves, PositionLast, made_of
-from sim.model.wiring import Wiring
-from sim.model.words import LostError, Steps, SubscriberSpec
 from tests.model.distribution.rig import FIRST, Rig
 from twopc.drivers.points import AGENT_POINTS, LOG_READER_POINTS, Points
 from twopc.drivers.virtual import Awaited, wait
 from twopc.errors import DeliveryError
+from twopc.sim.model.plants.agent import InHalves, PositionLast, made_of
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import LostError, Steps, SubscriberSpec
 
 COUNTS = (
     "create table seen (id int, balance int)",
@@ -246,7 +246,7 @@ def test_without_marks_changes_come_back() -> None:
 
 
 def test_an_agent_that_is_no_replica_fires_triggers() -> None:
-    from sim.model.distribution.target import settings_of
+    from twopc.sim.model.distribution.target import settings_of
 
     def settings(profile: Any) -> dict[str, str]:
         return {**settings_of(profile), "session_replication_role": "origin"}

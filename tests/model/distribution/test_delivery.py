@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sim.model.words import SqlError, SubscriberSpec, TableSpec
 from tests.model.distribution.rig import ACCOUNT, Rig
 from twopc.errors import DeliveryError
+from twopc.sim.model.words import SqlError, SubscriberSpec, TableSpec
 
 SUB1 = SubscriberSpec(name="sub1")
 

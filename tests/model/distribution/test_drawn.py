@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.model.wiring import Wiring
 from tests.model.distribution.drawn import run
+from twopc.sim.model.wiring import Wiring
 
 
 @pytest.mark.parametrize(("seed", "streams"), [(1, 1), (2, 3)])

@@ -8,9 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from sim.model.words import SubscriberSpec, TableSpec
 from tests.model.distribution.rig import ACCOUNT, FIRST, Rig
 from twopc.errors import DeliveryError
+from twopc.sim.model.words import SubscriberSpec, TableSpec
 
 SUB1 = SubscriberSpec(name="sub1")
 

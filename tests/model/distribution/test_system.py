@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.model.kernel import Kernel
-from sim.model.system import build
-from sim.model.words import ModelSpec, Steps, SubscriberSpec, TableSpec
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.system import build
+from twopc.sim.model.words import ModelSpec, Steps, SubscriberSpec, TableSpec
 
 STOCK = TableSpec(
     name="stock", columns={"item": "text", "pieces": "int not null"}, key=("item",),

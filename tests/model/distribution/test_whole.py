@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.model.wiring import Wiring
 from tests.model.distribution.whole import run
+from twopc.sim.model.wiring import Wiring
 
 
 @pytest.mark.parametrize(

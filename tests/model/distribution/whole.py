@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from sim.model.kernel import Kernel
-from sim.model.system import System, build
-from sim.model.wiring import Wiring
-from sim.model.words import LostError, ModelSpec, Steps, SubscriberSpec, TableSpec
 from tests.model.distribution.drawn import COUNTS
 from tests.model.distribution.test_system import Silent
 from twopc.errors import DeliveryError, HeuristicError, InDoubtError, TransactionError
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.system import System, build
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import LostError, ModelSpec, Steps, SubscriberSpec, TableSpec
 
 ROWS = 12
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import psycopg
 
-from sim.model.node.session import NodeSession
-from sim.model.sql.types import as_text
-from sim.model.words import Delay, SqlError, StatementResult, Steps, Timing, UnsupportedError
 from tests.model.node.playing import World, world
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.sql.types import as_text
+from twopc.sim.model.words import Delay, SqlError, StatementResult, Steps, Timing, UnsupportedError
 
 #: After how long whoever waits looks for a deadlock, on both.
 DEADLOCK_S = 1.0

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.model.kernel import Kernel
-from sim.model.node import ModelNode
-from sim.model.node.session import NodeSession
-from sim.model.words import LostError, SqlError, StatementResult, Steps, Timing
 from twopc.protocol import Participant
 from twopc.protocol.variants import PRESUMED_ABORT, Settings
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.words import LostError, SqlError, StatementResult, Steps, Timing
 
 SETTINGS = Settings(variant=PRESUMED_ABORT.on_postgres(), inquiry_s=float("inf"))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.model.words import RowChange
 from tests.model.node.playing import World, world
+from twopc.sim.model.words import RowChange
 
 ACCOUNT = """
 create table account (id int primary key, balance int not null);

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sim.model.node.tx import OpenTx
-from sim.model.ports import Node, Session, Tx
-from sim.model.words import LostError, RowChange, SqlError, Steps
 from tests.model.node.playing import World, world
+from twopc.sim.model.node.tx import OpenTx
+from twopc.sim.model.ports import Node, Session, Tx
+from twopc.sim.model.words import LostError, RowChange, SqlError, Steps
 
 SETUP = """
 create table t (id int primary key, v int not null, note text default 'none');

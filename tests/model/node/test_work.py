@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from sim.model.node.session import NodeSession
 from tests.model.node.playing import world
+from twopc.sim.model.node.session import NodeSession
 
 SETUP = """
 create table account (id int primary key, balance int not null);

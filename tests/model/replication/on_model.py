@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.model.clients import PublisherClient, SubscriberClient
-from sim.model.kernel import Kernel
-from sim.model.system import System, build
-from sim.model.words import Steps
 from tests.model.replication.recording import Kept
 from tests.model.replication.telling import Notes, Played, graph_of, refused, told, waiting
 from tests.model.replication.world import (
@@ -21,6 +17,10 @@ from tests.model.replication.world import (
     spec,
 )
 from twopc.errors import TransactionError
+from twopc.sim.model.clients import PublisherClient, SubscriberClient
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.system import System, build
+from twopc.sim.model.words import Steps
 from twopc.waits import Party
 
 #: How often it is looked whether everybody has ended or waits, and for how long at most.

@@ -9,8 +9,6 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from sim.topology import Topology
-from sim.topology.checkpoint import Checkpoint, checkpoint, rewind
 from tests.model.replication.telling import Notes, Played, graph_of, refused, told, waiting
 from tests.model.replication.world import (
     ALSO,
@@ -27,6 +25,8 @@ from tests.model.replication.world import (
 from twopc.errors import RejectedError, TransactionError, from_sqlstate
 from twopc.names import GlobalId
 from twopc.server import Server
+from twopc.sim.topology import Topology
+from twopc.sim.topology.checkpoint import Checkpoint, checkpoint, rewind
 from twopc.waits import WAITS_SQL, Party, session
 
 _PATIENCE_S = 40.0

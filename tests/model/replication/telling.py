@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.model.sql.types import as_text
 from twopc.errors import ConflictError, TransactionError
 from twopc.names import GlobalId
+from twopc.sim.model.sql.types import as_text
 from twopc.waits import Graph, Party, Session, build
 
 #: Facts that tell processes and gids.

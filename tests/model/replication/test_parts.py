@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from sim.model.kernel import Kernel
-from sim.model.replication.behaviour import PARTS as RULES
-from sim.model.replication.behaviour import Behaviour
-from sim.model.system import PARTS, System, build
-from sim.model.wiring import Wiring
-from sim.model.words import Steps
 from tests.model.replication.recording import Kept
 from tests.model.replication.world import NODES, spec
 from twopc.drivers.virtual import Awaited, wait
 from twopc.errors import ConfigurationError, TransactionError
 from twopc.protocol.effects import Outcome
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.replication.behaviour import PARTS as RULES
+from twopc.sim.model.replication.behaviour import Behaviour
+from twopc.sim.model.system import PARTS, System, build
+from twopc.sim.model.wiring import Wiring
+from twopc.sim.model.words import Steps
 
 
 def never(*_: Any) -> bool:

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from sim.model.system import System
-from sim.model.words import SqlError, Steps
 from tests.model.replication.test_system import ACCOUNT, ENTRY, make, rows, run
 from twopc.errors import (
     InDoubtError,
@@ -17,6 +15,8 @@ from twopc.errors import (
     RejectedError,
     TransactionError,
 )
+from twopc.sim.model.system import System
+from twopc.sim.model.words import SqlError, Steps
 
 VARIANTS = ["presumed_abort", "presumed_commit", "presumed_nothing", "last_agent"]
 

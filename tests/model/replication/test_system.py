@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from sim.model.building import BuildError
-from sim.model.kernel import Kernel
-from sim.model.system import System, build
-from sim.model.words import ModelSpec, Steps, SubscriberSpec, TableSpec
 from tests.model.replication.recording import Kept
 from twopc.errors import InDoubtError, RejectedError, TransactionError
+from twopc.sim.model.building import BuildError
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.system import System, build
+from twopc.sim.model.words import ModelSpec, Steps, SubscriberSpec, TableSpec
 
 ACCOUNT = TableSpec(
     name="account",

@@ -10,10 +10,10 @@ from uuid import UUID
 
 import pytest
 
-from sim.model.replication import facts
-from sim.model.replication.held import HeldRow, net_effect
-from sim.model.words import Values
 from twopc.errors import KINDS, from_sqlstate
+from twopc.sim.model.replication import facts
+from twopc.sim.model.replication.held import HeldRow, net_effect
+from twopc.sim.model.words import Values
 
 VERSION = UUID(int=7)
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from sim.model.kernel import Kernel
-from sim.model.node import ModelNode
-from sim.model.sql import parse
-from sim.model.words import SqlError
 from tests.model.node.playing import make_node
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.node import ModelNode
+from twopc.sim.model.sql import parse
+from twopc.sim.model.words import SqlError
 
 SCENARIOS = sorted((Path(__file__).parents[3] / "scenarios").rglob("*.twopc.yaml"))
 

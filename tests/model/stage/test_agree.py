@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from sim.report.history import Record
-from sim.scenario.agree import compare, facts
 from tests.model.stage.toys import loaded, play
+from twopc.sim.report.history import Record
+from twopc.sim.scenario.agree import compare, facts
 
 GID = "twopc:model:1:{}"
 V1, V2 = "0" * 8 + "-0000-4000-8000-" + "1" * 12, "0" * 8 + "-0000-4000-8000-" + "2" * 12

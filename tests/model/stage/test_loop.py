@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from sim.model.bridge import bridge, performed
-from sim.model.kernel import Kernel
-from sim.model.loop import HungError, VirtualLoop
-from sim.model.words import Cause, Label
+from twopc.sim.model.bridge import bridge, performed
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.loop import HungError, VirtualLoop
+from twopc.sim.model.words import Cause, Label
 
 
 def in_virtual_time(play, *args):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.model.words import Delay
-from sim.scenario.check import load, parse
-from sim.scenario.model_setup import spec_of
-from sim.scenario.stage import SetUpError
+from twopc.sim.model.words import Delay
+from twopc.sim.scenario.check import load, parse
+from twopc.sim.scenario.model_setup import spec_of
+from twopc.sim.scenario.stage import SetUpError
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 FILE = """

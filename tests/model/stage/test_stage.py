@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from sim.scenario.cases import groups
-from sim.scenario.model_check import unknown
-from sim.scenario.model_stage import ModelTheatre
-from sim.scenario.words import Selection
 from tests.model.stage.toys import ONE_ORDER, TWO_WRITERS, loaded, play
 from twopc.errors import ConfigurationError, ScenarioError
+from twopc.sim.scenario.cases import groups
+from twopc.sim.scenario.model_check import unknown
+from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.words import Selection
 
 
 def failures(verdict):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sim.report.history import History
-from sim.scenario.check import Loaded, parse
-from sim.scenario.model_stage import ModelTheatre
-from sim.scenario.run import RunVerdict, run
-from sim.scenario.theatres import played
-from sim.scenario.words import Selection
+from twopc.sim.report.history import History
+from twopc.sim.scenario.check import Loaded, parse
+from twopc.sim.scenario.model_stage import ModelTheatre
+from twopc.sim.scenario.run import RunVerdict, run
+from twopc.sim.scenario.theatres import played
+from twopc.sim.scenario.words import Selection
 
 #: Two writers of a row; %s stands for the orders, and what else belongs to the file.
 TWO_WRITERS = """

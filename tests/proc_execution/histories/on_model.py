@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sim.model.kernel import Kernel
-from sim.model.node.session import NodeSession
-from sim.model.plants.protections import wiring_for
-from sim.model.system import System, build
-from sim.model.words import ModelSpec, ProcedureSpec, SqlError, Steps, SubscriberSpec, TableSpec
-from sim.scenario.model_check import Unwritten
 from tests.proc_execution.histories.drawn import ROUTINES, ROWS, TABLES, Play, Seen, rounds
 from twopc.errors import DeliveryError
+from twopc.sim.model.kernel import Kernel
+from twopc.sim.model.node.session import NodeSession
+from twopc.sim.model.plants.protections import wiring_for
+from twopc.sim.model.system import System, build
+from twopc.sim.model.words import (
+    ModelSpec,
+    ProcedureSpec,
+    SqlError,
+    Steps,
+    SubscriberSpec,
+    TableSpec,
+)
+from twopc.sim.scenario.model_check import Unwritten
 
 
 def system(off: Iterable[str] = ()) -> System:

@@ -7,8 +7,6 @@ from typing import Any
 
 import psycopg
 
-from sim import Topology
-from sim.topology.protections import switch_off
 from tests.proc_execution.histories.drawn import (
     DEFINITIONS,
     ROUTINES,
@@ -20,6 +18,8 @@ from tests.proc_execution.histories.drawn import (
 )
 from twopc.errors import DeliveryError
 from twopc.server import choose
+from twopc.sim import Topology
+from twopc.sim.topology.protections import switch_off
 
 LOCK_TIMEOUT_MS = 20
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from sim import Topology
 from tests.proc_execution.histories import on_model, on_postgres
 from tests.proc_execution.histories.drawn import history
+from twopc.sim import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 

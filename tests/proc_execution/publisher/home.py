@@ -7,8 +7,8 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from publisher import proc_execution, publication
 from twopc.proc_execution import ProcArticle
+from twopc.publisher import proc_execution, publication
 
 Row = tuple[Any, ...]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from publisher import proc_execution
 from tests.fix_topology import MakePair
+from twopc.publisher import proc_execution
 
 ITEM = "create table item (id int primary key, n int)"
 LOG = "create table log (id int primary key, n int)"

@@ -8,9 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from publisher import proc_execution
 from tests.proc_execution.publisher.home import GIVE_RAISE, Home
 from twopc.proc_execution import ProcType
+from twopc.publisher import proc_execution
 
 AGAIN = """
 create or replace procedure give_raise(pct numeric default 2) language plpgsql as

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from publisher import proc_execution, publication
 from tests.proc_execution.publisher.home import GIVE_RAISE, Home
 from twopc.errors import ArticleError
 from twopc.proc_execution import ProcType
+from twopc.publisher import proc_execution, publication
 
 #: Everything about a routine that its user can see, but its text.
 _LOOKS = """

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.proc_execution.scan import (
+from twopc.lexer import ends_transaction
+from twopc.publisher.proc_execution.scan import (
     Known,
     source_of,
     strange_type,
     warnings_of,
     words_of,
 )
-from publisher.proc_execution.writes import Narrow
-from twopc.lexer import ends_transaction
+from twopc.publisher.proc_execution.writes import Narrow
 
 _INSIDE = st.text("ab ;'\"$\\/*-\n", max_size=12)
 

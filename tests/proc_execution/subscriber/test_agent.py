@@ -8,10 +8,6 @@ from typing import Any
 
 import pytest
 
-from publisher.distribution import add_subscription, routines
-from subscriber import proc_execution
-from subscriber.distribution_agent.planner import Planner, Snapshot, Terms
-from subscriber.distribution_agent.profile import Profile
 from tests.distribution_agent.ends import AGENT, SUBSCRIBER, Does, Ends, ins, upd
 from tests.propagation.here import mask
 from twopc.errors import DeliveryError
@@ -25,6 +21,10 @@ from twopc.proc_execution import (
     ProcArticle,
     beside,
 )
+from twopc.publisher.distribution import add_subscription, routines
+from twopc.subscriber import proc_execution
+from twopc.subscriber.distribution_agent.planner import Planner, Snapshot, Terms
+from twopc.subscriber.distribution_agent.profile import Profile
 
 TABLE = "create table t (id int primary key, n int, msrepl_tran_version text)"
 ADD = ProcArticle(

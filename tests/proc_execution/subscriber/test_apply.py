@@ -8,12 +8,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from sim import Topology
-from subscriber import proc_execution
-from subscriber.propagation import install
 from twopc import names
 from twopc.errors import SubscriptionError
 from twopc.proc_execution import Argument, Call, ProcArticle
+from twopc.sim import Topology
+from twopc.subscriber import proc_execution
+from twopc.subscriber.propagation import install
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from psycopg import sql
 
-from subscriber.proc_execution.texts import call_text, definition_text, shared_texts
 from tests.fix_golden import Golden
 from twopc.proc_execution import Argument, ProcArticle
+from twopc.subscriber.proc_execution.texts import call_text, definition_text, shared_texts
 
 OWNER, AGENT = sql.Identifier("msrepl_owner_0123456789ab"), sql.Identifier("msrepl_agent")
 RAISE = ProcArticle(

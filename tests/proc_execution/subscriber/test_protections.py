@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 import psycopg
 import pytest
 
-from sim import Topology
-from sim.topology.protections import switch_off
+from twopc.sim import Topology
+from twopc.sim.topology.protections import switch_off
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 

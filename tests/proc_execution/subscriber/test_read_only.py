@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 import psycopg
 import pytest
 
-from sim import Topology, operate
 from tests.topology.test_topology import ACCOUNT, BALANCES, CATALOG, ROWS
 from twopc.drivers import Points
 from twopc.drivers.database import Database
@@ -16,6 +15,7 @@ from twopc.drivers.participant import Participant
 from twopc.drivers.recovery import Recovery
 from twopc.errors import ConfigurationError, SubscriptionError
 from twopc.names import VERSION_COLUMN
+from twopc.sim import Topology, operate
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 
-from sim import Topology, operate
-from subscriber.distribution_agent.profile import Profile
 from twopc.errors import ArticleError, DeliveryError
+from twopc.sim import Topology, operate
+from twopc.subscriber.distribution_agent.profile import Profile
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 

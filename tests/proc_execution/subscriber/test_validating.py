@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-import sim.validation
-from sim import Topology
+import twopc.sim.validation
 from tests.proc_execution.subscriber.test_topology import CALL, company
 from tests.validation.ends import ends
 from twopc.errors import SubscriptionError
+from twopc.sim import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 
@@ -33,13 +33,13 @@ async def test_calls_meanwhile(make_topology: MakeTopology) -> None:
         await topology.sync("reader")
 
     calls = 2
-    found = await sim.validation.validate(ends(topology, "reader"), advance=advance)
+    found = await twopc.sim.validation.validate(ends(topology, "reader"), advance=advance)
     assert [(each.passed, each.actual.rows) for each in found] == [(True, 60), (True, 0)]
     assert found[0].looks > 1
     calls = 1000
     with pytest.raises(SubscriptionError, match="employees is changed by calls of routines"):
-        await sim.validation.validate(ends(topology, "reader"), advance=advance)
-    found = await sim.validation.validate(
+        await twopc.sim.validation.validate(ends(topology, "reader"), advance=advance)
+    found = await twopc.sim.validation.validate(
         ends(topology, "reader"), tables=["other"], advance=advance
     )
     assert [each.passed for each in found] == [True]

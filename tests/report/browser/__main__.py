@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sim.report.html import page
 from tests.report.browser.checks import EVERY, perform
 from tests.report.browser.chromium import Browser, BrowserError, install
 from tests.report.recorded import ALL_NAMES, records
+from twopc.sim.report.html import page
 
 #: What is looked at: width and scheme.
 LOOKS = ((1400, "light"), (1400, "dark"), (420, "light"))

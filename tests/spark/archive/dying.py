@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 
-from sim.spark.archive import Archive, writer
-from sim.spark.archive.append import add, reach
 from tests.spark.archive.made import facts, stage
+from twopc.sim.spark.archive import Archive, writer
+from twopc.sim.spark.archive.append import add, reach
 
 
 def main() -> None:

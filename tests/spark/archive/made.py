@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sim.spark import shapes
-from sim.spark.archive import Archive
-from sim.spark.archive.append import add
-from sim.spark.source.facts import Facts, Publisher
-from sim.spark.source.reader import arrow_schema
+from twopc.sim.spark import shapes
+from twopc.sim.spark.archive import Archive
+from twopc.sim.spark.archive.append import add
+from twopc.sim.spark.source.facts import Facts, Publisher
+from twopc.sim.spark.source.reader import arrow_schema
 
 PUBLISHER = Publisher(name="pub", database="pub_db", number=1, slot="s", distribution="7/5")
 ARTICLE: Mapping[str, Any] = {

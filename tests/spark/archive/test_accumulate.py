@@ -11,19 +11,19 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from sim.report.history import History
-from sim.spark import shapes, source
-from sim.spark.archive import Archive, writer
-from sim.spark.archive.compact import compact
-from sim.spark.archive.histories import add_history
-from sim.spark.archive.load import Wanted, accumulate, follow, opened, told
-from sim.spark.archive.show import lines
-from sim.spark.errors import ArchiveError, GapError, PipelineError
-from sim.spark.session import translated
-from sim.topology import Topology
 from tests.fix_server import MakeDatabase
 from tests.spark.archive.made import content
 from tests.spark.source.filled import TEXT, filled, made, store
+from twopc.sim.report.history import History
+from twopc.sim.spark import shapes, source
+from twopc.sim.spark.archive import Archive, writer
+from twopc.sim.spark.archive.compact import compact
+from twopc.sim.spark.archive.histories import add_history
+from twopc.sim.spark.archive.load import Wanted, accumulate, follow, opened, told
+from twopc.sim.spark.archive.show import lines
+from twopc.sim.spark.errors import ArchiveError, GapError, PipelineError
+from twopc.sim.spark.session import translated
+from twopc.sim.topology import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 

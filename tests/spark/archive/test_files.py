@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from sim.spark.archive import Archive, writer
-from sim.spark.archive.append import add
-from sim.spark.archive.files import folder_of, locked
-from sim.spark.archive.show import lines
-from sim.spark.errors import ArchiveBusyError, ArchiveError, PipelineError
 from tests.spark.archive.made import PUBLISHER, archive, content, facts, stage
 from twopc.drivers.points import ARCHIVE_POINTS
+from twopc.sim.spark.archive import Archive, writer
+from twopc.sim.spark.archive.append import add
+from twopc.sim.spark.archive.files import folder_of, locked
+from twopc.sim.spark.archive.show import lines
+from twopc.sim.spark.errors import ArchiveBusyError, ArchiveError, PipelineError
 
 ROOT = Path(__file__).parents[3]
 

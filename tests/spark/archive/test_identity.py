@@ -12,12 +12,12 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql import SparkSession
 
-from sim.spark.archive import Archive, load, show
-from sim.spark.errors import ArchiveError, PipelineError
-from sim.spark.replay.target import Target
-from sim.spark.source.facts import system_of
-from sim.topology import Topology
 from tests.spark.replay.recorded import distributed
+from twopc.sim.spark.archive import Archive, load, show
+from twopc.sim.spark.errors import ArchiveError, PipelineError
+from twopc.sim.spark.replay.target import Target
+from twopc.sim.spark.source.facts import system_of
+from twopc.sim.topology import Topology
 
 NO_SPARK = cast("SparkSession", None)
 ANOTHER = "00000000-0000-0000-0000-000000000001"

@@ -15,10 +15,10 @@ import psutil
 import psycopg
 import pytest
 
-from sim.spark.archive import Archive
-from sim.topology import Topology
 from tests.spark.archive.made import content
 from twopc.server.waiting import wait_for
+from twopc.sim.spark.archive import Archive
+from twopc.sim.topology import Topology
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -50,7 +50,7 @@ def accumulate(archive: Path, nodes: Mapping[str, str], **environment: str) -> s
     ]
     known = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     return subprocess.run(
-        [sys.executable, "-m", "sim", "accumulate", archive, *words, "--conf", "spark.driver.memory=1g"],
+        [sys.executable, "-m", "twopc.sim", "accumulate", archive, *words, "--conf", "spark.driver.memory=1g"],
         cwd=ROOT, env={**known, **environment}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.spark.archive.compact import plan
-from sim.spark.archive.manifest import Base, File, Manifest, Recorded, Segment
-from sim.spark.errors import ArchiveError, GapError
 from tests.spark.archive.made import ARTICLE, PUBLISHER, facts
+from twopc.sim.spark.archive.compact import plan
+from twopc.sim.spark.archive.manifest import Base, File, Manifest, Recorded, Segment
+from twopc.sim.spark.errors import ArchiveError, GapError
 
 Document = dict[str, Any]
 

@@ -12,13 +12,13 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from publisher.publication import owner_role
-from sim.spark.archive import Archive, load, writer
-from sim.spark.audit import witness
-from sim.spark.audit.gather import sites
-from sim.spark.audit.report import CLASSES, Report, Wanted, audit
-from sim.topology import Topology
 from twopc.names import VERSION_COLUMN, table_role
+from twopc.publisher.publication import owner_role
+from twopc.sim.spark.archive import Archive, load, writer
+from twopc.sim.spark.audit import witness
+from twopc.sim.spark.audit.gather import sites
+from twopc.sim.spark.audit.report import CLASSES, Report, Wanted, audit
+from twopc.sim.topology import Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -216,7 +216,7 @@ async def test_a_fault_of_each_class_is_found_and_named(
         bank.connections("south", allowed=False)
         return told
 
-    monkeypatch.setattr("sim.spark.audit.report.sites", sites_and_then)
+    monkeypatch.setattr("twopc.sim.spark.audit.report.sites", sites_and_then)
     without = await bank.audit(only=("atomic", "rows", "order"))
     bank.connections("south", allowed=True)
     assert len([each for each in without.unexamined if "south cannot be reached" in each]) == 1

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from sim.spark.archive import Archive
-from sim.spark.audit import calls, delivery, rows, versions, witness, witness_calls
-from sim.spark.audit.gather import sites
-from sim.spark.audit.report import Report, Wanted, audit
-from sim.spark.errors import PipelineError
-from sim.spark.replay import onto_rows
-from sim.spark.routines import carried_out_as_rows
-from sim.topology import Topology
 from tests.spark.audit.world import NAMES, World, command, told
 from tests.spark.replay.recorded import accumulated, distributed
+from twopc.sim.spark.archive import Archive
+from twopc.sim.spark.audit import calls, delivery, rows, versions, witness, witness_calls
+from twopc.sim.spark.audit.gather import sites
+from twopc.sim.spark.audit.report import Report, Wanted, audit
+from twopc.sim.spark.errors import PipelineError
+from twopc.sim.spark.replay import onto_rows
+from twopc.sim.spark.routines import carried_out_as_rows
+from twopc.sim.topology import Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

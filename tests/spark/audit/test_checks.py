@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.testing import assertDataFrameEqual
 
-from sim.spark import shapes
-from sim.spark.audit import atomic, delivery, rows, versions
-from sim.spark.audit.frames import Frames, Names
 from tests.spark.audit.world import NAMES, World, command, told
+from twopc.sim.spark import shapes
+from twopc.sim.spark.audit import atomic, delivery, rows, versions
+from twopc.sim.spark.audit.frames import Frames, Names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sim.spark.audit import witness
+from twopc.sim.spark.audit import witness
 from twopc.sql.render import render
 
 
@@ -14,7 +14,7 @@ def test_texts(golden: Callable[[str, str], None]) -> None:
         "article_id": 7, "source_schema": "Sales", "source_object": 'the "order"\'s line',
         "columns": ["Id", "n o", "msrepl_tran_version"], "key": [1, 0], "version": 2,
     }  # fmt: skip
-    texts = [render("sim.spark.audit", "witness_table"), *witness.texts(article)]
+    texts = [render("twopc.sim.spark.audit", "witness_table"), *witness.texts(article)]
     golden("sim/delivery_witness.sql", "\n".join(texts))
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sim.spark import shapes
-from sim.spark.audit.frames import KEYS, ROWS_AT, VERSIONS, WATCHED, Frames, Names, changes
+from twopc.sim.spark import shapes
+from twopc.sim.spark.audit.frames import KEYS, ROWS_AT, VERSIONS, WATCHED, Frames, Names, changes
 
 NAMES = Names(publisher="pub", repro="twopc audit bank.archive")
 ACCOUNT = (

@@ -11,7 +11,7 @@ import traceback
 
 from typer.testing import CliRunner
 
-from sim.cli import app
+from twopc.sim.cli import app
 
 
 def main() -> None:

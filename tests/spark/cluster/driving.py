@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sim.spark.archive import Archive, writer
-from sim.spark.archive.load import Wanted, accumulate, opened
-from sim.spark.session import SparkOptions, session
 from twopc.server.waiting import wait_for
+from twopc.sim.spark.archive import Archive, writer
+from twopc.sim.spark.archive.load import Wanted, accumulate, opened
+from twopc.sim.spark.session import SparkOptions, session
 
 
 def _slow(batches: Iterator[Any], flag: str) -> Iterator[Any]:

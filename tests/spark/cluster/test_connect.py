@@ -15,11 +15,11 @@ import psutil
 import pyspark
 import pytest
 
-from sim.spark.java import find_java
-from sim.topology import Topology
 from tests.fix_spark import INTERPRETED
 from tests.spark.sweep.test_trial import SMALL
 from twopc.server.waiting import wait_for
+from twopc.sim.spark.java import find_java
+from twopc.sim.topology import Topology
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("spark")]
 

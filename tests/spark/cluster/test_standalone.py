@@ -15,11 +15,11 @@ import psutil
 import pyspark
 import pytest
 
-from sim.spark.java import find_java
 from tests.fix_server import MakeDatabase
 from tests.spark.archive.test_accumulate import _COMMANDS, asked
 from tests.spark.source.filled import filled
 from twopc.server.waiting import wait_for
+from twopc.sim.spark.java import find_java
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("spark")]
 

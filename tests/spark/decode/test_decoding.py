@@ -10,8 +10,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.testing import assertDataFrameEqual
 
-from sim.spark import shapes
-from sim.spark.decode import decoded, record_fields
 from twopc.articles import Article, Column
 from twopc.names import VERSION_COLUMN
 from twopc.propagation import (
@@ -23,6 +21,8 @@ from twopc.propagation import (
     record_text,
     record_values,
 )
+from twopc.sim.spark import shapes
+from twopc.sim.spark.decode import decoded, record_fields
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

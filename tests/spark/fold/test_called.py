@@ -7,12 +7,12 @@ import json
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from sim.spark import shapes
-from sim.spark.errors import ArchiveError
-from sim.spark.fold import folded
 from tests.spark.fold.drawn import article, record
 from tests.spark.fold.test_folding import BASE, transactions
 from twopc.proc_execution import BESIDE, CALL_TYPE
+from twopc.sim.spark import shapes
+from twopc.sim.spark.errors import ArchiveError
+from twopc.sim.spark.fold import folded
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from sim.spark import shapes
-from sim.spark.errors import ArchiveError
-from sim.spark.fold import folded, seqno_at
-from sim.spark.session import translated
 from tests.fix_spark import INTERPRETED
 from tests.spark.fold.drawn import ARTICLES, Drawn, article, record
+from twopc.sim.spark import shapes
+from twopc.sim.spark.errors import ArchiveError
+from twopc.sim.spark.fold import folded, seqno_at
+from twopc.sim.spark.session import translated
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -9,10 +9,10 @@ from typing import Any
 import psycopg
 from pyspark.sql import SparkSession
 
-from publisher.log_reader.control import LOG_READERS
-from sim.spark.archive import Archive, load, writer
-from sim.topology import Topology
+from twopc.publisher.log_reader.control import LOG_READERS
 from twopc.server.waiting import wait_for
+from twopc.sim.spark.archive import Archive, load, writer
+from twopc.sim.topology import Topology
 
 
 async def execute(topology: Topology, node: str, *statements: str) -> None:

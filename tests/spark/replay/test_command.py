@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sim.cli import app
-from sim.spark.errors import ArchiveError
+from twopc.sim.cli import app
+from twopc.sim.spark.errors import ArchiveError
 
 
 @pytest.mark.parametrize(

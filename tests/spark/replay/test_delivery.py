@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping
 import psycopg
 import pytest
 
-from sim.spark.replay import delivery
-from sim.spark.replay.place import Place, place_of
-from sim.topology import Topology
 from tests.spark.replay.recorded import agents_elsewhere, distributed
 from twopc.errors import DeliveryError
+from twopc.sim.spark.replay import delivery
+from twopc.sim.spark.replay.place import Place, place_of
+from twopc.sim.topology import Topology
 
 SEEN = "select count(*) from t"
 

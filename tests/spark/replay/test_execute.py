@@ -8,10 +8,10 @@ from typing import Any
 
 import psycopg
 
-from sim.spark.replay.execute import Deed, Ended, Engine, ledger
-from sim.topology import Topology
 from twopc.names import VERSION_COLUMN
 from twopc.server.waiting import wait_for
+from twopc.sim.spark.replay.execute import Deed, Ended, Engine, ledger
+from twopc.sim.topology import Topology
 from twopc.together import together
 
 MakeTopology = Callable[..., Awaitable[Topology]]

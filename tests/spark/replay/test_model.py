@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sim.report.history import Record
-from sim.spark.archive import Archive, writer
-from sim.spark.archive.histories import add_history
-from sim.spark.replay.model import ModelOptions, onto_model, recorded_run, scenario_of
-from sim.spark.replay.resimulated import record_of
-from sim.spark.replay.rows import NothingError
-from sim.spark.source.facts import Publisher
-from sim.spark.sweep import grid
-from sim.spark.sweep.trial import simulated
+from twopc.sim.report.history import Record
+from twopc.sim.spark.archive import Archive, writer
+from twopc.sim.spark.archive.histories import add_history
+from twopc.sim.spark.replay.model import ModelOptions, onto_model, recorded_run, scenario_of
+from twopc.sim.spark.replay.resimulated import record_of
+from twopc.sim.spark.replay.rows import NothingError
+from twopc.sim.spark.source.facts import Publisher
+from twopc.sim.spark.sweep import grid
+from twopc.sim.spark.sweep.trial import simulated
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sim.spark.errors import PipelineError
-from sim.spark.replay.execute import ledger
-from sim.spark.replay.postgres import PostgresOptions, onto_postgres
-from sim.spark.replay.windows import Sync
-from sim.topology import Topology
 from tests.spark.replay.recorded import accumulated, agents_elsewhere, distributed, execute
+from twopc.sim.spark.errors import PipelineError
+from twopc.sim.spark.replay.execute import ledger
+from twopc.sim.spark.replay.postgres import PostgresOptions, onto_postgres
+from twopc.sim.spark.replay.windows import Sync
+from twopc.sim.topology import Topology
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

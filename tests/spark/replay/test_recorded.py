@@ -14,16 +14,16 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from sim.cli import app
-from sim.report.history import read
-from sim.spark import source
-from sim.spark.archive.calls import calls
-from sim.spark.errors import PipelineError
-from sim.spark.replay.again import Manner
-from sim.spark.replay.recorded import said_by_tasks, said_here
-from sim.spark.replay.windows import Sync
-from sim.spark.sweep import grid
-from sim.spark.sweep.trial import simulated
+from twopc.sim.cli import app
+from twopc.sim.report.history import read
+from twopc.sim.spark import source
+from twopc.sim.spark.archive.calls import calls
+from twopc.sim.spark.errors import PipelineError
+from twopc.sim.spark.replay.again import Manner
+from twopc.sim.spark.replay.recorded import said_by_tasks, said_here
+from twopc.sim.spark.replay.windows import Sync
+from twopc.sim.spark.sweep import grid
+from twopc.sim.spark.sweep.trial import simulated
 
 HERE = Path(__file__).parent
 SAID = HERE / "said.yaml"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from sim.report.history import Record
-from sim.spark.replay.resimulated import Original, compared
-from sim.spark.sweep import grid
-from sim.spark.sweep.trial import simulated
+from twopc.sim.report.history import Record
+from twopc.sim.spark.replay.resimulated import Original, compared
+from twopc.sim.spark.sweep import grid
+from twopc.sim.spark.sweep.trial import simulated
 
 SMALL = Path(__file__).parents[2] / "workload/small"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sim.spark.replay import onto_rows
-from sim.spark.replay.rows import NothingError
-from sim.spark.source.facts import facts
-from sim.topology import Topology
 from tests.spark.replay.recorded import accumulated, execute, nodes, rows
+from twopc.sim.spark.replay import onto_rows
+from twopc.sim.spark.replay.rows import NothingError
+from twopc.sim.spark.source.facts import facts
+from twopc.sim.topology import Topology
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from sim.spark.replay.execute import ledger
-from sim.spark.replay.place import Place
-from sim.spark.replay.task import Order, carry_out
-from sim.topology import Topology
 from tests.spark.replay.recorded import agents_elsewhere, distributed
+from twopc.sim.spark.replay.execute import ledger
+from twopc.sim.spark.replay.place import Place
+from twopc.sim.spark.replay.task import Order, carry_out
+from twopc.sim.topology import Topology
 
 MakeTopology = Callable[..., Awaitable[Topology]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.spark.replay.units import lanes, units
+from twopc.sim.spark.replay.units import lanes, units
 
 EDGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 20)), max_size=60)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import Row
 
-from sim.spark.replay.windows import Sync, Turn, assigned
+from twopc.sim.spark.replay.windows import Sync, Turn, assigned
 
 #: Transactions 1 … 6 of the Publisher and Subscribers 1 and 2; 1, 3 and 6 share rows.
 WINDOW = [Row(seqno=n, originator_id=of) for n, of in enumerate((None, 1, 2, 1, 2, None), 1)]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.spark.errors import SparkMissingError
-from sim.spark.java import find_java
-from sim.spark.packing import pack
+from twopc.sim.spark.errors import SparkMissingError
+from twopc.sim.spark.java import find_java
+from twopc.sim.spark.packing import pack
 
 
 def java(folder: Path, version: str) -> Path:
@@ -70,7 +70,7 @@ def test_the_bundled_one_runs() -> None:
 
 def test_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was looked at, and what to do."""
-    monkeypatch.setattr("sim.spark.java._bundled", lambda: None)
+    monkeypatch.setattr("twopc.sim.spark.java._bundled", lambda: None)
     old = java(tmp_path / "old", "11.0.2")
     with pytest.raises(SparkMissingError) as caught:
         find_java({"JAVA_HOME": str(old), "PATH": ""})
@@ -88,7 +88,7 @@ def test_packing(tmp_path: Path) -> None:
     assert "publisher/sql/msrepl_blocks.sql" in names
     assert not any("__pycache__" in name or name.startswith("tests") for name in names)
     program = (
-        "import sim.spark.source.queries as q; from twopc.sql.render import render; print(q.__file__);"
+        "import twopc.sim.spark.source.queries as q; from twopc.sql.render import render; print(q.__file__);"
         " print(len(render('publisher', 'msarticles')))"
     )
     said = subprocess.run(

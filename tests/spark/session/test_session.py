@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from sim.spark.errors import PipelineError, SparkMissingError
-from sim.spark.session import SparkOptions, _reachable, _settings, session
+from twopc.sim.spark.errors import PipelineError, SparkMissingError
+from twopc.sim.spark.session import SparkOptions, _reachable, _settings, session
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

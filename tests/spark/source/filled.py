@@ -9,11 +9,11 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from publisher import distribution
-from publisher.log_reader.rows import BLOCK_COMMANDS, Transaction
 from tests.distribution.blocks import Made, moment_us, write_blocks
 from tests.distribution.made import article, columns
 from tests.fix_server import Database
+from twopc.publisher import distribution
+from twopc.publisher.log_reader.rows import BLOCK_COMMANDS, Transaction
 
 #: Distinct ones, as roles belong to the whole server.
 LOGREADER, AGENT = "spark_logreader", "spark_agent"

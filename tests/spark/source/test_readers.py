@@ -11,12 +11,14 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull, LessThanOrEqual, Not
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from sim.report.history import History, read
-from sim.spark.errors import GapError, PipelineError
-from sim.spark.source import TwopcDataSource
-from sim.spark.source.histories import HistoryReader
-from sim.spark.source.options import Options, Published
-from sim.spark.source.reader import (
+from tests.fix_server import MakeDatabase
+from tests.spark.source.filled import LARGE, TEXT, filled, made, store
+from twopc.sim.report.history import History, read
+from twopc.sim.spark.errors import GapError, PipelineError
+from twopc.sim.spark.source import TwopcDataSource
+from twopc.sim.spark.source.histories import HistoryReader
+from twopc.sim.spark.source.options import Options, Published
+from twopc.sim.spark.source.reader import (
     LogReader,
     PushingLogReader,
     Range,
@@ -24,9 +26,7 @@ from sim.spark.source.reader import (
     SmallReader,
     arrow_schema,
 )
-from sim.spark.source.stream import LogStreamReader
-from tests.fix_server import MakeDatabase
-from tests.spark.source.filled import LARGE, TEXT, filled, made, store
+from twopc.sim.spark.source.stream import LogStreamReader
 
 Rows = list[dict[str, Any]]
 
@@ -219,7 +219,7 @@ def test_histories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for number in range(50):
             history.write("info", message=f"ö{number}" * number, data={"n": number})
         file.write('{"seq": 51, "t_us": ')
-    monkeypatch.setattr("sim.spark.source.histories.RANGE_BYTES", 512)
+    monkeypatch.setattr("twopc.sim.spark.source.histories.RANGE_BYTES", 512)
     reader = HistoryReader(Options.read({"table": "history", "path": str(tmp_path)}))
     assert len(reader.partitions()) > 5
     found = everything(reader)

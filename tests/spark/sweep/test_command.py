@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sim.cli import app
-from sim.cli.exits import exit_code
-from sim.cli.sweep import _listener
 from tests.spark.sweep.test_trial import SMALL
+from twopc.sim.cli import app
+from twopc.sim.cli.exits import exit_code
+from twopc.sim.cli.sweep import _listener
 
 
 def _run(*arguments: str) -> tuple[int, str]:

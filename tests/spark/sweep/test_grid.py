@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.scenario import check
-from sim.spark.sweep import grid
 from twopc.errors import ScenarioError
+from twopc.sim.scenario import check
+from twopc.sim.spark.sweep import grid
 
 SMALL = str(Path(__file__).with_name("small.yaml"))
 

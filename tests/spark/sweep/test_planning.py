@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.spark.sweep.planning import BATCHES_A_CORE, Batch, wave
+from twopc.sim.spark.sweep.planning import BATCHES_A_CORE, Batch, wave
 
 TRIALS = st.lists(
     st.tuples(st.integers(0, 5), st.integers(0, 40)), unique=True, min_size=1, max_size=200

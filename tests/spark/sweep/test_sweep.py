@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sim.spark.sweep import grid, run
-from sim.spark.sweep.results import Results, asked
-from sim.spark.sweep.trial import trial
 from tests.spark.sweep.test_trial import SMALL
+from twopc.sim.spark.sweep import grid, run
+from twopc.sim.spark.sweep.results import Results, asked
+from twopc.sim.spark.sweep.trial import trial
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ def test_a_trial_that_fails_can_be_played_again(spark: SparkSession, tmp_path: P
     (written,) = run.write_repro(document, points, results)
     assert row["repro"] == f"twopc run {written} --on model --seed 7"
     done = subprocess.run(
-        [sys.executable, "-m", "sim", *row["repro"].split()[1:], "--json", "--out", str(tmp_path / "runs")],
+        [sys.executable, "-m", "twopc.sim", *row["repro"].split()[1:], "--json", "--out", str(tmp_path / "runs")],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 7, done.stderr
@@ -66,7 +66,7 @@ def test_killed_and_resumed(spark: SparkSession, tmp_path: Path) -> None:
     """A sweep that is killed between waves goes on by the same command with ``--resume``."""
     out = tmp_path / "out"
     command = [
-        sys.executable, "-m", "sim", "sweep", str(SMALL), "--set", "workload.clients=1,2,3",
+        sys.executable, "-m", "twopc.sim", "sweep", str(SMALL), "--set", "workload.clients=1,2,3",
         "--set", "workload.for=200ms", "--seeds", "1..4", "--out", str(out), "--no-plots",
         "--progress", "json", "--master", "local[1]", "--conf", "spark.driver.memory=1g",
     ]  # fmt: skip

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from sim.spark.errors import PipelineError
-from sim.spark.sweep import grid, plots, run, summary
-from sim.spark.sweep.grid import Point
-from sim.spark.sweep.results import Results, asked, folder
-from sim.spark.sweep.trial import BROKEN, trial
 from twopc.errors import ScenarioError
+from twopc.sim.spark.errors import PipelineError
+from twopc.sim.spark.sweep import grid, plots, run, summary
+from twopc.sim.spark.sweep.grid import Point
+from twopc.sim.spark.sweep.results import Results, asked, folder
+from twopc.sim.spark.sweep.trial import BROKEN, trial
 
 SMALL = Path(__file__).with_name("small.yaml")
 LOST_UPDATE = Path(__file__).parents[3] / "scenarios/immediate/lost_update.twopc.yaml"
@@ -48,7 +48,9 @@ def test_a_trial_that_breaks_off(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("the model is broken")
 
     loaded = grid.with_settings(grid.read(str(SMALL)), ())
-    monkeypatch.setattr("sim.spark.sweep.trial.played", lambda _, work: (work.close(), fails()))
+    monkeypatch.setattr(
+        "twopc.sim.spark.sweep.trial.played", lambda _, work: (work.close(), fails())
+    )
     row = trial(loaded, 1)
     assert (row["verdict"], row["failure"]) == (BROKEN, "RuntimeError: the model is broken")
     found = summary.summarised([Point(0, ())], [{**row, "point": 0, "parameters": "{}", "repro": ""}])  # fmt: skip

@@ -29,7 +29,7 @@ grant usage on type "msrepl"."call_7_del" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."call_7_del" is 'Values of a command for DELETE in sales.line';
 
 -- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
--- called by: publisher.making, subscriber.subscription, subscriber.propagation
+-- called by: twopc.publisher.making, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    none
 -- holes:     role, role_text, schema, table_schema, table, privileges, comment
 --
@@ -47,7 +47,7 @@ grant usage on schema "msrepl", "sales" to "msrepl_table_c268110370c2_2f6d648989
 grant select, insert, update, delete on "sales"."line" to "msrepl_table_c268110370c2_2f6d64898938";
 
 -- What the role of a subscribed table needs besides the table, so that agents' commands are applied in its name.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     role, calls, agent_text
 --
@@ -610,7 +610,7 @@ grant execute on function "msrepl"."net_7"(text[]) to "msrepl_agent_0123456789ab
 comment on function "msrepl"."net_7"(text[]) is 'Makes updates of sales.line at once that are in each other''s way';
 
 -- The row of an article's procedure: what is called, and what unsubscribing drops.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
 insert into msrepl.msreplication_procedures
@@ -620,7 +620,7 @@ values (7, 'ins', 'sales', 'line', 'CALL', 'c83184ba1cac', '"sales"."sp_msins_sa
         'msrepl_agent_0123456789ab');
 
 -- The row of an article's procedure: what is called, and what unsubscribing drops.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
 insert into msrepl.msreplication_procedures
@@ -630,7 +630,7 @@ values (7, 'upd', 'sales', 'line', 'XCALL', 'c83184ba1cac', '"sales"."sp_msupd_s
         'msrepl_agent_0123456789ab');
 
 -- The row of an article's procedure: what is called, and what unsubscribing drops.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
 insert into msrepl.msreplication_procedures

@@ -29,7 +29,7 @@ grant usage on type "msrepl"."call_7_del" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."call_7_del" is 'Values of a command for DELETE in customer';
 
 -- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
--- called by: publisher.making, subscriber.subscription, subscriber.propagation
+-- called by: twopc.publisher.making, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    none
 -- holes:     role, role_text, schema, table_schema, table, privileges, comment
 --
@@ -47,7 +47,7 @@ grant usage on schema "msrepl", "public" to "msrepl_table_c268110370c2_df6dafd53
 grant select, insert, update, delete on "public"."customer" to "msrepl_table_c268110370c2_df6dafd53a9a";
 
 -- What the role of a subscribed table needs besides the table, so that agents' commands are applied in its name.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     role, calls, agent_text
 --
@@ -531,7 +531,7 @@ grant execute on function "msrepl"."net_7"(text[]) to "msrepl_agent_0123456789ab
 comment on function "msrepl"."net_7"(text[]) is 'Makes updates of customer at once that are in each other''s way';
 
 -- The row of an article's procedure: what is called, and what unsubscribing drops.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
 insert into msrepl.msreplication_procedures
@@ -541,7 +541,7 @@ values (7, 'ins', 'public', 'customer', 'CALL', 'f05bc46be1a2', '"public"."sp_ms
         'msrepl_agent_0123456789ab');
 
 -- The row of an article's procedure: what is called, and what unsubscribing drops.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
 insert into msrepl.msreplication_procedures
@@ -551,7 +551,7 @@ values (7, 'upd', 'public', 'customer', 'MCALL', 'f05bc46be1a2', '"public"."sp_m
         'msrepl_agent_0123456789ab');
 
 -- The row of an article's procedure: what is called, and what unsubscribing drops.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
 insert into msrepl.msreplication_procedures

@@ -1,5 +1,5 @@
 -- The role that owns our objects at a Subscriber, and their schema.
--- called by: subscriber.subscription, the script of a subscription
+-- called by: twopc.subscriber.subscription, the script of a subscription
 -- tables:    none
 -- holes:     owner, owner_text, schema
 do $msrepl$
@@ -18,7 +18,7 @@ create schema if not exists "msrepl";
 grant all on schema "msrepl" to "msrepl_owner_0123456789ab";
 
 -- The role that makes calls of published routines here: whatever a routine touches is evaluated in its name.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    none
 -- holes:     role, role_text
 --
@@ -34,7 +34,7 @@ end
 $msrepl$;
 
 -- msrepl.msreplication_subscriptions, msrepl.msreplication_procedures: how far agents have come, and what calls they make here.
--- called by: subscriber.propagation; distribution agents
+-- called by: twopc.subscriber.propagation; distribution agents
 -- tables:    themselves
 -- holes:     owner, agent
 --

@@ -29,7 +29,7 @@ grant usage on type "msrepl"."call_7_del" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."call_7_del" is  E'Values of a command for DELETE in the "odd" one.t%s{}\\''';
 
 -- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
--- called by: publisher.making, subscriber.subscription, subscriber.propagation
+-- called by: twopc.publisher.making, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    none
 -- holes:     role, role_text, schema, table_schema, table, privileges, comment
 --
@@ -47,7 +47,7 @@ grant usage on schema "msrepl", "the ""odd"" one" to "msrepl_table_c268110370c2_
 grant select, insert, update, delete on "the ""odd"" one"."t%s{}\'" to "msrepl_table_c268110370c2_b4c33d6dfab3";
 
 -- What the role of a subscribed table needs besides the table, so that agents' commands are applied in its name.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     role, calls, agent_text
 --
@@ -619,7 +619,7 @@ grant execute on function "msrepl"."net_7"(text[]) to "msrepl_agent_0123456789ab
 comment on function "msrepl"."net_7"(text[]) is  E'Makes updates of the "odd" one.t%s{}\\'' at once that are in each other''s way';
 
 -- The row of an article's procedure: what is called, and what unsubscribing drops.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
 insert into msrepl.msreplication_procedures
@@ -629,7 +629,7 @@ values (7, 'ins', 'the "odd" one',  E't%s{}\\''', 'CALL', '032707f07a6f',  E'"th
         'msrepl_agent_0123456789ab');
 
 -- The row of an article's procedure: what is called, and what unsubscribing drops.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
 insert into msrepl.msreplication_procedures
@@ -639,7 +639,7 @@ values (7, 'upd', 'the "odd" one',  E't%s{}\\''', 'MCALL', '032707f07a6f',  E'"t
         'msrepl_agent_0123456789ab');
 
 -- The row of an article's procedure: what is called, and what unsubscribing drops.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
 insert into msrepl.msreplication_procedures

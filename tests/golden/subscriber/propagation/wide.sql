@@ -49,7 +49,7 @@ grant usage on type "msrepl"."key_7" to "msrepl_agent_0123456789ab";
 comment on type "msrepl"."key_7" is 'A row of wide, or its original key, as one argument';
 
 -- The role that writes one published or subscribed table: in whose name its owner's expressions and triggers run.
--- called by: publisher.making, subscriber.subscription, subscriber.propagation
+-- called by: twopc.publisher.making, twopc.subscriber.subscription, twopc.subscriber.propagation
 -- tables:    none
 -- holes:     role, role_text, schema, table_schema, table, privileges, comment
 --
@@ -67,7 +67,7 @@ grant usage on schema "msrepl", "public" to "msrepl_table_c268110370c2_47ec0b9e1
 grant select, insert, update, delete on "public"."wide" to "msrepl_table_c268110370c2_47ec0b9e1ffa";
 
 -- What the role of a subscribed table needs besides the table, so that agents' commands are applied in its name.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     role, calls, agent_text
 --
@@ -1019,7 +1019,7 @@ grant execute on function "msrepl"."net_7"(text[]) to "msrepl_agent_0123456789ab
 comment on function "msrepl"."net_7"(text[]) is 'Makes updates of wide at once that are in each other''s way';
 
 -- The row of an article's procedure: what is called, and what unsubscribing drops.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
 insert into msrepl.msreplication_procedures
@@ -1029,7 +1029,7 @@ values (7, 'ins', 'public', 'wide', 'CALL', 'f4d77d858fd9', '"public"."sp_msins_
         'msrepl_agent_0123456789ab');
 
 -- The row of an article's procedure: what is called, and what unsubscribing drops.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
 insert into msrepl.msreplication_procedures
@@ -1039,7 +1039,7 @@ values (7, 'upd', 'public', 'wide', 'SCALL', 'f4d77d858fd9', '"public"."sp_msupd
         'msrepl_agent_0123456789ab');
 
 -- The row of an article's procedure: what is called, and what unsubscribing drops.
--- called by: subscriber.propagation
+-- called by: twopc.subscriber.propagation
 -- tables:    msrepl.msreplication_procedures
 -- holes:     article_id, operation, schema, table, format, shape, procedure, signature, is_default, agent
 insert into msrepl.msreplication_procedures
