@@ -80,6 +80,7 @@ class DistributionAgent:
     delivery: ClassVar[type[Delivery]] = Delivery
     streams: ClassVar[type[Streams]] = Streams
     mending: ClassVar[type[Mending]] = Mending
+    settle = staticmethod(settle)
 
     def __init__(
         self, world: WorldPort, *, profile: Profile | None = None, points: Points | None = None
@@ -148,7 +149,7 @@ class DistributionAgent:
         profile = self.profile = source.profile
         target = await self._world.target(source.publisher_db, profile)
         try:
-            await settle(target)
+            await self.settle(target)
             await target.open_streams(profile.subscription_streams)
         except BaseException:
             await target.close()

@@ -152,7 +152,7 @@ class Delivery:
         flight: deque[tuple[Load, Pending]] = deque()
         failure = None
         sent = self.target.position
-        async with aclosing(self._loads(batches, 1)) as loads:
+        async with aclosing(self.loads(batches, 1)) as loads:
             async for load in loads:
                 if load.first and stop is not None and stop.is_set():
                     break
@@ -180,7 +180,8 @@ class Delivery:
         await self.target.lines[0].send(Rollback())
         self.seen = self.target.position
 
-    def _loads(self, batches: Sequence[Batch], streams: int) -> AsyncGenerator[Load, None]:
+    def loads(self, batches: Sequence[Batch], streams: int) -> AsyncGenerator[Load, None]:
+        """The batches with their commands, without the Subscriber's own."""
         return self.source.loads(
             batches,
             own=self.planner.own,
@@ -235,7 +236,7 @@ class Delivery:
         self, batches: Sequence[Batch], streams: Streams, stop: Signal | None
     ) -> Failure | None:
         """Over all connections; a batch that does not go so goes over one, and ends this round."""
-        async with aclosing(self._loads(batches, len(self.target.lines))) as loads:
+        async with aclosing(self.loads(batches, len(self.target.lines))) as loads:
             async for load in loads:
                 if load.first and stop is not None and stop.is_set():
                     return None

@@ -71,9 +71,9 @@ class Mending:
     def __init__(
         self, delivery: Delivery, subscriber: str, profile: Profile, *, final: bool
     ) -> None:
-        self._delivery = delivery
-        self._source = delivery.source
-        self._target = delivery.target
+        self.delivery = delivery
+        self.source = delivery.source
+        self.target = delivery.target
         self._subscriber = subscriber
         self._profile = profile
         self._final = final
@@ -91,7 +91,7 @@ class Mending:
         if first is None:
             return
         _pass(first.report)
-        may_be_own = self._delivery.planner.own is not None and is_conflict(first.report)
+        may_be_own = self.delivery.planner.own is not None and is_conflict(first.report)
         if not (may_be_own and await self._net(first)):
             await self._end(first)
 
@@ -99,14 +99,14 @@ class Mending:
         """Bring each transaction of a batch in a commit of its own, command by command in the Publisher's
         order; the first that fails."""
         logger.info("batch tried one by one", upto=lsn_text(batch.upto))
-        self._delivery.exact = True
+        self.delivery.exact = True
         try:
             for each in batch.apart():
-                failure = await self._delivery.serial([each])
+                failure = await self.delivery.serial([each])
                 if failure is not None:
                     return failure
         finally:
-            self._delivery.exact = False
+            self.delivery.exact = False
         return None
 
     async def _net(self, failure: Failure) -> bool:
@@ -115,11 +115,10 @@ class Mending:
         Which one made the row that is in the way is not known: the range is made longer as long as
         something is.
         """
-        own = self._delivery.planner.own or 0
-        barriers = await self._source.own_transactions(self._target.position, own)
+        barriers = await self.barriers()
         tried = 1
         while barriers:
-            report = await self._apply_net(barriers[min(tried, len(barriers)) - 1])
+            report = await self.apply_net(barriers[min(tried, len(barriers)) - 1])
             if report is None:
                 return True
             if not is_conflict(report):
@@ -140,13 +139,18 @@ class Mending:
             )
         return False
 
-    async def _apply_net(self, upto: int) -> Report | None:
-        """None if it worked."""
-        delivery, target = self._delivery, self._target
+    async def barriers(self) -> list[int]:
+        """Where the Subscriber's own transactions after the position committed, in order."""
+        own = self.delivery.planner.own or 0
+        return await self.source.own_transactions(self.target.position, own)
+
+    async def apply_net(self, upto: int) -> Report | None:
+        """Apply everything up to a position as its net effect; None if it worked."""
+        delivery, target = self.delivery, self.target
         planner = delivery.planner
         commands = [
             each
-            async for each in self._source.commands(target.position, upto)
+            async for each in self.source.commands(target.position, upto)
             if each.article_id in planner.wanted(each.seqno, each.xid)
         ]
         # definitions touch no rows, so they may all come first
@@ -156,7 +160,7 @@ class Mending:
             for each in commands
             if each.type != DEFINITION_TYPE
         ]
-        net = net_of(rows, await self._source.articles(), planner)
+        net = net_of(rows, await self.source.articles(), planner)
         if isinstance(net, Report):
             return net
         steps: list[Step] = [Begin(), Move(target.position, upto)]
@@ -173,7 +177,7 @@ class Mending:
         delivery.counts.commands += len(net)
         delivery.counts.batches += 1
         target.position = delivery.seen = upto
-        await self._source.history.event(
+        await self.source.history.event(
             "net",
             transactions=len(passed),
             commands=len(net),
@@ -191,13 +195,13 @@ class Mending:
             raise PassingError(f"the second attempt went well: {failure.report}")
         report, constraint = refused.report, refused.constraint
         _pass(report)
-        is_constraint = not constraint or await self._target.is_constraint(constraint)
+        is_constraint = not constraint or await self.target.is_constraint(constraint)
         number = number_of(report, is_constraint=is_constraint)
         error = delivery_error(self._subscriber, batch, refused.culprit, report, number)
         if not is_skipped(report, number, self._profile.skip_errors):
             raise error
         # Recorded first: a skip that is recorded twice is better than one that nobody knows of.
-        await self._source.history.event(
+        await self.source.history.event(
             "skipped",
             transactions=1,
             seqno=batch.upto,
@@ -211,11 +215,11 @@ class Mending:
 
     async def skip(self, batch: Batch) -> None:
         """Leave out a transaction, all of it."""
-        await self._delivery.skip(batch)
+        await self.delivery.skip(batch)
 
     async def _find(self, batch: Batch) -> Refused | None:
         """Try the transaction's commands one by one, and take all of them back again."""
-        first = self._target.lines[0]
+        first = self.target.lines[0]
         await first.send(Begin())
         try:
             refused = await self._find_in(batch)
@@ -226,9 +230,9 @@ class Mending:
         return refused
 
     async def _find_in(self, batch: Batch) -> Refused | None:
-        planner = self._delivery.planner
+        planner = self.delivery.planner
         chunk: list[Command] = []
-        async for each in self._source.commands(batch.upto - 1, batch.upto):
+        async for each in self.source.commands(batch.upto - 1, batch.upto):
             if each.article_id not in batch.articles:
                 continue
             if planner.is_own(each.originator, each.article_id):
@@ -240,14 +244,14 @@ class Mending:
                 chunk = []
         if chunk and (refused := await self._try(chunk)) is not None:
             return refused
-        answer = await self._target.lines[0].send(CheckConstraints())
+        answer = await self.target.lines[0].send(CheckConstraints())
         if answer.failure is None:
             return None
         return Refused(culprit=Culprit(), report=answer.failure, constraint=answer.constraint)
 
     async def _try(self, commands: Sequence[Command]) -> Refused | None:
         steps = [Apply(part_of([_coded(each)]), exact=True) for each in commands]
-        answer = await self._target.lines[0].send(*steps)
+        answer = await self.target.lines[0].send(*steps)
         if answer.failure is None:
             return None
         each = commands[answer.failed_at]
@@ -255,8 +259,8 @@ class Mending:
         of_routine = each.type in (CALL_TYPE, DEFINITION_TYPE)
         culprit = Culprit(
             command_id=each.command_id,
-            article=None if of_routine else (await self._source.articles()).get(article_id),
-            routine=(await self._source.proc_articles()).get(article_id) if of_routine else None,
+            article=None if of_routine else (await self.source.articles()).get(article_id),
+            routine=(await self.source.proc_articles()).get(article_id) if of_routine else None,
             type=each.type,
             command=each.command,
         )

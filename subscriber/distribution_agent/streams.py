@@ -53,9 +53,9 @@ class Streams:
 
     def __init__(self, world: WorldPort, target: TargetPort, points: Points) -> None:
         self._world = world
-        self._target = target
+        self.target = target
         self._points = points
-        self._begun: set[int] = set()
+        self.begun: set[int] = set()
         """Streams that hold a part of the batch."""
 
     async def take(self, load: Load) -> None:
@@ -67,12 +67,12 @@ class Streams:
             LostError: a connection is gone; opening the target again settles the rest.
         """
         upto = load.batch.upto
-        steps = self._steps(load)
+        steps = self.steps(load)
         sent = {}
         for stream in sorted(steps):
             if self._points.armed and load.last:
                 await self._points.reach(f"agent.before_prepare({stream})")
-            sent[stream] = self._target.lines[stream].send(*steps[stream])
+            sent[stream] = self.target.lines[stream].send(*steps[stream])
         answered, blocked = await self._answers(sent, upto)
         failures = [answer.failure for answer in answered.values() if answer.failure is not None]
         if failures:
@@ -91,20 +91,20 @@ class Streams:
                 await self._points.reach("agent.prepared")
             await self.finish(upto)
 
-    def _steps(self, load: Load) -> dict[int, list[Step]]:
+    def steps(self, load: Load) -> dict[int, list[Step]]:
         """What each stream does with a load."""
-        target, upto = self._target, load.batch.upto
+        target, upto = self.target, load.batch.upto
         steps: dict[int, list[Step]] = {}
         if load.first:
-            self._begun = {0}
+            self.begun = {0}
             steps[0] = [Begin(), Move(target.position, upto)]
         for part in load.parts:
-            if part.stream not in self._begun:
-                self._begun.add(part.stream)
+            if part.stream not in self.begun:
+                self.begun.add(part.stream)
                 steps[part.stream] = [Begin()]
             steps.setdefault(part.stream, []).append(Apply(part))
         if load.last:
-            for stream in self._begun:
+            for stream in self.begun:
                 steps.setdefault(stream, []).append(Prepare(target.gid(upto, stream)))
         return steps
 
@@ -127,9 +127,9 @@ class Streams:
             waiting = {stream: each for stream, each in waiting.items() if not each.done()}
             if waiting and not stopped and any(each.result().failure for each in done):
                 stopped = True  # the others need not come to their end, and might never
-                await self._target.cancel([*waiting])
+                await self.target.cancel([*waiting])
             elif not done:
-                blocked |= await self._target.cancel_blocked(sorted(self._begun), upto)
+                blocked |= await self.target.cancel_blocked(sorted(self.begun), upto)
         return {stream: each.result() for stream, each in sent.items()}, blocked
 
     async def _abandon(self, upto: int, prepared: set[int]) -> None:
@@ -138,13 +138,13 @@ class Streams:
         Raises:
             LostError: it is not sure that nothing is left.
         """
-        target, endings = self._target, []
-        for stream in sorted(self._begun):
+        target, endings = self.target, []
+        for stream in sorted(self.begun):
             step: Step = Rollback()
             if stream in prepared:
                 step = Finish(target.gid(upto, stream), commit=False)
             endings.append(target.lines[stream].send(step))
-        self._begun = set()
+        self.begun = set()
         for answer in await answers(endings):
             if answer.failure is not None:
                 raise LostError(f"a stream cannot be rolled back: {answer.failure}")
@@ -155,9 +155,9 @@ class Streams:
         Raises:
             LostError: one of them may not be committed; opening the target again settles the rest.
         """
-        target, points = self._target, self._points
-        others = sorted(self._begun - {0})
-        self._begun = set()
+        target, points = self.target, self._points
+        others = sorted(self.begun - {0})
+        self.begun = set()
         for streams in ([0], others):
             sent = []
             for stream in streams:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 from twopc.sim.model.choosing import ChoiceKernel
 from twopc.sim.model.explore.evidence import Evidence
@@ -21,16 +24,20 @@ _END = ("end", "commit")
 
 
 def spec(
-    commit: str = "presumed_abort", subscribers: int = 1, *, distributes: bool = False, sql: tuple[str, ...] = ()
+    commit: str = "presumed_abort", subscribers: int = 1, *, distributes: bool = False, sql: tuple[str, ...] = (),
+    **subscriber: Any,
 ) -> ModelSpec:  # fmt: skip
     """A small system: one table of two accounts.
 
     Args:
         sql: of the Publisher alone, behind the table's definition.
+        subscriber: of every Subscriber, see `SubscriberSpec`.
     """
     return ModelSpec(
         publisher="pub",
-        subscribers=tuple(SubscriberSpec(name=f"sub{n + 1}") for n in range(subscribers)),
+        subscribers=tuple(
+            SubscriberSpec(name=f"sub{n + 1}", **subscriber) for n in range(subscribers)
+        ),
         tables=(replace(_ACCOUNT, sql=sql),),
         commit=commit,
         distributes=distributes,
@@ -51,21 +58,37 @@ def _transfer(name: str, commit: str, lingers: int = 0) -> Script:
     )
 
 
-def _strangers(system: System) -> None:
-    """Another coordinator has something prepared at the Publisher."""
-    session = system.publisher.connect("postgres", "another coordinator")
+def _before(node: str, *texts: str) -> Callable[[System], None]:
+    """Statements of a session of its own, before anything happens; no trigger of a Subscriber's fires."""
 
-    def prepare() -> Steps[None]:
-        for text in (
-            "begin",
-            "update account set balance = 50 where id = 2",
-            "prepare transaction 'twopc:other:1:1:pub'",
-        ):
-            yield from session.execute(text)
+    def prepare(system: System) -> None:
+        session = system.nodes[node].connect("postgres", "before")
 
-    kernel = system.kernel
-    assert isinstance(kernel, ChoiceKernel)
-    kernel.run(kernel.spawn(prepare(), "another coordinator"))
+        def work() -> Steps[None]:
+            for text in ("set session_replication_role = replica", *texts):
+                yield from session.execute(text)
+            session.close()
+
+        kernel = system.kernel
+        assert isinstance(kernel, ChoiceKernel)
+        kernel.run(kernel.spawn(work(), "before"))
+
+    return prepare
+
+
+#: Another coordinator has something prepared at the Publisher.
+_strangers = _before(
+    "pub",
+    "begin",
+    "update account set balance = 50 where id = 2",
+    "prepare transaction 'twopc:other:1:1:pub'",
+)
+#: The Publisher has inserted a row that is gone again, and changed another one.
+_CAME_AND_WENT = (
+    "insert into account (id, balance) values (3, 1)",
+    "delete from account where id = 3",
+    "update account set balance = 30 where id = 2",
+)
 
 
 def _deferred(system: System) -> None:
@@ -125,6 +148,25 @@ def _whole_transactions(evidence: Evidence) -> list[str]:
         if sum(balance for _, balance in held) != 200
     ]
     return list(dict.fromkeys(said))
+
+
+def _never_goes_back(evidence: Evidence) -> list[str]:
+    """Alice takes twice; at her Subscriber her account never has more than before."""
+    shown = [
+        balance
+        for moment in evidence.moments
+        for number, balance in moment.rows.get("sub1", ())
+        if number == 1
+    ]
+    return [
+        f"sub1 has shown {before} and then {now}" for before, now in pairwise(shown) if now > before
+    ][:1]
+
+
+def _left_out(evidence: Evidence) -> list[str]:
+    """What was passed over for its error left nothing at the Subscriber."""
+    held = evidence.rests[-1].rows["account"]["sub1"]
+    return [] if held == ((1, 100), (2, 100), (3, 7)) else [f"sub1 has {list(held)}"]
 
 
 def _two(
@@ -269,6 +311,67 @@ _PROGRAMS = (
     _two(
         "insert and deliver",
         (("write", "insert into account values (3, 100)"), _END, ("deliver", "sync")),
+    ),
+    Script(
+        name="write twice and deliver",
+        spec=spec(subscribers=2, distributes=True, batch=1),
+        clients={
+            "alice": Client(
+                node="sub1",
+                steps=(("write", _TAKE), _END, ("more", _TAKE), _END, ("deliver", "sync")),
+            )
+        },
+        checks=("converged", "echoed"),
+        claims={"never_goes_back": _never_goes_back},
+        keeps_rows=True,
+    ),
+    Script(
+        name="insert what came and went",
+        spec=spec(distributes=True),
+        clients={
+            "alice": Client(
+                node="sub1",
+                steps=(
+                    ("write", "insert into account values (3, 7)"),
+                    _END,
+                    ("deliver", "sync"),
+                ),
+            )
+        },
+        prepare=_before("pub", *_CAME_AND_WENT),
+        checks=("converged", "echoed"),
+    ),
+    Script(
+        name="deliver what is passed over",
+        spec=spec(distributes=True, skip_errors=("2627",)),
+        clients={
+            "office": Client(
+                node="pub",
+                steps=(
+                    ("change", "update account set balance = 1 where id = 1"),
+                    ("insert", "insert into account values (3, 1)"),
+                    _END,
+                    ("deliver", "sync"),
+                ),
+            )
+        },
+        prepare=_before("sub1", "insert into account (id, balance) values (3, 7)"),
+        claims={"left_out": _left_out},
+    ),
+    Script(
+        name="deliver over two streams",
+        spec=spec(distributes=True, streams=2),
+        clients={
+            "office": Client(
+                node="pub",
+                steps=(
+                    ("insert", "insert into account values (3, 1), (4, 1), (5, 1), (6, 1)"),
+                    _END,
+                    ("deliver", "sync"),
+                ),
+            )
+        },
+        checks=("converged",),
     ),
     _two(
         "the Publisher stores otherwise",

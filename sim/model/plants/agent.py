@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
+from typing import Any
 
+from twopc.drivers.lean import Report
 from twopc.sim.model.explore.words import Budget, PlantedBug
 from twopc.sim.model.wiring import Plant, Wiring
 from twopc.subscriber.distribution_agent.arrays import numbers, texts
 from twopc.subscriber.distribution_agent.delivery import Delivery
 from twopc.subscriber.distribution_agent.loads import Load, Part, part_of
-from twopc.subscriber.distribution_agent.ports import Apply, Begin, Commit, Move, Pending, Step
+from twopc.subscriber.distribution_agent.mending import Mending
+from twopc.subscriber.distribution_agent.planner import Batch
+from twopc.subscriber.distribution_agent.ports import (
+    Apply,
+    Begin,
+    Commit,
+    Finish,
+    Move,
+    Pending,
+    Rollback,
+    Step,
+    TargetPort,
+    perform,
+)
+from twopc.subscriber.distribution_agent.streams import Streams
 
 
-def made_of(**parts: type) -> Plant:
-    """A plant that replaces classes of the agent's: `delivery`, `streams`, `mending`, `planner`."""
+def made_of(**parts: Any) -> Plant:
+    """A plant that replaces parts of the agent's: `delivery`, `streams`, `mending`, `planner`, `settle`."""
 
     def plant(wiring: Wiring) -> Wiring:
         return replace(wiring, agent=type("PlantedAgent", (wiring.agent,), parts))
@@ -61,6 +77,82 @@ class InHalves(Delivery):
         return line.send(Begin(), Move(position, load.batch.upto), Apply(rest), Commit())
 
 
+class BringsOwn(Delivery):
+    """The Subscriber's own changes come back."""
+
+    def loads(self, batches: Sequence[Batch], streams: int) -> AsyncGenerator[Load, None]:
+        """See `Delivery`."""
+        return self.source.loads(batches, own=None, echoed=(), streams=streams)
+
+
+class SkipsBarriers(Mending):
+    """The Subscriber's own transactions are passed over, also as ends of a net effect."""
+
+    async def barriers(self) -> list[int]:
+        """See `Mending`."""
+        return []
+
+
+class OnlyMoves(Mending):
+    """The position moves to the Subscriber's own transaction, and what comes before it is left out."""
+
+    async def apply_net(self, upto: int) -> Report | None:
+        """See `Mending`."""
+        self.delivery.seen = upto
+        await self.delivery.flush()
+        return None
+
+
+class SkipsCommand(Mending):
+    """An error to pass over leaves out the command that met it, and not its transaction."""
+
+    async def skip(self, batch: Batch) -> None:
+        """See `Mending`."""
+        line = self.target.lines[0]
+        async for each in self.source.commands(batch.upto - 1, batch.upto):
+            part = part_of([(each.article_id * 100 + each.type, each.command.encode())])
+            if (await line.send(Begin(), Apply(part), Commit())).failure is not None:
+                await line.send(Rollback())
+        await super().skip(batch)
+
+
+class FinishesFirstOnly(Streams):
+    """The other streams' parts stay prepared."""
+
+    async def finish(self, upto: int) -> None:
+        """See `Streams`."""
+        self.begun = {0}
+        await super().finish(upto)
+
+
+class FinishesFirstLast(Streams):
+    """The part with the position is finished last."""
+
+    async def finish(self, upto: int) -> None:
+        """See `Streams`."""
+        for stream in sorted(self.begun - {0}):
+            await self.target.lines[stream].send(Finish(self.target.gid(upto, stream), commit=True))
+        self.begun = {0}
+        await super().finish(upto)
+
+
+class PositionElsewhere(Streams):
+    """The position moves in the last stream's part, and not in the one that is finished first."""
+
+    def steps(self, load: Load) -> dict[int, list[Step]]:
+        """See `Streams`."""
+        steps = super().steps(load)
+        move = steps[0].pop(1)
+        steps[max(steps)].insert(1, move)
+        return steps
+
+
+async def rolls_back_all(target: TargetPort) -> None:
+    """Who finds a stream's part prepared rolls it back, wherever the position is."""
+    for gid in await target.prepared():
+        await perform(target.lines[0], Finish(gid, commit=False))
+
+
 _NONE = Budget(faults=0, deviations=0)
 _AGENT = Budget(of=("agent",), deviations=0)
 
@@ -91,5 +183,77 @@ PLANTS = (
         program="deliver two rows of one transaction",
         budget=_NONE,
         breaks=("no_half",),
+    ),
+    PlantedBug(
+        name="own_comes_back",
+        why="a change that comes back to where it was made undoes a later one there for a while",
+        source="Microsoft, loopback detection",
+        plant=made_of(delivery=BringsOwn),
+        program="write twice and deliver",
+        budget=_NONE,
+        breaks=("never_goes_back",),
+    ),
+    PlantedBug(
+        name="barriers_skipped",
+        why="a row of the Subscriber's own is in the way until its own transaction is counted in",
+        source="loopback detection with immediate updating: the Subscriber is ahead of its log",
+        plant=made_of(mending=SkipsBarriers),
+        program="insert what came and went",
+        budget=_NONE,
+        breaks=("delivers",),
+    ),
+    PlantedBug(
+        name="net_left_out",
+        why="what others have changed before the Subscriber's own transaction is brought, too",
+        source="loopback detection with immediate updating: the Subscriber is ahead of its log",
+        plant=made_of(mending=OnlyMoves),
+        program="insert what came and went",
+        budget=_NONE,
+        breaks=("converged",),
+    ),
+    PlantedBug(
+        name="skips_command",
+        why="what was committed at once must not be left out in part",
+        source="Microsoft, skipping errors in transactional replication",
+        plant=made_of(mending=SkipsCommand),
+        program="deliver what is passed over",
+        budget=_NONE,
+        breaks=("left_out",),
+    ),
+    PlantedBug(
+        name="stream_left_prepared",
+        why="a batch is there once every stream's part is committed",
+        source="Microsoft, SubscriptionStreams",
+        plant=made_of(streams=FinishesFirstOnly),
+        program="deliver over two streams",
+        budget=_NONE,
+        breaks=("I5", "converged"),
+    ),
+    PlantedBug(
+        name="position_finished_last",
+        why="whoever finds parts prepared goes by the position, so that it must be the first to be there",
+        source="presumed abort: the decision is durable before anybody is told",
+        plant=made_of(streams=FinishesFirstLast),
+        program="deliver over two streams",
+        budget=_AGENT,
+        breaks=("converged", "delivers"),
+    ),
+    PlantedBug(
+        name="position_elsewhere",
+        why="a position that another stream moves does not say that the batch is there",
+        source="presumed abort: the decision is durable before anybody is told",
+        plant=made_of(streams=PositionElsewhere),
+        program="deliver over two streams",
+        budget=_AGENT,
+        breaks=("converged", "delivers"),
+    ),
+    PlantedBug(
+        name="streams_rolled_back",
+        why="a batch whose position is there is there: its other parts are committed",
+        source="presumed abort: no record means abort, and here there is one",
+        plant=made_of(settle=staticmethod(rolls_back_all)),
+        program="deliver over two streams",
+        budget=_AGENT,
+        breaks=("converged",),
     ),
 )
