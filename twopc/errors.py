@@ -69,6 +69,10 @@ class SlotInUseError(ServerError):
     """Another log reader reads the slot (18752)."""
 
 
+class StoredMeanwhileError(ServerError):
+    """Another log reader has stored transactions since this one looked (18752)."""
+
+
 class ArticleError(ConfigurationError):
     """The table cannot be published so."""
 

@@ -4,15 +4,16 @@
 
     sources   peek, or live ──► planner ──► store: transactions, commands, mark in one commit
                     ▲                          │
-                    └── confirm, advance ◄─────┘
+                    └──── confirm ◄────────────┘
 
 Whatever dies in between, reading goes on where the store ends: what comes a second time is dropped by its
-commit LSN.
+commit LSN. `engine` says what happens when; it runs on servers (`reader`) and in virtual time.
 """
 
 from __future__ import annotations
 
+from twopc.publisher.log_reader.engine import Engine
+from twopc.publisher.log_reader.ports import Read, Reading
 from twopc.publisher.log_reader.reader import LogReader
-from twopc.publisher.log_reader.reading import Read, Reading
 
-__all__ = ["LogReader", "Read", "Reading"]
+__all__ = ["Engine", "LogReader", "Read", "Reading"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from struct import Struct
-from typing import Self
+from typing import Any, Self
 
 import psycopg
 from psycopg import errors, sql
@@ -36,20 +36,21 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Live:
-    """A replication session: the server sends transactions as they are committed.
+    """A replication session: the server sends transactions as they are committed. See `LivePort`.
 
     Args:
         wire: to the Publisher's database, in replication mode.
+        stopping: done when the log reader is told to stop.
     """
 
     __slots__ = (
-        "_confirmed", "_fd", "_kept", "_kept_bytes", "_loop", "_settled", "_warnings", "_watched",
-        "count", "drained", "ended", "position", "wire",
+        "_fd", "_kept", "_kept_bytes", "_loop", "_settled", "_stopping", "_warnings", "_watched",
+        "confirmed", "count", "drained", "ended", "position", "wire",
     )  # fmt: skip
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, stopping: asyncio.Future[Any] | None) -> None:
         self.wire = wire
-        self._confirmed = 0
+        self._stopping = stopping
         self._warnings = Warnings(wire)
         self._fd = wire.pgconn.socket
         self._loop = asyncio.get_running_loop()
@@ -58,16 +59,15 @@ class Live:
         self._kept: list[bytes] = []
         self._kept_bytes = 0
         self.ended = False
-        """It has ended while nobody was there; what had not been taken comes again with another one."""
         self.count = 0
-        """How many messages have arrived."""
         self.position = 0
-        """Everything committed before has arrived."""
+        self.confirmed = 0
         self.drained = False
-        """The last `take` has left nothing that had arrived."""
 
     @classmethod
-    async def open(cls, dsn: str, name: str, slot: str, *, timeout_s: float) -> Self:
+    async def open(
+        cls, dsn: str, name: str, slot: str, *, timeout_s: float, stopping: asyncio.Future[Any] | None
+    ) -> Self:  # fmt: skip
         """Connect and have the server send what is not confirmed yet.
 
         Raises:
@@ -81,7 +81,7 @@ class Live:
             wire = Wire(await connect(dsn, name, replication="database"))
             try:
                 await wire.begin_copy(command.as_bytes(wire.connection))
-                return cls(wire)
+                return cls(wire, stopping)
             except errors.ObjectInUse as error:
                 await wire.close()
                 await patience.wait(error)
@@ -89,12 +89,14 @@ class Live:
                 await wire.close()
                 raise
 
-    async def take(self) -> list[bytes]:
-        """The messages that have arrived and were not taken yet, a bounded number of them.
+    @property
+    def movable(self) -> bool:
+        """At any time."""
+        return True
 
-        Raises:
-            ServerError: the server leaves changes out.
-        """
+    async def take(self) -> list[bytes]:
+        """The messages that have arrived and were not taken yet, a bounded number of them."""
+        await asyncio.sleep(0)  # while there is always more, nothing else would give way
         block, size = self._kept, self._kept_bytes
         self._kept, self._kept_bytes = [], 0
         append, arrived, copied = block.append, self.wire.pgconn.get_copy_data, self.wire.copied
@@ -115,7 +117,7 @@ class Live:
                     append(message)
                     size += len(message)
                 elif self._alive(data):
-                    await self._say(self._confirmed, ask=False)
+                    await self._report(self.confirmed, ask=False)
         except EndOfCopy:
             await self.wire.finish()
             raise errors.AdminShutdown("the server has ended the replication session") from None
@@ -124,16 +126,17 @@ class Live:
         return block
 
     async def ask(self) -> None:
-        """Have the server say how far it has come; `position` tells when it has."""
-        await self._say(self._confirmed, ask=True)
+        """See `LivePort`; `position` tells when it has."""
+        await self._report(self.confirmed, ask=True)
 
-    async def confirm(self, lsn: int) -> bool:
-        """Let the slot move to `lsn`: everything committed before is stored. False: it was told before."""
-        if lsn <= self._confirmed:
-            return False
-        self._confirmed = lsn
-        await self._say(lsn, ask=False)
-        return True
+    async def wait(self) -> None:
+        """See `LivePort`."""
+        await self.wire.readable(self._stopping)
+
+    async def confirm(self, lsn: int) -> None:
+        """See `SourcePort`."""
+        self.confirmed = lsn
+        await self._report(lsn, ask=False)
 
     def _alive(self, data: memoryview) -> bool:
         """Take a keepalive in; whether it wants an answer."""
@@ -143,7 +146,7 @@ class Live:
         self.position = max(self.position, position)
         return bool(asked)
 
-    async def _say(self, lsn: int, *, ask: bool) -> None:
+    async def _report(self, lsn: int, *, ask: bool) -> None:
         self._put(lsn, ask=ask)
         await self.wire.flush()
 
@@ -189,8 +192,8 @@ class Live:
                         # it cannot be told what it wants to hear; it may shut down without us
                         self._end()
                         return
-                    self._confirmed = max(self._confirmed, self.position)
-                    self._put(self._confirmed, ask=False)
+                    self.confirmed = max(self.confirmed, self.position)
+                    self._put(self.confirmed, ask=False)
                     self.wire.pgconn.flush()
         except (psycopg.Error, EndOfCopy):
             self._end()

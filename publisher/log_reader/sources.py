@@ -9,13 +9,12 @@ Neither source knows what messages mean, but that blocks of them are of a bounde
 from __future__ import annotations
 
 import asyncio
-from typing import Self
+from collections.abc import Awaitable, Callable
 
 from psycopg import errors, sql
 
 from twopc.errors import RemoteProtocolError, ServerError, SlotInUseError
 from twopc.lsn import lsn_text
-from twopc.publisher.log_reader.session import connect
 from twopc.publisher.log_reader.wire import EndOfCopy, Wire
 from twopc.publisher.logical_publication import NAME
 from twopc.publisher.pgoutput import PROTOCOL
@@ -72,77 +71,92 @@ class Patience:
 
 
 class Peek:
-    """Looks at what a slot has, without confirming it.
+    """Looks at what a slot has, one look after the other, and moves it between two looks. See `SourcePort`.
 
     Args:
-        wire: to the Publisher's database; used for nothing else while a look is open.
+        wire: to the Publisher's database; used for nothing else.
+        upto: transactions committed before are looked at.
+        messages: a look brings whole transactions, one at least, and no more than fit into so many messages.
+        timeout_s: how long to wait for somebody else who reads the slot.
+        advance: moves the slot.
     """
 
-    __slots__ = ("_first", "_limit", "_looking", "_slot", "_warnings", "count", "wire")
+    __slots__ = (
+        "_advance", "_brought", "_first", "_looking", "_messages", "_slot", "_timeout_s", "_upto",
+        "_warnings", "_wire", "confirmed", "count", "drained", "position",
+    )  # fmt: skip
 
-    def __init__(self, wire: Wire, slot: str) -> None:
-        self.wire = wire
+    def __init__(
+        self, wire: Wire, slot: str, upto: int, messages: int, *, timeout_s: float,
+        advance: Callable[[int], Awaitable[None]],
+    ) -> None:  # fmt: skip
+        self._wire = wire
         self._slot = slot
-        self._limit = 0
+        self._upto = upto
+        self._messages = messages
+        self._timeout_s = timeout_s
+        self._advance = advance
         self._looking = False
         self._first = b""
+        self._brought = 0
+        """How many messages the present look has brought."""
         self._warnings = Warnings(wire)
         self.count = 0
-        """How many messages the present look has brought."""
+        self.drained = False
+        self.position = 0
+        self.confirmed = 0
 
-    @classmethod
-    async def open(cls, dsn: str, name: str, slot: str) -> Self:
-        """Connect."""
-        return cls(Wire(await connect(dsn, name)), slot)
+    @property
+    def movable(self) -> bool:
+        """Between two looks."""
+        return not self._looking
 
-    async def begin(self, upto: int, messages: int, *, timeout_s: float) -> None:
-        """Begin to look at the transactions committed before `upto`; not at more than fit into so many
-        messages, but at whole ones, and at one at least.
+    async def begin(self) -> None:
+        """Begin to look.
 
         Raises:
-            ServerError: somebody else goes on reading the slot for `timeout_s` (18752).
+            ServerError: somebody else goes on reading the slot (18752).
         """
         command = sql.SQL(
             "copy (select data from pg_logical_slot_peek_binary_changes({}, {}, {}, 'proto_version', {}, "
             "'publication_names', {})) to stdout (format binary)"
-        ).format(self._slot, lsn_text(upto), messages, str(PROTOCOL), quoted(NAME))
-        text = command.as_bytes(self.wire.connection)
-        patience = Patience(timeout_s)
+        ).format(self._slot, lsn_text(self._upto), self._messages, str(PROTOCOL), quoted(NAME))
+        text = command.as_bytes(self._wire.connection)
+        patience = Patience(self._timeout_s)
         while True:
             try:
-                await self.wire.begin_copy(text)
+                await self._wire.begin_copy(text)
                 first = await self._piece()
                 break
             except errors.ObjectInUse as error:
-                await self.wire.finish()
+                await self._wire.finish()
                 await patience.wait(error)
         if first is None or first[: len(_COPY_SIGNATURE)] != _COPY_SIGNATURE:
             raise RemoteProtocolError("the server copies in a format that is not known here")
-        self._limit, self._looking, self.count = messages, True, 0
+        self._looking, self._brought = True, 0
         self._first = bytes(first[_COPY_HEADER + _FIELD_AT :])
 
     async def _piece(self) -> memoryview | None:
         """The next piece of data, waited for; None: there is no more."""
         try:
-            while (data := self.wire.copied()) is None:
-                await self.wire.readable()
+            while (data := self._wire.copied()) is None:
+                await self._wire.readable()
         except EndOfCopy:
-            await self.wire.finish()
+            await self._wire.finish()
             return None
         return data
 
-    async def block(self) -> list[bytes]:
-        """The next messages; none: the look is over.
-
-        Raises:
-            ServerError: the server leaves changes out.
-        """
+    async def take(self) -> list[bytes]:
+        """The next messages of a look. It is drained when the look is over."""
+        await asyncio.sleep(0)  # while there is always more, nothing else would give way
+        if not self._looking:
+            await self.begin()
         # the piece that ends the copy holds no message, nor does the first one of an empty look
         block = [self._first] if self._first else []
         size, self._first = len(self._first), b""
-        append, arrived, copied = block.append, self.wire.pgconn.get_copy_data, self.wire.copied
+        append, arrived, copied = block.append, self._wire.pgconn.get_copy_data, self._wire.copied
         try:
-            while self._looking and len(block) < BLOCK_MESSAGES and size < BLOCK_BYTES:
+            while len(block) < BLOCK_MESSAGES and size < BLOCK_BYTES:
                 length, data = arrived(1)
                 if length == -1:
                     raise EndOfCopy
@@ -155,22 +169,26 @@ class Peek:
                 elif block:
                     break
                 else:
-                    await self.wire.readable()
+                    await self._wire.readable()
         except EndOfCopy:
-            await self.wire.finish()
+            await self._wire.finish()
             self._looking = False
         self._warnings.check()
         self.count += len(block)
+        self._brought += len(block)
+        self.drained = not self._looking
+        if self.drained and self._brought < self._messages:
+            self.position = self._upto  # it has brought all there was
         return block
 
-    @property
-    def exhausted(self) -> bool:
-        """Whether the look that is over has brought all there was."""
-        return self.count < self._limit
+    async def confirm(self, lsn: int) -> None:
+        """See `SourcePort`."""
+        await self._advance(lsn)
+        self.confirmed = lsn
 
     async def close(self) -> None:
         """Close its connection."""
-        await self.wire.close()
+        await self._wire.close()
 
 
 def quoted(name: str) -> str:

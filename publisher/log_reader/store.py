@@ -5,20 +5,18 @@ It must not know how rows are made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 from psycopg import AsyncConnection, errors, sql
 
 from twopc.drivers.points import Points
-from twopc.errors import ServerError, SubscriptionError
+from twopc.errors import SubscriptionError
 from twopc.lsn import lsn_text
-from twopc.proc_execution import ProcArticle
 from twopc.publisher.commands import CommandBuilder
 from twopc.publisher.distribution import articles, called, proc_articles
 from twopc.publisher.log_reader import rows
 from twopc.publisher.log_reader.planner import Batch
+from twopc.publisher.log_reader.ports import Registered
 from twopc.publisher.log_reader.session import connect
 from twopc.publisher.log_reader.wire import Wire
 
@@ -68,23 +66,8 @@ where id = %(publisher)s
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registered:
-    """What the log reader makes commands with."""
-
-    builder: CommandBuilder
-    originators: Mapping[str, int]
-    """Their numbers by link role."""
-    calls: Mapping[int, ProcArticle]
-    """Routines whose calls are stored."""
-    beside_until: int
-    """Commit LSN up to which the rows of a call are stored beside it."""
-    horizon: int
-    """The highest id of a writer that was stored; 0: not known."""
-
-
 class Store:
-    """The distribution database, as the log reader of one Publisher sees it.
+    """The distribution database on a server. See `StorePort`.
 
     Args:
         wire: to the distribution database.
@@ -97,10 +80,8 @@ class Store:
         self._points = points
         self._version = -1
         self.streaming = False
-        """Part of a transaction is sent, and not committed."""
         self.publisher = publisher
         self.read_to = read_to
-        """Commit LSN of the last transaction that is stored."""
 
     @classmethod
     async def open(cls, dsn: str, name: str, publisher: str, points: Points) -> Self:
@@ -133,8 +114,7 @@ class Store:
         return self._wire.connection
 
     async def registry(self) -> Registered:
-        """The articles and the originators as they are now; what is stored later is made of these, or it is
-        not stored."""
+        """See `StorePort`."""
         async with self.connection.transaction():
             await self.connection.execute("set transaction isolation level repeatable read")
             cursor = await self.connection.execute(
@@ -163,15 +143,8 @@ class Store:
             horizon=row[1],
         )
 
-    async def check(self, horizon: int = 0) -> None:
-        """Make sure that articles and originators are those of `registry`; `commit` does so too.
-
-        Args:
-            horizon: a writer that is to be known although nothing is stored of it; 0: none.
-
-        Raises:
-            psycopg.errors.SerializationFailure: they are not.
-        """
+    async def check(self, horizon: int) -> None:
+        """See `StorePort`."""
         cursor = await self.connection.execute(
             "select registry_version from msrepl.mspublisher_databases where id = %s",
             (self.publisher,),
@@ -182,7 +155,7 @@ class Store:
             await self.connection.execute(_NOTE, {"publisher": self.publisher, "horizon": horizon})
 
     async def write(self, parts: list[bytes]) -> None:
-        """Store part of a transaction that is too large to wait for; `commit` ends it."""
+        """See `StorePort`."""
         if not self.streaming:
             await self._begin_copy()
             self.streaming = True
@@ -190,35 +163,20 @@ class Store:
         await self._reach("log_reader.streamed")
 
     async def commit(self, batch: Batch) -> None:
-        """Store a batch, which is all or what `write` has left; then it is durable.
-
-        Raises:
-            psycopg.errors.SerializationFailure: articles or originators have changed since `registry`.
-            ServerError: another log reader has stored meanwhile (18752).
-        """
-        try:
-            await self._commit(batch)
-        except (errors.ObjectInUse, errors.UniqueViolation) as error:
-            raise ServerError(
-                "another log reader, with another slot, has stored the same transactions (18752): stop one "
-                f"of them ({error.diag.message_primary})"
-            ) from error
+        """See `StorePort`."""
+        more = self._besides(batch)
+        if self.streaming or self._points.armed:
+            if not self.streaming:
+                await self._begin_copy()
+            await self._wire.copy_in([*batch.blocks, rows.TRAILER])
+            await self._wire.end_copy()
+            await self._wire.finish()
+            await self._reach("log_reader.before_commit")
+            await self._run(more)
+        else:
+            await self._run(_BEGIN + _COPY + more, [[rows.HEADER, *batch.blocks, rows.TRAILER]])
         self.streaming = False
         self.read_to = batch.read_to
-
-    async def _commit(self, batch: Batch) -> None:
-        more = self._besides(batch)
-        if not (self.streaming or self._points.armed):
-            copied = [rows.HEADER, *batch.blocks, rows.TRAILER]
-            await self._run(_BEGIN + _COPY + more, [copied])
-            return
-        if not self.streaming:
-            await self._begin_copy()
-        await self._wire.copy_in([*batch.blocks, rows.TRAILER])
-        await self._wire.end_copy()
-        await self._wire.finish()
-        await self._reach("log_reader.before_commit")
-        await self._run(more)
 
     async def _begin_copy(self) -> None:
         await self._wire.begin_copy((_BEGIN + _COPY).as_bytes(None))

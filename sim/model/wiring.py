@@ -11,7 +11,7 @@ from twopc.drivers.recovery import Recovery
 from twopc.drivers.resolver import Resolver
 from twopc.drivers.several import SeveralDriver
 from twopc.protocol import Participant
-from twopc.publisher.log_reader.planner import Planner as LogPlanner
+from twopc.publisher.log_reader import Engine as LogReader
 from twopc.sim.model.ledger import Ledger
 from twopc.sim.model.log_client import ModelLog
 from twopc.sim.model.sites import ModelSite
@@ -40,7 +40,8 @@ class Wiring:
     """The decision log as a coordinator writes it; its class says how transactions are called."""
     site: type[ModelSite] = ModelSite
     """A node as drivers and recovery ask it."""
-    log_planner: type[LogPlanner] = LogPlanner
+    log_reader: type[LogReader] = LogReader
+    """Its class says what becomes of the log's messages."""
     agent: type[DistributionAgent] = DistributionAgent
     """Of a Subscriber; its class says what plans, delivers and mends."""
     parts: Parts = field(default_factory=dict)

@@ -56,9 +56,9 @@ class Killed:
         order = {
             "reader": {
                 "publisher": reader.publisher,
-                "publisher_dsn": reader._publisher_dsn,
-                "distribution_dsn": reader._distribution_dsn,
-                "slot": reader.slot,
+                "publisher_dsn": reader.host.publisher_dsn,
+                "distribution_dsn": reader.host.distribution_dsn,
+                "slot": reader.host.slot,
             },
             "arm": arm,
             "reading": reading,

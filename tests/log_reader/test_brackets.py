@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.log_reader.packets import encode
 from tests.log_reader.test_planner import (
     ARTICLE,
     ITEM,
@@ -26,6 +25,7 @@ from twopc.propagation import Propagation, parse_method
 from twopc.publisher.commands import CommandBuilder
 from twopc.publisher.log_reader.planner import Batch, Planner
 from twopc.publisher.pgoutput import Change, Decoded, Relation, RelationColumn, Truncate
+from twopc.sim.model.distribution.packets import encode
 
 _COLUMNS = ("id", "article_id", "opened", "snapshot", "call", "failure")
 CALLS = Relation(

@@ -23,12 +23,12 @@ from tests.distribution.made import (
     relation,
     update,
 )
-from tests.log_reader.packets import encode
 from twopc.articles import Column
 from twopc.distributed import DistributedArticle
 from twopc.errors import RemoteProtocolError
 from twopc.publisher.commands import Command, CommandBuilder, CommandReader
 from twopc.publisher.pgoutput import UNCHANGED, Change, Decoded, Decoder, Relation, Values
+from twopc.sim.model.distribution.packets import encode
 
 V1, V2 = b"00000000-0000-0000-0000-000000000001", b"00000000-0000-0000-0000-000000000002"
 #: Lengths often, for something to be learned, and now and then anything.

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.log_reader.packets import encode
 from twopc.errors import RemoteProtocolError
 from twopc.publisher.pgoutput import (
     UNCHANGED,
@@ -24,6 +23,7 @@ from twopc.publisher.pgoutput import (
     Truncate,
     Type,
 )
+from twopc.sim.model.distribution.packets import encode
 
 LSN = st.integers(0, 2**63 - 1)
 TIME = st.integers(-(2**63), 2**63 - 1)

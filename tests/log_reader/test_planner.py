@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.log_reader.packets import encode
 from tests.log_reader.unpacked import checked, unpacked
 from twopc.articles import Article, Column
 from twopc.distributed import DistributedArticle, default_procedures
@@ -18,6 +17,7 @@ from twopc.publisher.commands import CommandBuilder
 from twopc.publisher.log_reader import rows
 from twopc.publisher.log_reader.planner import Planner, full_xid
 from twopc.publisher.pgoutput import Begin, Change, Commit, Decoded, Relation, RelationColumn
+from twopc.sim.model.distribution.packets import encode
 
 ITEM = Article(
     schema="public",

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import AsyncConnection, errors
 
+from tests.fix_link import until
 from tests.log_reader.rig import SLOT, Rig, rows, value
 from twopc.errors import ArticleError, RemoteProtocolError, ServerError, SubscriptionError
 from twopc.publisher import publication, slot
 from twopc.publisher.commands import CommandBuilder, CommandReader
 from twopc.publisher.log_reader import LogReader, Reading
+from twopc.publisher.log_reader.store import Store
+from twopc.publisher.log_reader.wal import ServerWal
 from twopc.publisher.pgoutput import Decoded, Decoder
 
 QUICK = Reading(takeover_s=0.2, release_s=0.2)
@@ -100,8 +104,8 @@ async def test_a_stranger_who_holds_its_lock_keeps_no_reader_away(both: Rig) -> 
 async def test_so_is_a_reader_of_a_slot_that_a_stranger_reads(both: Rig, peek: bool) -> None:
     async with both.reader() as first:
         await first.run_once()
-        assert first._control is not None
-        await first._control.connection.execute("select pg_advisory_unlock_all()")
+        assert isinstance(first._wal, ServerWal)
+        await first._wal.connection.execute("select pg_advisory_unlock_all()")
         second = both.reader(reading=Reading(release_s=0.2, catch_up_bytes=0 if peek else 1 << 40))
         await both.pub.execute("insert into item (id) values (1)")
         with pytest.raises(ServerError, match=r"is active for PID \d+ \(18752\)"):
@@ -112,12 +116,42 @@ async def test_two_readers_with_two_slots_do_not_store_twice(both: Rig) -> None:
     """Each finds that the other has moved the mark."""
     await both.pub.execute("select pg_copy_logical_replication_slot(%s, 'msrepl_b')", (SLOT,))
     async with both.reader() as first, both.reader(slot="msrepl_b") as second:
+        await first.run_once()
+        await second.run_once()
         await both.pub.execute("insert into item (id) values (1)")
         assert (await first.run_once()).transactions == 1
         with pytest.raises(ServerError, match="18752"):
             await second.run_once()
         assert len(await both.texts()) == 1
         assert (await second.run_once()).transactions == 0
+
+
+async def test_the_last_commit_of_a_predecessor_may_come_late(both: Rig) -> None:
+    """It was killed, and its server is storing still what the next one then reads again."""
+    await both.pub.execute("insert into item (id) values (1)")
+    async with await AsyncConnection.connect(both.distribution.dsn) as predecessor:
+        await predecessor.execute(
+            "update msrepl.mspublisher_databases set read_to = %s",
+            (await value(both.pub, "select pg_current_wal_insert_lsn()"),),
+        )
+        reading = asyncio.create_task(both.read())
+        await until_waiting(both)
+        await predecessor.commit()
+        assert (await reading).transactions == 0
+    assert await both.texts() == []
+
+
+async def until_waiting(rig: Rig) -> None:
+    """Somebody waits for a row of the distribution database."""
+
+    def look() -> bool:
+        with psycopg.connect(rig.distribution.dsn) as connection:
+            found = connection.execute(
+                "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+            )
+            return found.fetchone() is not None
+
+    await until(look, "the log reader to wait for its predecessor")
 
 
 async def test_without_a_slot_it_says_what_is_lost(both: Rig) -> None:
@@ -190,14 +224,14 @@ async def test_after_an_error_in_decoding_it_begins_anew(both: Rig, peek: bool) 
     """With new sessions: an old one might go on with what it had half done."""
     async with both.reader(reading=Reading(catch_up_bytes=0 if peek else 1 << 40)) as reader:
         await both.pub.execute("insert into item (id) values (1)")
-        assert reader._intake is not None
+        assert reader._planned is not None
         pids = {await pid(reader)}
 
         class Refusing(Decoder):
             def decode(self, data: bytes) -> Decoded:
                 raise RemoteProtocolError("pgoutput: made up")
 
-        reader._intake.planner._reader = CommandReader(Refusing(), CommandBuilder([]))
+        reader._planned._reader = CommandReader(Refusing(), CommandBuilder([]))
         with pytest.raises(RemoteProtocolError, match="made up"):
             await reader.run_once()
         assert (await history(both))[-1] == ("failed", "pgoutput: made up")
@@ -207,8 +241,8 @@ async def test_after_an_error_in_decoding_it_begins_anew(both: Rig, peek: bool) 
 
 async def pid(reader: LogReader) -> int:
     """Of its session at the Publisher."""
-    assert reader._control is not None
-    return reader._control.connection.info.backend_pid
+    assert isinstance(reader._wal, ServerWal)
+    return reader._wal.connection.info.backend_pid
 
 
 async def test_articles_that_change_while_it_reads_are_those_used(both: Rig) -> None:
@@ -247,13 +281,13 @@ async def test_an_article_that_is_regenerated_while_it_reads(both: Rig) -> None:
 async def test_it_may_do_no_more_than_it_must(both: Rig) -> None:
     """Its role reads no table of the application, and changes nothing that is stored."""
     async with both.reader() as reader:
-        assert reader._control is not None
-        assert reader._store is not None
+        assert isinstance(reader._wal, ServerWal)
+        assert isinstance(reader._store, Store)
         for connection, attempt in (
-            (reader._control.connection, "select * from public.item"),
-            (reader._control.connection, "insert into msrepl.branch_marker (gid) values ('x')"),
+            (reader._wal.connection, "select * from public.item"),
+            (reader._wal.connection, "insert into msrepl.branch_marker (gid) values ('x')"),
             (
-                reader._control.connection,
+                reader._wal.connection,
                 "insert into msrepl.log_message (kind, body) values ('validation', '{}')",
             ),
             (reader._store.connection, "delete from msrepl.msrepl_blocks"),

@@ -280,6 +280,15 @@ class Registry:
             )
         return found(values)
 
+    def filtered(self, relation: Relation) -> list[int]:
+        """Numbers of a table's articles with a row filter."""
+        return [
+            number
+            for number, each in self.articles.items()
+            if each.article.row_filter is not None
+            and (each.article.schema, each.article.table) == (relation.schema, relation.name)
+        ]
+
     def relation(self, table: Table) -> Relation | None:
         """A table as the log announces it; None if it is not published."""
         if table.name not in self._base and not is_ours(table.name):

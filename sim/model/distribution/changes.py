@@ -1,93 +1,71 @@
-"""From what a node has committed to what the decoder of its log would say, so that the log reader's planner
-reads it.
+"""From what a node has committed to the messages that its log would be read as.
 
 It must not know what becomes of a change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from twopc.publisher.pgoutput import Begin, Change, Commit, Decoded, Relation
+from twopc.publisher.commands import Belonging
+from twopc.publisher.pgoutput import Begin, Change, Commit, Decoded, Relation, Values
 from twopc.sim.model.distribution.articles import Registry
+from twopc.sim.model.distribution.packets import encode
 from twopc.sim.model.node import ModelNode
 from twopc.sim.model.node.heap import Table
 from twopc.sim.model.sql.types import output
-from twopc.sim.model.words import Committed, RowChange, Values
-
-#: A row of ``msrepl.branch_marker`` as the log reader is shown it; None: it does not see it.
-ReadMarker = Callable[[RowChange], RowChange | None]
-Logged = list[bytes | None]
-
-
-def see_marker(change: RowChange) -> RowChange | None:
-    """As it is."""
-    return change
+from twopc.sim.model.words import Committed, RowChange
+from twopc.sim.model.words import Values as Row
 
 
 class Messages:
-    """Reads one Publisher's log.
+    """Shows one Publisher's log."""
 
-    Args:
-        read_marker: see `ReadMarker`.
-    """
-
-    def __init__(
-        self, node: ModelNode, registry: Registry, read_marker: ReadMarker = see_marker
-    ) -> None:
+    def __init__(self, node: ModelNode, registry: Registry) -> None:
         self._node = node
         self._registry = registry
-        self._read_marker = read_marker
         self._announced: dict[str, Relation] = {}
-        self._images: dict[int, RowChange] = {}
+        self._images: list[tuple[Relation, RowChange]] = []
+        """Changes of tables with filtered articles, of messages that nobody has taken in."""
 
-    def of(self, records: Iterable[Committed]) -> list[Decoded]:
+    def of(self, records: Iterable[Committed]) -> list[bytes]:
         """The messages of these transactions; those that changed nothing published are left out."""
-        self._images.clear()
-        found: list[Decoded] = []
+        made: list[Decoded] = []
         for record in records:
-            changes = list(self._changes(record, found))
+            changes = list(self._changes(record))
             if changes:
-                found.append(Begin(record.lsn, record.time_us, record.xid & 0xFFFFFFFF))
-                found += changes
-                found.append(Commit(record.lsn, record.end_lsn, record.time_us))
-        return found
+                made.append(Begin(record.lsn, record.time_us, record.xid & 0xFFFFFFFF))
+                made += changes
+                made.append(Commit(record.lsn, record.end_lsn, record.time_us))
+        return [encode(each) for each in made]
 
-    def _changes(self, record: Committed, before: list[Decoded]) -> Iterable[Change]:
+    def _changes(self, record: Committed) -> Iterator[Decoded]:
         for change in record.changes:
             table = self._node.tables.get(change.table)
             relation = None if table is None else self._registry.relation(table)
             if table is None or relation is None:
                 continue
-            shown = change
-            if table.name == "msrepl.branch_marker":
-                seen = self._read_marker(change)
-                if seen is None:
-                    continue
-                shown = seen
             if self._announced.get(table.name) is not relation:
                 self._announced[table.name] = relation
-                before.append(relation)
-            made = decoded(table, relation, shown)
-            self._images[id(made)] = shown
-            yield made
+                yield relation
+            if self._registry.filtered(relation):
+                self._images.append((relation, change))
+            yield decoded(table, relation, change)
 
-    def belonging(self, changes: Sequence[Change]) -> dict[int, list[tuple[bool, bool]]]:
-        """Which images of the changes belong to the articles with a row filter, as the planner asks it."""
-        found: dict[int, list[tuple[bool, bool]]] = {}
-        registry = self._registry
-        for change in changes:
-            relation, image = change.relation, self._images[id(change)]
-            found[id(change)] = [
+    def belongings(self, changes: Sequence[Change]) -> list[Belonging]:
+        """Which images of these, the next of filtered tables, belong to which article."""
+        belongs, images = self._registry.belongs, self._images[: len(changes)]
+        del self._images[: len(changes)]
+        return [
+            [
                 (
-                    image.old is not None and registry.belongs(number, image.old),
-                    image.new is not None and registry.belongs(number, image.new),
+                    image.old is not None and belongs(number, image.old),
+                    image.new is not None and belongs(number, image.new),
                 )
-                for number, each in registry.articles.items()
-                if each.article.row_filter is not None
-                and (each.article.schema, each.article.table) == (relation.schema, relation.name)
+                for number in self._registry.filtered(relation)
             ]
-        return found
+            for relation, image in images
+        ]
 
 
 def decoded(table: Table, relation: Relation, change: RowChange) -> Change:
@@ -112,8 +90,8 @@ def decoded(table: Table, relation: Relation, change: RowChange) -> Change:
     return Change(relation, change.operation, key, new, True)
 
 
-def _texts(values: Values, places: Sequence[int]) -> Logged:
-    found: Logged = []
+def _texts(values: Row, places: Sequence[int]) -> Values:
+    found: Values = []
     for place in places:
         value = values[place] if place < len(values) else None
         found.append(None if value is None else output(value).encode())

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import psycopg
 import simpy
 
 from twopc.drivers.points import Points
@@ -17,10 +18,8 @@ from twopc.proc_execution import ProcArticle
 from twopc.sim.model.distribution.agent import AgentProcess, Parts
 from twopc.sim.model.distribution.apply import Receiver, apply_call
 from twopc.sim.model.distribution.articles import Registry
-from twopc.sim.model.distribution.changes import see_marker
 from twopc.sim.model.distribution.copies import Seen, Snapshots, copied, nobody, take_copies
 from twopc.sim.model.distribution.log_reader import LogReader, Slot
-from twopc.sim.model.distribution.log_reader import in_one_commit as stored_in_one_commit
 from twopc.sim.model.distribution.processes import KilledError, outcome
 from twopc.sim.model.distribution.seats import AgentSeat, Seat
 from twopc.sim.model.distribution.source import Record, own_command
@@ -30,23 +29,12 @@ from twopc.sim.model.distribution.told import Delivery, deliveries
 from twopc.sim.model.network import Network
 from twopc.sim.model.node import ModelNode
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import (
-    Cause,
-    Label,
-    LostError,
-    ModelSpec,
-    SqlError,
-    Steps,
-    SubscriberSpec,
-)
+from twopc.sim.model.words import Cause, Label, ModelSpec, Steps, SubscriberSpec
 from twopc.subscriber.distribution_agent import AheadError, Delivered, Profile
 
 #: Parts of `twopc.sim.model.wiring.Wiring.parts` that are replaced here: what a plant puts in their place has the same
 #: signature.
 PARTS: Mapping[str, Any] = {
-    "log_reader": LogReader,
-    "read_marker": see_marker,
-    "log_commits": stored_in_one_commit,
     "agent_own": own_command,
     "agent_settings": settings_of,
     "apply": apply_call,
@@ -81,7 +69,7 @@ class Distribution:
         self.publisher = nodes[spec.publisher]
         self._role_of = role_of
         self._parts = wiring.parts
-        self._log_planner = wiring.log_planner
+        self._engine = wiring.log_reader
         self._begin = self.publisher.wal.end
         self.registry = Registry(self.publisher, spec.tables, routines)
         horizon = self.publisher.next_xid if routines else None
@@ -92,7 +80,7 @@ class Distribution:
             agent=wiring.agent, own=self._part("agent_own"), settings=self._part("agent_settings")
         )
         poll_s = spec.agent_poll_s
-        self.reader = Seat(self._make_reader, (lambda one: one.run(poll_s)) if poll_s else None)
+        self.reader = Seat(self._make_reader, (lambda one: one.run()) if poll_s else None)
         self.receivers: dict[str, Receiver] = {}
         self.seats: dict[str, AgentSeat] = {}
         self._told: dict[str, int] = {}
@@ -179,12 +167,9 @@ class Distribution:
         return Snapshots(self.network, f"snapshot:{subscriber}", self.points, seen)
 
     def _make_reader(self) -> LogReader:
-        made: type[LogReader] = self._part("log_reader")
-        return made(
+        return LogReader(
             self.network, self.publisher, self.store, self.slot, self.registry,
-            planner=self._log_planner, points=self.points,
-            read_marker=self._part("read_marker"),
-            commits=self._part("log_commits"),
+            engine=self._engine, points=self.points, poll_s=self.spec.agent_poll_s,
         )  # fmt: skip
 
     def _make_agent(self, spec: SubscriberSpec, record: Record) -> AgentProcess:
@@ -255,10 +240,10 @@ class Distribution:
         reader = self.reader.living()
         try:
             yield from reader.have(reader.run_once(), "read")
-        except (LostError, SqlError) as error:
+        except (KilledError, psycopg.Error) as error:
             raise DeliveryError(
                 f"the log reader does not get on: {error}", node=self.spec.publisher,
-                sqlstate="08006" if isinstance(error, LostError) else error.sqlstate,
+                sqlstate=getattr(error, "sqlstate", None) or "08006",
             ) from error  # fmt: skip
 
     def _drive(self, subscriber: str) -> Steps[Delivered]:
@@ -329,7 +314,7 @@ class Distribution:
             if seat.process is not None and seat.process.failed is not None:
                 raise seat.process.failed
         reader: LogReader | None = self.reader.process
-        if reader is None or not reader.alive or reader.read_to < upto:
+        if reader is None or not reader.alive or reader.engine.position < upto:
             return False
         last = self.store.last
         return all(self._seen(name) >= last for name in subscribers)

@@ -1,41 +1,38 @@
-"""The log reader in virtual time: the product's planner between a node's log and the distribution database.
+"""The log reader in virtual time: the product's engine above a node's log and the model's distribution database.
 
-Whole transactions, in the order of their commits, each once: what is stored moves the mark in the same commit,
-and the slot only afterwards. It must not know Subscribers.
+Written here is what servers do: the slot, a session that shows the log, and one that stores. It must not know
+Subscribers, nor in which order anything is done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+
+import psycopg
 
 from twopc.drivers.points import Points
-from twopc.errors import ArticleError
-from twopc.publisher.commands import CommandBuilder
-from twopc.publisher.log_reader.planner import Batch, Planner
+from twopc.drivers.virtual import Awaited, steps, wait
+from twopc.errors import TwopcError
+from twopc.publisher.commands import Belonging, CommandBuilder
+from twopc.publisher.log_reader import Engine, Reading
+from twopc.publisher.log_reader.planner import Batch
+from twopc.publisher.log_reader.ports import Registered
+from twopc.publisher.log_reader.sources import BLOCK_MESSAGES
+from twopc.publisher.pgoutput import Change
 from twopc.sim.model.distribution.articles import Registry
-from twopc.sim.model.distribution.changes import Messages, ReadMarker, see_marker
+from twopc.sim.model.distribution.changes import Messages
 from twopc.sim.model.distribution.processes import Connection, Process, at_once
-from twopc.sim.model.distribution.store import Store, read_blocks
+from twopc.sim.model.distribution.store import Store, Stored, read_blocks
 from twopc.sim.model.network import Network
 from twopc.sim.model.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
-from twopc.sim.model.words import Committed, LostError, SqlError, Steps
+from twopc.sim.model.words import Committed, SqlError, Steps
 
 ROLE = "msrepl_logreader"
-#: So many transactions of the log are taken at a time.
+#: So many transactions of the log are read at a time.
 READ_MAX = 1000
-_ATTEMPTS = 4
-
-#: In which commits a batch is stored: each a list of ``transactions`` and ``mark``. What is left out of a commit
-#: comes in a later one.
-Commits = Callable[[], Sequence[Sequence[str]]]
-
-
-def in_one_commit() -> Sequence[Sequence[str]]:
-    """The transactions, and how far the log is read."""
-    return (("transactions", "mark"),)
 
 
 class Slot:
@@ -64,185 +61,277 @@ class Slot:
 
 
 class LogReader(Process):
-    """One Publisher's log reader; after a crash another one is made.
+    """One Publisher's log reader, and where it runs (`HostPort`); after a crash another one is made.
 
     Args:
-        planner: the class of its planner.
-        read_marker: how it sees the rows of marks.
+        engine: the class of its engine.
+        poll_s: how often it looks while it runs by itself.
     """
+
+    stopping = False
+    block_messages = BLOCK_MESSAGES
+    """So many are taken at a time."""
 
     def __init__(
         self, network: Network, node: ModelNode, store: Store, slot: Slot, registry: Registry, *,
-        planner: type[Planner] = Planner, points: Points | None = None,
-        read_marker: ReadMarker = see_marker, commits: Commits = in_one_commit,
+        engine: type[Engine] = Engine, points: Points | None = None, poll_s: float = 0.0,
+        reading: Reading | None = None,
     ) -> None:  # fmt: skip
         super().__init__(network, "log_reader", points or Points())
         self._node = node
         self._store = store
         self._slot = slot
         self._registry = registry
-        self._make = planner
-        self._read_marker = read_marker
-        self._commits = commits
-        self._log: Connection | None = None
-        self._distribution: Connection | None = None
-        self._planner: Planner | None = None
-        self._messages: Messages | None = None
-        self._version = -1
-        self._sent = 0
-        """Up to here the log was read in this session."""
-        self.read_to = 0
-        """Up to here everything is stored."""
+        self.poll_s = poll_s
+        reading = replace(reading or Reading(), retry_s_min=poll_s, retry_s_max=poll_s)
+        self.engine = engine(self, publisher=node.name, reading=reading, points=self.points)
         self.failed: Exception | None = None
         """For what it has stopped by itself."""
-
-    # -- one pass ------------------------------------------------------------------------------------
+        self.history: list[tuple[str, str]] = []
+        """Events, and what was the matter."""
 
     def run_once(self) -> Steps[int]:
-        """Store everything that is committed now; how many transactions. LostError, SqlError"""
-        for attempt in range(_ATTEMPTS):
-            was_open = self._log is not None
-            try:
-                return (yield from self._pass())
-            except (LostError, SqlError) as error:
-                self.disconnect()
-                # sessions of an earlier pass may have ended since, with their server for one
-                passing = (
-                    was_open if isinstance(error, LostError) else error.sqlstate[:2] in ("40", "57")
-                )
-                if attempt == _ATTEMPTS - 1 or not passing:
-                    raise
-        raise AssertionError("it has tried, or raised")
+        """Store everything that is committed now; how many transactions. TwopcError, psycopg.Error"""
+        return (yield from steps(self.engine.run_once())).transactions
 
-    def _pass(self) -> Steps[int]:
-        yield from self._open()
-        assert self._log is not None
-        upto = yield from self._log.ask(self._end_of_log, "end of the log")
-        stored = 0
-        while self._sent < upto:
-            if self._version != self._registry.version:
-                yield from self._begin_again()
-            records = yield from self._log.ask(self._read, "read the log")
-            if not records:
-                break
-            yield from self.reach("log_reader.received")
-            stored += yield from self._take(records)
-        self.read_to = max(self.read_to, upto)
-        return stored
+    def run(self) -> Steps[None]:
+        """Store whatever comes, as long as the process lives and nothing stops it."""
+        try:
+            yield from steps(self.engine.attend())
+        except (TwopcError, psycopg.Error) as error:
+            self.failed = error
 
-    def run(self, poll_s: float) -> Steps[None]:
-        """Store whatever comes, as long as the process lives and no article stops it."""
-        while True:
-            try:
-                yield from self.run_once()
-            except (LostError, SqlError):
-                self.disconnect()
-            except ArticleError as error:
-                self.failed = error
-                self.disconnect()
-                return
-            yield self.sleep(poll_s, "news in the log")
+    # -- HostPort --------------------------------------------------------------------------------------
 
-    def _take(self, records: Sequence[Committed]) -> Steps[int]:
-        planner, messages = self._planner, self._messages
-        assert planner is not None and messages is not None
-        found = messages.of(records)
-        belonging = messages.belonging(planner.filtered(found)) if planner.has_filters else None
-        planner.feed(found, belonging)
-        batch = planner.take()
-        if batch.transactions:
-            yield from self._keep(batch)
-        self._sent = records[-1].end_lsn
-        yield from self.reach("log_reader.before_advance")
-        self._slot.advance(self._sent)
-        yield from self.reach("log_reader.after_advance")
-        return batch.transactions
+    def time(self) -> float:
+        """The kernel's."""
+        return self.kernel.now
 
-    def _keep(self, batch: Batch) -> Steps[None]:
-        """Store a batch; 40001: what it was made by, or the mark, is not as it was."""
-        there = self._distribution
-        assert there is not None
-        store, transactions = self._store, read_blocks(batch.blocks)
-        yield from self.reach("log_reader.before_blocks")
-        last = store.read_to
-        for commit in self._commits():
-            upto = batch.read_to if "mark" in commit else last
-            new = transactions if "transactions" in commit else []
+    async def delay(self, seconds: float) -> None:
+        """Nobody tells it to stop."""
+        await Awaited(wait(self.sleep(seconds, "news in the log")))
 
-            def write(
-                session: NodeSession, last: int = last, upto: int = upto, new: Any = new
-            ) -> Steps[None]:
-                stored = yield from store.begin(session, last)
-                if self._version != self._registry.version:
-                    raise SqlError("40001", "articles or originators have changed")
-                yield from store.append(session, stored, new, upto, batch.horizon)
+    async def open_wal(self) -> ModelWal:
+        """See `HostPort`."""
+        return ModelWal(self, await self._open(self._node), self._node, self._slot, self._registry)
 
-            if self.points.armed:
-                yield from there.ask(write, "store")
-                yield from self.reach("log_reader.before_commit")
-                yield from there.run("commit")
-            else:
-                yield from there.ask(partial(_and_commit, write), "store")
-            last = upto
-        yield from self.reach("log_reader.after_commit")
+    async def open_store(self) -> ModelStore:
+        """See `HostPort`."""
+        connection = await self._open(self._store.node)
+        read_to = await connection.asked(lambda _: at_once(self._store.read_to), "read the mark")
+        return ModelStore(self, connection, self._store, self._registry, read_to)
 
-    # -- what is done at the server --------------------------------------------------------------------
+    async def record(self, event: str, error: BaseException | None = None) -> None:
+        """See `HostPort`."""
+        self.history.append((event, str(error or "")))
 
-    def _end_of_log(self, _: NodeSession) -> Steps[int]:
-        """A position behind everything that is committed, which is durable then."""
-        wal = self._node.wal
-        end = wal.end
-        yield from wal.force(end)
+    async def _open(self, node: ModelNode) -> Connection:
+        return await self.connected(node, ROLE, "msrepl log reader")
+
+
+class ModelWal:
+    """A node's log. See `WalPort`."""
+
+    next_xid = 1
+
+    def __init__(
+        self, process: LogReader, connection: Connection, node: ModelNode, slot: Slot, registry: Registry
+    ) -> None:  # fmt: skip
+        self._process = process
+        self._connection = connection
+        self._node = node
+        self._slot = slot
+        self._registry = registry
+        self._messages = Messages(node, registry)
+
+    async def look(self) -> tuple[int, int]:
+        """See `WalPort`."""
+        return await self._connection.asked(self._end, "end of the log"), self._slot.position
+
+    def _end(self, _: NodeSession) -> Steps[int]:
+        end = self._node.wal.end
+        yield from self._node.wal.force(end)
         return end
 
-    def _read(self, _: NodeSession) -> Steps[Sequence[Committed]]:
-        return self._node.log(self._sent)[:READ_MAX]
+    async def log_snapshot(self) -> None:
+        """What is open in the log does not keep the slot back here."""
+
+    async def belongings(self, _: CommandBuilder, changes: Sequence[Change]) -> list[Belonging]:
+        """See `WalPort`."""
+        return self._messages.belongings(changes)
+
+    async def forget_calls(self) -> None:
+        """Marks stay."""
+
+    async def live(self) -> Source:
+        """See `WalPort`."""
+        return await self.peek(0)
+
+    async def peek(self, upto: int) -> Source:
+        """See `WalPort`."""
+        self._messages = Messages(self._node, self._registry)
+        return Source(self._process, self._connection, self._node, self._slot, self._messages, upto)
+
+    async def close(self) -> None:
+        """See `WalPort`."""
+        self._connection.close()
+
+
+class Source:
+    """A session that shows what a node has committed. See `LivePort`.
+
+    Args:
+        upto: what was committed before is peeked at: each look begins at the slot.
+    """
+
+    ended = False
+
+    def __init__(
+        self, process: LogReader, connection: Connection, node: ModelNode, slot: Slot,
+        messages: Messages, upto: int = 0,
+    ) -> None:  # fmt: skip
+        self._process = process
+        self._connection = connection
+        self._node = node
+        self._slot = slot
+        self._messages = messages
+        self._upto = upto
+        self._shown = slot.position
+        self._arrived: list[bytes] = []
+        """And not taken."""
+        self._is_end = False
+        """The log had no more when it was read last."""
+        self._durable = 0
+        self.count = self.position = self.confirmed = 0
+        self.drained = False
+
+    @property
+    def movable(self) -> bool:
+        """At any time, or between two looks."""
+        return not (self._upto and self._arrived)
+
+    async def take(self) -> list[bytes]:
+        """See `SourcePort`."""
+        if not self._arrived:
+            records, self._durable = await self._connection.asked(self._read, "read the log")
+            self._is_end = len(records) < READ_MAX
+            if records:
+                self._shown = records[-1].end_lsn
+            self._arrived = self._messages.of(records)
+        most = self._process.block_messages
+        block, self._arrived = self._arrived[:most], self._arrived[most:]
+        self.count += len(block)
+        self.drained = not self._arrived and (self._is_end or bool(self._upto))
+        if self.drained and self._is_end:
+            self.position = self._upto or self._durable
+        return block
+
+    def _read(self, _: NodeSession) -> Steps[tuple[Sequence[Committed], int]]:
+        first = self._slot.position if self._upto else self._shown
+        records = [
+            each for each in self._node.log(first) if not self._upto or each.end_lsn <= self._upto
+        ]
+        return records[:READ_MAX], self._node.wal.durable
         yield  # it is a generator
 
-    # -- connections ---------------------------------------------------------------------------------
+    async def confirm(self, lsn: int) -> None:
+        """See `SourcePort`."""
+        self._slot.advance(lsn)
+        self.confirmed = lsn
 
-    def _open(self) -> Steps[None]:
-        if self._log is not None and self._distribution is not None:
-            if not (self._log.lost or self._distribution.lost):
-                return
-            self.disconnect()
-        self._log = yield from self.connect(self._node, ROLE, "msrepl log reader")
-        self._distribution = yield from self.connect(self._store.node, ROLE, "msrepl log reader")
-        yield from self._begin_again()
+    async def ask(self) -> None:
+        """`take` tells."""
 
-    def _begin_again(self) -> Steps[None]:
-        """Read on from the slot, with what is published and subscribed now."""
-        there = self._distribution
-        assert there is not None
+    async def wait(self) -> None:
+        """It looks now and then."""
+        await self._process.delay(self._process.poll_s)
+
+    def leave(self, *, settled: bool) -> None:
+        """Nothing is kept of what was not taken."""
+
+    def resume(self) -> None:
+        """It is as it was left."""
+
+    async def close(self) -> None:
+        """The connection is that of the log."""
+
+
+class ModelStore:
+    """The distribution database. See `StorePort`."""
+
+    publisher = 1
+
+    def __init__(
+        self, process: LogReader, connection: Connection, store: Store, registry: Registry, read_to: int
+    ) -> None:  # fmt: skip
+        self._process = process
+        self._connection = connection
+        self._store = store
+        self._registry = registry
+        self._version = -1
+        self._parts: list[bytes] = []
+        self.read_to = read_to
+
+    @property
+    def streaming(self) -> bool:
+        """See `StorePort`."""
+        return bool(self._parts)
+
+    async def registry(self) -> Registered:
+        """See `StorePort`."""
         registry = self._registry
         self._version = registry.version
-        read_to = yield from there.ask(lambda _: at_once(self._store.read_to), "read the mark")
-        of_calls: dict[str, Any] = {}
-        if registry.routines:
-            of_calls = {
-                "calls": registry.calls,
-                "beside_until": registry.beside_until,
-                "horizon": self._store.horizon,
-            }
-        self._planner = self._make(
-            publisher=1,
+        return Registered(
             builder=CommandBuilder(registry.articles.values()),
-            originators=registry.originators,
-            read_to=read_to,
-            next_xid=1,
-            **of_calls,
+            originators=dict(registry.originators),
+            calls=registry.calls,
+            beside_until=registry.beside_until,
+            horizon=self._store.horizon,
         )
-        self._messages = Messages(self._node, registry, self._read_marker)
-        self._sent = self._slot.position
 
-    def disconnect(self) -> None:
-        """Harmless twice."""
-        for one in (self._log, self._distribution):
-            if one is not None:
-                one.close()
-        self._log = self._distribution = self._planner = self._messages = None
+    async def check(self, horizon: int) -> None:
+        """See `StorePort`."""
+        work = partial(self._write, [], upto=self.read_to, horizon=horizon)
+        await self._connection.asked(partial(_and_commit, work), "look at the registry")
+
+    async def write(self, parts: list[bytes]) -> None:
+        """See `StorePort`."""
+        self._parts += parts
+        await self._reach("log_reader.streamed")
+
+    async def commit(self, batch: Batch) -> None:
+        """See `StorePort`."""
+        blocks, self._parts = [*self._parts, *batch.blocks], []
+        transactions = read_blocks(blocks, dict(batch.remarked))
+        work = partial(self._write, transactions, upto=batch.read_to, horizon=batch.horizon)
+        connection = self._connection
+        await self._reach("log_reader.before_blocks")
+        if self._process.points.armed:
+            await connection.asked(work, "store")
+            await self._reach("log_reader.before_commit")
+            await connection.asked(lambda session: session.execute("commit"), "commit")
+        else:
+            await connection.asked(partial(_and_commit, work), "store")
+        self.read_to = batch.read_to
+
+    def _write(
+        self, transactions: Sequence[Stored], session: NodeSession, *, upto: int, horizon: int
+    ) -> Steps[None]:
+        """Store some, in an open transaction. 55006: somebody else has; 40001: the registry has changed."""
+        stored = yield from self._store.begin(session, self.read_to)
+        if self._version != self._registry.version:
+            raise SqlError("40001", "articles or originators have changed")
+        yield from self._store.append(session, stored, transactions, upto, horizon)
+
+    async def _reach(self, point: str) -> None:
+        if self._process.points.armed:
+            await self._process.points.reach(point)
+
+    async def close(self) -> None:
+        """See `StorePort`."""
+        self._connection.close()
 
 
-def _and_commit(write: Callable[[NodeSession], Steps[None]], session: NodeSession) -> Steps[None]:
-    yield from write(session)
+def _and_commit(work: Callable[[NodeSession], Steps[None]], session: NodeSession) -> Steps[None]:
+    yield from work(session)
     yield from session.execute("commit")

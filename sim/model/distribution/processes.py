@@ -15,6 +15,7 @@ import simpy
 from twopc.drivers.lean import Report
 from twopc.drivers.points import Points
 from twopc.drivers.virtual import Awaited, steps
+from twopc.sim.model.errors import raised
 from twopc.sim.model.network import Network
 from twopc.sim.model.node import ModelNode
 from twopc.sim.model.node.session import NodeSession
@@ -52,6 +53,11 @@ class Connection:
             return (yield from work(session))
 
         return (yield from self.wire.ask(done, what, self._touches))
+
+    async def asked(self, work: Callable[[NodeSession], Steps[T]], what: str) -> T:
+        """As `ask`, for a coroutine. psycopg.Error"""
+        with raised():
+            return await Awaited(self.ask(work, what))
 
     def run(self, text: str) -> Steps[Any]:
         """One statement."""
@@ -94,6 +100,11 @@ class Process:
             self.actor, node.name, self.actor, lambda: node.connect(role, name)
         )
         return Connection(self, wire)
+
+    async def connected(self, node: ModelNode, role: str, name: str) -> Connection:
+        """As `connect`, for a coroutine. psycopg.Error"""
+        with raised():
+            return await Awaited(self.connect(node, role, name))
 
     def spawn(self, work: Steps[Any], what: str) -> simpy.Process:
         """Run something as this process, with which it dies."""

@@ -7,9 +7,10 @@ many transactions are stored, and up to where the log was read), so that a commi
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from struct import unpack_from
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from twopc.sim.model.node import ModelNode
@@ -98,8 +99,14 @@ def _int(value: bytes) -> int:
     return int.from_bytes(value, "big", signed=True)
 
 
-def read_blocks(blocks: Sequence[bytes]) -> list[Stored]:
-    """The transactions in rows of COPY data, all of whose parts are there."""
+def read_blocks(
+    blocks: Sequence[bytes], remarked: Mapping[int, int] = MappingProxyType({})
+) -> list[Stored]:
+    """The transactions in rows of COPY data, all of whose parts are there.
+
+    Args:
+        remarked: originators of transactions whose parts may carry another one.
+    """
     parts = [read_block(each) for each in blocks]
     commands: dict[int, list[tuple[Command, int]]] = {}
     xids = {seqno: xid for part in parts for seqno, xid, *_ in part.transactions}
@@ -108,7 +115,7 @@ def read_blocks(blocks: Sequence[bytes]) -> list[Stored]:
             article_id, kind = divmod(code, 100)
             made = Command(
                 seqno=seqno, xid=xids[seqno], command_id=number, article_id=article_id, type=kind,
-                originator=originator or None, command=text,
+                originator=remarked.get(seqno, originator) or None, command=text,
             )  # fmt: skip
             commands.setdefault(seqno, []).append((made, hashkey))
     return [
@@ -217,13 +224,13 @@ class Store:
     # -- storing -----------------------------------------------------------------------------------------
 
     def begin(self, session: NodeSession, read_to: int) -> Steps[int]:
-        """Begin a commit of the log reader's: what is stored so far, locked. 40001: somebody else has read on."""
+        """Begin a commit of the log reader's: what is stored so far, locked. 55006: somebody else has read on."""
         yield from session.execute("begin")
         result = yield from session.execute(_LOCK)
         rows: Any = result.rows
         there, stored = rows[0]
         if there != read_to:
-            raise SqlError("40001", "another log reader has stored transactions of this Publisher")
+            raise SqlError("55006", "the log was read on by another log reader (18752)")
         return int(stored)
 
     def append(

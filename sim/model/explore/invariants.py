@@ -6,6 +6,7 @@ The names are those under which the crash matrix speaks of the same rules; those
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 from twopc.names import BranchId
 from twopc.protocol import effects as x
@@ -212,6 +213,19 @@ def echoed(evidence: Evidence) -> list[str]:
     ]
 
 
+def stored_once(evidence: Evidence) -> list[str]:
+    """The distribution database has each transaction once, in the order of the Publisher's log."""
+    distribution = evidence.system.distribution
+    seqnos = (
+        [] if distribution is None else [each.seqno for each in distribution.store.transactions]
+    )
+    return [
+        f"the transaction at {after} is stored after that at {before}"
+        for before, after in pairwise(seqnos)
+        if after <= before
+    ]
+
+
 Check = Callable[[Evidence], list[str]]
 
 #: Of every run.
@@ -227,7 +241,12 @@ INVARIANTS: Mapping[str, Check] = {
     "I9": settled_once,
 }
 #: Of runs whose programs ask for it.
-FURTHER: Mapping[str, Check] = {"converged": converged, "echoed": echoed, "same_rows": same_rows}
+FURTHER: Mapping[str, Check] = {
+    "converged": converged,
+    "echoed": echoed,
+    "same_rows": same_rows,
+    "stored_once": stored_once,
+}
 
 
 def broken(evidence: Evidence, further: Sequence[str] = ()) -> list[tuple[str, str]]:

@@ -11,13 +11,34 @@ from twopc.sim.model.choosing import ChoiceKernel
 from twopc.sim.model.explore.evidence import Evidence
 from twopc.sim.model.explore.programs import Client, Script
 from twopc.sim.model.system import System
-from twopc.sim.model.words import Delay, ModelSpec, Steps, SubscriberSpec, TableSpec, Timing
+from twopc.sim.model.words import (
+    Delay,
+    ModelSpec,
+    ProcedureSpec,
+    Steps,
+    SubscriberSpec,
+    TableSpec,
+    Timing,
+)
 
 _ACCOUNT = TableSpec(
     name="account",
     columns={"id": "int", "balance": "int not null check (balance >= 0)"},
     key=("id",),
     rows=({"id": 1, "balance": 100}, {"id": 2, "balance": 100}),
+)
+_MARK_GREATEST = ProcedureSpec(
+    name="mark_greatest",
+    body="""
+    create procedure mark_greatest() language plpgsql as $$
+    declare greatest_one int;
+    begin
+        select max(id) into greatest_one from account;
+        update account set balance = 0 where id = greatest_one;
+    end $$
+    """,
+    reads=("account",),
+    writes=("account",),
 )
 _TAKE = "update account set balance = balance - 10 where id = 1"
 _END = ("end", "commit")
@@ -182,7 +203,7 @@ def _two(
         name=name,
         spec=spec(subscribers=2, distributes=True, sql=sql),
         clients=clients,
-        checks=("converged", "echoed"),
+        checks=("converged", "echoed", "stored_once"),
         claims={"no_lost_update": _one_wins} if bob else {},
     )
 
@@ -204,7 +225,7 @@ def _in_both(name: str, commit: str) -> Script:
                 at={"there": "sub2"},
             )
         },
-        checks=("converged", "echoed"),
+        checks=("converged", "echoed", "stored_once"),
     )
 
 
@@ -303,7 +324,7 @@ _PROGRAMS = (
                 ),
             )
         },
-        checks=("converged", "echoed"),
+        checks=("converged", "echoed", "stored_once"),
         claims={"no_half": _whole_transactions},
         keeps_rows=True,
     ),
@@ -321,7 +342,7 @@ _PROGRAMS = (
                 steps=(("write", _TAKE), _END, ("more", _TAKE), _END, ("deliver", "sync")),
             )
         },
-        checks=("converged", "echoed"),
+        checks=("converged", "echoed", "stored_once"),
         claims={"never_goes_back": _never_goes_back},
         keeps_rows=True,
     ),
@@ -339,7 +360,7 @@ _PROGRAMS = (
             )
         },
         prepare=_before("pub", *_CAME_AND_WENT),
-        checks=("converged", "echoed"),
+        checks=("converged", "echoed", "stored_once"),
     ),
     Script(
         name="deliver what is passed over",
@@ -371,7 +392,44 @@ _PROGRAMS = (
                 ),
             )
         },
-        checks=("converged",),
+        checks=("converged", "stored_once"),
+    ),
+    Script(
+        name="a Subscriber's change, and the Publisher's",
+        spec=spec(subscribers=2, distributes=True),
+        clients={
+            "alice": Client(node="sub1", steps=(("write", _TAKE), _END)),
+            "office": Client(
+                node="pub",
+                steps=(("give", "update account set balance = balance + 10 where id = 2"), _END),
+            ),
+        },
+        checks=("converged", "echoed", "stored_once"),
+    ),
+    Script(
+        name="a call that has not seen a writer",
+        spec=replace(
+            spec(distributes=True),
+            subscribers=(SubscriberSpec(name="sub1", update="read only"),),
+            procedures=(_MARK_GREATEST,),
+        ),
+        clients={
+            "caller": Client(
+                node="pub",
+                level="serializable",
+                steps=(
+                    ("look", "select count(*) from account"),
+                    ("call", "call mark_greatest()"),
+                    _END,
+                ),
+            ),
+            "writer": Client(
+                node="pub",
+                level="serializable",
+                steps=(("write", "insert into account values (3, 100)"), _END),
+            ),
+        },
+        checks=("converged", "stored_once"),
     ),
     _two(
         "the Publisher stores otherwise",

@@ -26,6 +26,7 @@ FAULTS: Mapping[str, str] = {
     "another": "another process of the coordinator starts while the first is alive",
     "hand": "somebody finishes a prepared branch otherwise than the coordinator will",
     "agent": "kill -9 of an agent; whoever needs it starts another",
+    "log reader": "kill -9 of the log reader; whoever needs it starts another",
     "backend": "a session that is idle in a transaction is ended by its server",
 }
 
@@ -225,6 +226,14 @@ def _agents(run: ScriptRun) -> list[Strike]:
     return found
 
 
+def _log_readers(run: ScriptRun) -> list[Strike]:
+    distribution = run.system.distribution
+    process = None if distribution is None else distribution.reader.process
+    if process is None or not process.alive:
+        return []
+    return [Strike("the log reader is killed", process.crash, ("*",))]
+
+
 def _backends(run: ScriptRun) -> list[Strike]:
     found = []
     for name, node in run.system.nodes.items():
@@ -255,5 +264,6 @@ STRIKES: Mapping[str, Callable[[ScriptRun], list[Strike]]] = {
     "another": _others,
     "hand": _by_hand,
     "agent": _agents,
+    "log reader": _log_readers,
     "backend": _backends,
 }

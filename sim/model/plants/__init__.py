@@ -12,6 +12,7 @@ from twopc.sim.model.plants import (
     agent,
     coordinator,
     log,
+    log_reader,
     recovery,
     replication,
     resolver,
@@ -22,6 +23,16 @@ from twopc.sim.model.plants import (
 #: All of them, by name.
 PLANTS: dict[str, PlantedBug] = {
     one.name: one
-    for module in (agent, coordinator, log, recovery, resolver, replication, servers, several)
+    for module in (
+        agent,
+        coordinator,
+        log,
+        log_reader,
+        recovery,
+        resolver,
+        replication,
+        servers,
+        several,
+    )
     for one in module.PLANTS
 }

@@ -15,7 +15,7 @@ from typing import Any
 from twopc.drivers.runtime import Asyncio
 from twopc.errors import DeliveryError
 from twopc.lsn import lsn_value
-from twopc.publisher.log_reader.control import LOG_READERS
+from twopc.publisher.log_reader.wal import LOG_READERS
 from twopc.publisher.posting import stored_message
 from twopc.sim.spark.replay.place import Place
 from twopc.sim.topology import Topology

@@ -13,10 +13,13 @@ import pytest
 from tests.model.distribution.rig import FIRST, Rig
 from twopc.drivers.points import AGENT_POINTS, LOG_READER_POINTS, Points
 from twopc.drivers.virtual import Awaited, wait
-from twopc.errors import DeliveryError
+from twopc.errors import DeliveryError, StoredMeanwhileError
+from twopc.publisher.log_reader import Engine, Reading
+from twopc.sim.model.distribution.log_reader import LogReader
 from twopc.sim.model.plants.agent import InHalves, PositionLast, made_of
+from twopc.sim.model.plants.log_reader import IgnoresMarks, planned_by
 from twopc.sim.model.wiring import Wiring
-from twopc.sim.model.words import LostError, Steps, SubscriberSpec
+from twopc.sim.model.words import Delay, LostError, Steps, SubscriberSpec, Timing
 
 COUNTS = (
     "create table seen (id int, balance int)",
@@ -124,10 +127,23 @@ def check(rig: Rig) -> None:
     assert rig.rows("pub") == rig.rows("sub2")
 
 
+class Little(Engine):
+    """It peeks, and stores as little as possible at a time: parts of transactions, too."""
+
+    def __init__(self, host: LogReader, *, reading: Reading, **given: Any) -> None:
+        host.block_messages = 3
+        little = replace(reading, catch_up_bytes=0, store_bytes=1, read_batch_size=1)
+        super().__init__(host, reading=little, **given)
+
+
+#: With one stream and with three; the log followed, and peeked at.
+WIRINGS = {1: Wiring(), 3: Wiring(log_reader=Little)}
+
+
 def reached(streams: int) -> Counter[str]:
     """The points of a clean run."""
     points = Counted()
-    rig = small(streams, points=points)
+    rig = small(streams, WIRINGS[streams], points=points)
     deliver(rig)
     check(rig)
     return points.seen
@@ -145,10 +161,9 @@ PLACES = [
 
 
 def test_every_point_is_come_by() -> None:
-    """But that of parts of large transactions."""
     names = {name.partition("(")[0] for counted in CLEAN.values() for name in counted}
     wanted = {name.partition("(")[0] for name in (*AGENT_POINTS, *LOG_READER_POINTS)}
-    assert wanted - names == {"log_reader.streamed"}
+    assert wanted == names
 
 
 def strike_at(rig: Rig, point: str, nth: int, act: Callable[[], Any]) -> None:
@@ -180,7 +195,7 @@ def victims(rig: Rig) -> None:
 
 @pytest.mark.parametrize(("streams", "point", "nth", "what"), PLACES)
 def test_something_dies(streams: int, point: str, nth: int, what: str) -> None:
-    rig = small(streams, points=Counted())
+    rig = small(streams, WIRINGS[streams], points=Counted())
 
     def act() -> None:
         if what == "processes":
@@ -191,6 +206,30 @@ def test_something_dies(streams: int, point: str, nth: int, what: str) -> None:
     strike_at(rig, point, nth, act)
     deliver(rig)
     check(rig)
+
+
+def test_the_next_log_reader_meets_the_last_commit_of_a_killed_one() -> None:
+    """It has read the mark before that commit, and stores the same transaction: it begins anew."""
+    met: list[str] = []
+
+    class Watched(Engine):
+        async def _keep(self) -> None:
+            try:
+                await super()._keep()
+            except StoredMeanwhileError as error:
+                met.append(str(error))
+                raise
+
+    for after in range(1, 60, 2):
+        rig = Rig(timing=Timing(flush=Delay(a=0.02)), wiring=Wiring(log_reader=Watched))
+        rig.at("pub", "update account set balance = 50 where id = 1")
+        rig.kernel.spawn(_quietly(rig), "sync")
+        rig.until(0.001 * after)
+        rig.distribution.reader.crash()
+        rig.sync()
+        assert rig.converged()
+        assert len(rig.distribution.store.transactions) == 1
+    assert met
 
 
 def test_a_commit_that_nobody_waited_for_is_lost_with_its_position() -> None:
@@ -239,7 +278,7 @@ def _quietly(rig: Rig) -> Steps[None]:
 
 
 def test_without_marks_changes_come_back() -> None:
-    rig = small(1, wiring=Wiring(parts={"read_marker": lambda change: None}))
+    rig = small(1, wiring=Wiring(log_reader=planned_by(IgnoresMarks)))
     deliver(rig)
     assert rig.history("sub1", "skipped")  # its own row is there
     assert [one.suppressed for one in rig.distribution.take_deliveries()].count(True) == 0

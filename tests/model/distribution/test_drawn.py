@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.model.distribution.drawn import run
+from twopc.sim.model.plants.log_reader import IgnoresMarks, planned_by
 from twopc.sim.model.wiring import Wiring
 
 
@@ -19,5 +20,5 @@ def test_each_change_arrives_once(seed: int, streams: int) -> None:
 
 def test_it_would_be_noticed() -> None:
     """Without marks everything comes back; a position in a commit of its own lets some come twice."""
-    found = run(3, transactions=80, wiring=Wiring(parts={"read_marker": lambda change: None}))
+    found = run(3, transactions=80, wiring=Wiring(log_reader=planned_by(IgnoresMarks)))
     assert found.problems

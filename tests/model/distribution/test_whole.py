@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.model.distribution.whole import run
+from twopc.sim.model.plants.log_reader import IgnoresMarks, planned_by
 from twopc.sim.model.wiring import Wiring
 
 
@@ -21,4 +22,4 @@ def test_all_nodes_end_alike(seed: int, streams: int, commit: str) -> None:
 
 
 def test_without_marks_changes_come_back() -> None:
-    assert run(1, wiring=Wiring(parts={"read_marker": lambda change: None})).problems
+    assert run(1, wiring=Wiring(log_reader=planned_by(IgnoresMarks))).problems

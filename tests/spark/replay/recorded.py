@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 from pyspark.sql import SparkSession
 
-from twopc.publisher.log_reader.control import LOG_READERS
+from twopc.publisher.log_reader.wal import LOG_READERS
 from twopc.server.waiting import wait_for
 from twopc.sim.spark.archive import Archive, load, writer
 from twopc.sim.topology import Topology

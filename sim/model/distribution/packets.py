@@ -1,4 +1,4 @@
-"""Messages of `pgoutput` as the server would write them: the inverse of the decoder."""
+"""Messages of `pgoutput` as the server would write them: the inverse of `twopc.publisher.pgoutput`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""The log reader's ordinary session at the Publisher: it makes sure to be the only one, and moves the slot."""
+"""The Publisher's WAL on a server: a session that makes sure to be the only log reader, and opens sources."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any, Self
 
 from psycopg import AsyncConnection, errors
@@ -11,8 +13,15 @@ from twopc.log import get_logger
 from twopc.lsn import lsn_text
 from twopc.names import article_name
 from twopc.publisher import slot as slots
+from twopc.publisher.commands import Belonging, CommandBuilder
+from twopc.publisher.filters import RowFilters
+from twopc.publisher.log_reader.live import Live
+from twopc.publisher.log_reader.ports import Reading
 from twopc.publisher.log_reader.session import connect
+from twopc.publisher.log_reader.sources import Peek
+from twopc.publisher.log_reader.wire import Wire
 from twopc.publisher.logical_publication import NAME
+from twopc.publisher.pgoutput import Change
 from twopc.sql.exclusive import free_key, others
 
 _log = get_logger(__name__)
@@ -46,37 +55,38 @@ _FLUSH = "select (pg_logical_emit_message(false, 'msrepl', '', true) - '0/0')::b
 _ADVANCE = "select pg_replication_slot_advance(%s, %s::pg_lsn)"
 
 
-class Control:
-    """Holds the right to read the slot for as long as it is open.
+class ServerWal:
+    """See `WalPort`.
 
     Args:
         connection: to the Publisher's database, as a role that may read the log.
+        dsn, name: of further sessions, in which messages come.
+        stopping: done when the log reader is told to stop.
     """
 
-    def __init__(self, connection: AsyncConnection[Any], slot: str) -> None:
+    def __init__(
+        self, connection: AsyncConnection[Any], dsn: str, name: str, slot: str, reading: Reading,
+        stopping: asyncio.Future[Any] | None,
+    ) -> None:  # fmt: skip
         self.connection = connection
         self.next_xid = 0
-        """A transaction id of the time when it was opened, with its epoch."""
+        self._dsn = dsn
+        self._name = name
         self._slot = slot
+        self._reading = reading
+        self._stopping = stopping
         self._may_log_snapshot = False
 
     @classmethod
     async def open(
-        cls, dsn: str, name: str, publisher: str, slot: str, *, takeover_s: float
-    ) -> Self:
-        """Connect, and take the slot.
-
-        Args:
-            takeover_s: how long to wait for another log reader to end.
-
-        Raises:
-            ServerError: the slot is not there or cannot be read, another log reader reads it (18752), or the
-                log lacks an article.
-        """
+        cls, dsn: str, name: str, publisher: str, slot: str, reading: Reading,
+        stopping: asyncio.Future[Any] | None,
+    ) -> Self:  # fmt: skip
+        """Connect, and take the slot. See `HostPort.open_wal`."""
         connection = await connect(dsn, name)
         try:
-            made = cls(connection, slot)
-            await made._take_slot(publisher, takeover_s)
+            made = cls(connection, dsn, name, slot, reading, stopping)
+            await made._take_slot(publisher, reading.takeover_s)
             await made._check_publication(publisher)
             cursor = await connection.execute(_START)
             row = await cursor.fetchone()
@@ -125,18 +135,8 @@ class Control:
                 "the article, and `twopc reinitialise` its Subscribers"
             )
 
-    async def check_end(self, publisher: str, read_to: int) -> None:
-        """The log reaches as far as what is stored of it (ServerError if it does not)."""
-        end, _ = await self.look()
-        if end < read_to:
-            raise ServerError(
-                f"transactions of Publisher {publisher!r} are stored up to {lsn_text(read_to)}, and its log "
-                f"ends at {lsn_text(end)}: it is not the one that they were read from. Was it restored from a "
-                "backup? Unsubscribe everybody, and subscribe again"
-            )
-
     async def look(self) -> tuple[int, int]:
-        """A position before which lies everything committed by now, and the one that is confirmed."""
+        """See `WalPort`. ServerError: the slot is gone."""
         cursor = await self.connection.execute(_LOOK, (self._slot,))
         row = await cursor.fetchone()
         if row is None:
@@ -151,18 +151,36 @@ class Control:
         return flushed, confirmed
 
     async def log_snapshot(self) -> None:
-        """Log where the slot can begin to decode once it has moved past it; without the right to do so,
-        the server does so by itself now and then."""
+        """See `WalPort`; without the right to do so, the server does so by itself now and then."""
         if self._may_log_snapshot:
             await self.connection.execute("select pg_log_standby_snapshot()")
 
-    async def advance(self, lsn: int) -> None:
-        """Move the slot: everything committed before is stored."""
-        await self.connection.execute(_ADVANCE, (self._slot, lsn_text(lsn)))
+    async def belongings(
+        self, builder: CommandBuilder, changes: Sequence[Change]
+    ) -> list[Belonging]:
+        """See `WalPort`."""
+        return await RowFilters(self.connection, builder).belongings(changes)
 
     async def forget_calls(self) -> None:
-        """Remove marks of calls that the log has had for long."""
+        """See `WalPort`."""
         await self.connection.execute(_FORGET_CALLS)
+
+    async def live(self) -> Live:
+        """See `WalPort`."""
+        return await Live.open(
+            self._dsn, self._name, self._slot, timeout_s=self._reading.release_s, stopping=self._stopping
+        )  # fmt: skip
+
+    async def peek(self, upto: int) -> Peek:
+        """See `WalPort`."""
+        wire = Wire(await connect(self._dsn, self._name))
+        return Peek(
+            wire, self._slot, upto, self._reading.peek_messages,
+            timeout_s=self._reading.release_s, advance=self._advance,
+        )  # fmt: skip
+
+    async def _advance(self, lsn: int) -> None:
+        await self.connection.execute(_ADVANCE, (self._slot, lsn_text(lsn)))
 
     async def close(self) -> None:
         """Close its connection."""

@@ -1,0 +1,444 @@
+"""The log reader: moves what was committed at a Publisher into the distribution database, in that order.
+
+It says what happens when: take messages, store them with the mark in one commit, and only then let the slot move. What
+becomes of a message is decided in `planner`, and `ports` perform, on servers and in virtual time. It must not
+know who subscribes.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import ClassVar, Self
+
+import psycopg
+from psycopg import errors
+
+from twopc.drivers.points import Points
+from twopc.errors import (
+    ArticleError,
+    ServerError,
+    SlotInUseError,
+    StoredMeanwhileError,
+    TwopcError,
+)
+from twopc.log import get_logger
+from twopc.lsn import lsn_text
+from twopc.publisher.commands import Belonging, Command
+from twopc.publisher.log_reader.planner import Planner
+from twopc.publisher.log_reader.ports import (
+    HostPort,
+    LivePort,
+    Read,
+    Reading,
+    Registered,
+    SourcePort,
+    StorePort,
+    WalPort,
+)
+from twopc.publisher.pgoutput import Decoded
+
+_log = get_logger(__name__)
+
+#: How often to begin anew because articles change while they are read.
+_ATTEMPTS = 20
+#: How often marks of calls are removed at most.
+_FORGET_EVERY_S = 60
+#: After so many messages look whether peeking is the better way.
+_LOOK_AFTER = 20_000
+
+
+class Engine:
+    """Reads the log of one Publisher's database.
+
+    Use it by one task: `run_once` for what is there, or `attend` for ever. After an error every session is
+    closed, and the next pass opens new ones: one in which decoding has failed is not to be trusted.
+
+    Args:
+        host: where it runs; both databases are reached from there.
+        publisher: its node name, under which the distribution database knows it.
+        points: where tests place faults.
+    """
+
+    planner: ClassVar[type[Planner]] = Planner
+    """What becomes of messages."""
+
+    def __init__(
+        self,
+        host: HostPort,
+        *,
+        publisher: str,
+        reading: Reading | None = None,
+        points: Points | None = None,
+    ) -> None:
+        self.publisher = publisher
+        self.reading = reading or Reading()
+        self.points = points or Points()
+        self.position = 0
+        """Everything committed before is stored."""
+        self._host = host
+        self._wal: WalPort | None = None
+        self._store: StorePort | None = None
+        self._live: LivePort | None = None
+        self._planned: Planner | None = None
+        self._registered: Registered | None = None
+        self._is_new = True
+        """No pass has ended since the sessions were opened."""
+        self._transactions = self._commands = 0
+        """Stored since the pass began."""
+        self._forgot_at = 0.0
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Connect to both databases; harmless if it is open.
+
+        Raises:
+            ServerError: see `HostPort.open_wal`; or the log ends before what is stored of it.
+            SubscriptionError: the distribution database does not know the Publisher.
+        """
+        if self._store is not None:
+            return
+        try:
+            self._wal = await self._host.open_wal()
+            self._store = await self._host.open_store()
+            await self._look()
+            await self._learn()
+            self._is_new = True
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Close every session; harmless twice."""
+        live, self._live = self._live, None
+        store, self._store = self._store, None
+        wal, self._wal = self._wal, None
+        for each in (live, store, wal):
+            if each is not None:
+                await each.close()
+
+    async def pass_over(self, upto: int) -> None:
+        """Store nothing that was committed up to a position; the distribution database has it as its mark.
+
+        For whoever has put the tables back to what they were: that is no change for a Subscriber. Between
+        passes only.
+        """
+        if self._store is None or self._planned is None or not self._is_settled:
+            await self.close()  # the next pass finds the mark
+        else:
+            self._store.read_to = self._planned.read_to = max(self._planned.read_to, upto)
+
+    # -- passes -----------------------------------------------------------------------------------
+
+    async def run_once(self) -> Read:
+        """Store everything that was committed at the Publisher before this call.
+
+        Raises:
+            ServerError: see `open`.
+            ArticleError: an article does not fit what the log holds of its table (names both, and the
+                remedy); nothing from that transaction on is stored until it does.
+            psycopg.Error: a server failed; the next call begins anew where the store ends.
+        """
+        try:
+            return await self._pass()
+        finally:
+            if self._live is not None:
+                self._live.leave(settled=self._is_settled)
+
+    async def attend(self) -> None:
+        """Read until the host is stopping. A server that fails is tried again, at growing intervals; so is a
+        slot that another log reader has taken between two sessions of this one.
+
+        Raises:
+            TwopcError, psycopg.Error: what trying again does not mend; it is recorded in the history.
+        """
+        host, pause_s, recorded, has_read = self._host, 0.0, "", False
+        await host.record("started")
+        try:
+            while not host.stopping:
+                try:
+                    await self._pass()
+                    pause_s, recorded, has_read = 0.0, "", True
+                    await self._follow_on()
+                except (psycopg.Error, OSError, SlotInUseError) as error:
+                    await self.close()
+                    if not (_may_pass(error) or (has_read and isinstance(error, SlotInUseError))):
+                        raise
+                    _log.warning(
+                        "log reader tries again", publisher=self.publisher, reason=str(error)
+                    )
+                    if str(error) != recorded:
+                        recorded = str(error)
+                        await host.record("retry", error)
+                    pause_s = min(
+                        max(2 * pause_s, self.reading.retry_s_min), self.reading.retry_s_max
+                    )
+                    await host.delay(pause_s)
+            await host.record("succeeded")
+        finally:
+            await self.close()
+
+    async def _pass(self) -> Read:
+        self._transactions = self._commands = 0
+        caught_up = False
+        for attempt in range(_ATTEMPTS):
+            was_open = self._store is not None
+            try:
+                caught_up |= await self._read()
+                self._is_new = False
+                break
+            except errors.SerializationFailure:
+                # articles have changed meanwhile: what was not stored is made of the new ones
+                await self.close()
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            except BaseException as error:
+                await self.close()
+                # Begin anew if an article may have been regenerated since, if the server may have ended a session
+                # that nobody attended to, or if a predecessor's last commit came after its mark was read.
+                passing = (
+                    was_open and isinstance(error, ArticleError | psycopg.OperationalError)
+                ) or (self._is_new and isinstance(error, StoredMeanwhileError))
+                if passing and attempt < _ATTEMPTS - 1:
+                    continue
+                if isinstance(error, TwopcError | psycopg.Error) and not _may_pass(error):
+                    await self._host.record("failed", error)
+                raise
+        return Read(
+            transactions=self._transactions,
+            commands=self._commands,
+            position=lsn_text(self.position),
+            caught_up=caught_up,
+        )
+
+    async def _read(self) -> bool:
+        """Store what is committed by now; whether it was far behind."""
+        await self.open()
+        if self._live is not None:
+            self._live.resume()
+            if self._live.ended:
+                await self._leave_live()
+        target, behind = await self._look()
+        far = self._live is None and behind > self.reading.catch_up_bytes
+        caught_up = False
+        while far or not await self._follow(target):
+            caught_up, far = True, False
+            await self._catch_up()
+        return caught_up
+
+    async def _follow_on(self) -> None:
+        """Store what comes, until the host is stopping, or until a pass from the beginning is better."""
+        try:
+            await self._follow()
+        except (errors.SerializationFailure, ArticleError):
+            await self.close()  # the next pass knows the articles as they are now
+        except (TwopcError, psycopg.Error) as error:
+            if not _may_pass(error):
+                await self._host.record("failed", error)
+            raise
+
+    async def _catch_up(self) -> None:
+        """Peek, store and advance until everything committed before this call is stored."""
+        assert self._wal is not None
+        await self._leave_live()
+        await self._wal.log_snapshot()  # past it, the slot can let go of the log before
+        target, _ = await self._look()
+        source = await self._wal.peek(target)
+        try:
+            while self.position < target:
+                await self._step(source)
+        finally:
+            await source.close()
+
+    async def _follow(self, until: int | None = None) -> bool:
+        """Store what the live source sends, to a position or for ever.
+
+        Returns:
+            False: it sends a lot and will go on to; peeking is the better way.
+        """
+        assert self._wal is not None
+        assert self._store is not None
+        live = self._live = self._live or await self._wal.live()
+        if until is not None and self.position >= until:
+            return True
+        await live.ask()
+        looked = live.count
+        while not self._host.stopping:
+            await self._step(live)
+            if until is not None and self.position >= until:
+                return True
+            if live.count - looked >= _LOOK_AFTER and not self._store.streaming:
+                looked = live.count
+                await self._keep()
+                _, behind = await self._look()
+                if behind > self.reading.catch_up_bytes:
+                    return False
+            if live.drained:
+                await live.wait()
+        return True
+
+    async def _look(self) -> tuple[int, int]:
+        """A position before which lies everything committed by now, and how far we are from it.
+
+        Raises:
+            ServerError: the log ends before what is stored of it.
+        """
+        assert self._wal is not None
+        assert self._store is not None
+        end, confirmed = await self._wal.look()
+        if end < self._store.read_to:
+            raise ServerError(
+                f"transactions of Publisher {self.publisher!r} are stored up to {lsn_text(self._store.read_to)}, "
+                f"and its log ends at {lsn_text(end)}: it is not the one that they were read from. Was it "
+                "restored from a backup? Unsubscribe everybody, and subscribe again"
+            )
+        return end, end - max(confirmed, self.position)
+
+    async def _leave_live(self) -> None:
+        """Have no live source any more. What it has sent and is not stored comes again."""
+        live, self._live = self._live, None
+        if live is not None:
+            await live.close()
+            await self._learn()
+
+    async def _learn(self) -> None:
+        """Begin anew behind what is stored, with the articles as they are now."""
+        assert self._wal is not None
+        assert self._store is not None
+        known = self._registered = await self._store.registry()
+        self._planned = self.planner(
+            publisher=self._store.publisher,
+            builder=known.builder,
+            originators=known.originators,
+            read_to=self._store.read_to,
+            next_xid=self._wal.next_xid,
+            calls=known.calls,
+            beside_until=known.beside_until,
+            # of what was committed before the first store nothing is known
+            horizon=known.horizon or self._wal.next_xid - 1,
+        )
+
+    # -- from a source to the store ---------------------------------------------------------------
+
+    async def _step(self, source: SourcePort) -> None:
+        """Take in what has arrived; store it when nothing more has, or it is enough. The slot moves behind the store."""
+        block = await source.take()
+        if block:
+            await self._take(block)
+        if source.drained and not self._plan.open:
+            await self._keep()
+            # where the source is, lies behind everything that it has brought before
+            self.position = max(self.position, source.position)
+        if self.position > source.confirmed and source.movable:
+            await self._move(source)
+
+    async def _move(self, source: SourcePort) -> None:
+        """Let the slot move to where everything is stored."""
+        await self._reach("log_reader.before_advance")
+        await source.confirm(self.position)
+        await self._reach("log_reader.after_advance")
+        now = self._host.time()
+        if self._plan.has_calls and now - self._forgot_at >= _FORGET_EVERY_S:
+            assert self._wal is not None
+            self._forgot_at = now
+            await self._wal.forget_calls()  # the log has been read past them
+
+    async def _take(self, block: list[bytes]) -> None:
+        """Make rows of a block of messages, and store what is too much to keep.
+
+        Raises:
+            ArticleError: an article does not fit what the log holds; what was committed before is stored.
+        """
+        planner, reading, store = self._plan, self.reading, self._store
+        assert store is not None
+        await self._reach("log_reader.received")
+        try:
+            if planner.has_filters:
+                messages = list(planner.decoded(block))
+                planner.feed(messages, await self._belonging(planner, messages))
+            else:
+                planner.feed(planner.decoded(block))
+        except ArticleError:
+            if planner.transactions:
+                # what was committed before goes to the Subscribers all the same
+                await self._keep()
+            raise
+        full = planner.size >= reading.store_bytes
+        if planner.transactions and (
+            full or store.streaming or planner.transactions >= reading.read_batch_size
+        ):
+            await self._keep()
+            full = planner.size >= reading.store_bytes
+        if full:
+            await store.write(planner.take_part())
+
+    async def _belonging(
+        self, planner: Planner, messages: list[Decoded | Command]
+    ) -> dict[int, Belonging]:
+        """By the `id` of each change of a filtered table: which of its images belong to which article."""
+        assert self._wal is not None
+        assert self._registered is not None
+        changes = planner.filtered(messages)
+        belongings = await self._wal.belongings(self._registered.builder, changes)
+        return dict(zip(map(id, changes), belongings, strict=True))
+
+    async def _keep(self) -> None:
+        """Store every complete transaction."""
+        planner, store = self._plan, self._store
+        assert store is not None
+        if planner.transactions:
+            batch = planner.take()
+            if batch.unknown:
+                _log.warning(
+                    "transactions are marked by somebody who is not registered",
+                    publisher=self.publisher,
+                    roles=sorted(batch.unknown),
+                )
+            try:
+                await store.commit(batch)
+            except (errors.ObjectInUse, errors.UniqueViolation) as error:
+                raise StoredMeanwhileError(
+                    "another log reader, with another slot, has stored the same transactions (18752): stop one "
+                    f"of them ({error.diag.message_primary or error})"
+                ) from error
+            self._transactions += batch.transactions
+            self._commands += batch.commands
+            await self._reach("log_reader.after_commit")
+        elif planner.passed_over:
+            await store.check(planner.horizon if planner.has_calls else 0)
+            planner.passed_over = False
+        self.position = max(self.position, planner.end_lsn)
+
+    @property
+    def _plan(self) -> Planner:
+        """There is one as soon as it is open."""
+        assert self._planned is not None
+        return self._planned
+
+    @property
+    def _is_settled(self) -> bool:
+        """Nothing is kept that is not stored."""
+        planner, store = self._planned, self._store
+        if planner is None or store is None:
+            return False
+        kept = planner.open or planner.transactions or planner.passed_over
+        return not (kept or store.streaming)
+
+    async def _reach(self, point: str) -> None:
+        if self.points.armed:
+            await self.points.reach(point)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """The server failed, or was away: trying again may help."""
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError)

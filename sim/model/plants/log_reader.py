@@ -1,0 +1,150 @@
+"""Bugs of the log reader, each planted in the product's engine or planner: whose a transaction is, what is stored, and
+when the slot moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from twopc.proc_execution import Writers
+from twopc.publisher.log_reader import Engine
+from twopc.publisher.log_reader.planner import Planner
+from twopc.publisher.pgoutput import Begin
+from twopc.sim.model.explore.words import Budget, PlantedBug
+from twopc.sim.model.wiring import Wiring
+
+
+def read_by(engine: type[Engine]) -> Callable[[Wiring], Wiring]:
+    """A plant that puts another log reader in."""
+    return lambda wiring: replace(wiring, log_reader=engine)
+
+
+def planned_by(planner: type[Planner]) -> type[Engine]:
+    """A log reader with another planner."""
+    return type("Engine", (Engine,), {"planner": planner})
+
+
+# -- whose a transaction is, and what is stored of it -----------------------------------------------
+
+
+class IgnoresMarks(Planner):
+    """Everything was changed at the Publisher."""
+
+    def _mark(self, row: Mapping[str, bytes | None]) -> None:
+        """It is passed over."""
+
+
+class KeepsOriginator(Planner):
+    """The next transaction has the originator of the one before, until a mark says otherwise."""
+
+    _originator = 0
+
+    def _begin(self, message: Begin) -> None:
+        before = self._originator
+        super()._begin(message)
+        self._originator = before
+
+
+class ForgetsMark(Planner):
+    """Reading begins at the slot, so everything that comes is new."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**{**given, "read_to": 0})
+
+
+class _SeenBySight(Writers):
+    def sees_all(self, *_: Any) -> bool:
+        return True
+
+
+class SendsUnseen(Planner):
+    """A serializable transaction has seen whatever stands before it in the log."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._brackets.writers = _SeenBySight(given["horizon"])
+
+
+# -- when what happens -------------------------------------------------------------------------------
+
+
+class MovesFirst(Engine):
+    """The slot moves past what has arrived, and then that is stored."""
+
+    async def _take(self, block: list[bytes]) -> None:
+        if self._live is not None:
+            await self._live.confirm(self._live.position)
+        await super()._take(block)
+
+
+class GoesOn(Engine):
+    """After an error new sessions are opened, and what was planned is taken for stored."""
+
+    async def _learn(self) -> None:
+        if self._planned is None:
+            await super()._learn()
+        elif self._store is not None:
+            self._registered = await self._store.registry()
+
+
+_NONE = Budget(faults=0, deviations=0)
+_KILLED = Budget(of=("log reader",), deviations=0)
+_LOST = Budget(of=("connection",), deviations=0)
+
+PLANTS = (
+    PlantedBug(
+        name="mark_ignored",
+        why="without its mark nobody knows where a transaction came from",
+        source="Microsoft, immediate updating subscriptions: loopback detection at the distributor",
+        plant=read_by(planned_by(IgnoresMarks)),
+        program="write and deliver",
+        budget=_NONE,
+        breaks=("echoed",),
+    ),
+    PlantedBug(
+        name="mark_of_another",
+        why="a mark is of its own transaction, and the next one begins without",
+        source="PostgreSQL's pgoutput: the origin is sent with each transaction",
+        plant=read_by(planned_by(KeepsOriginator)),
+        program="a Subscriber's change, and the Publisher's",
+        budget=Budget(faults=0, deviations=1),
+        breaks=("converged",),
+    ),
+    PlantedBug(
+        name="stored_twice",
+        why="a slot may show again what is stored already, and only the store knows",
+        source="PostgreSQL's documentation of logical decoding: a crash may send changes again",
+        plant=read_by(planned_by(ForgetsMark)),
+        program="insert and deliver",
+        budget=_KILLED,
+        breaks=("stored_once",),
+    ),
+    PlantedBug(
+        name="confirmed_before_stored",
+        why="what the slot has let go of nobody can read again",
+        source="Debezium DBZ-1040 and its likes: an offset that is flushed before its records",
+        plant=read_by(MovesFirst),
+        program="write and deliver",
+        budget=_KILLED,
+        breaks=("converged",),
+    ),
+    PlantedBug(
+        name="lost_store_is_stored",
+        why="a commit that was not answered may not have been done: the store says where to go on",
+        source="as unknown_log_is_yes, of the distribution database",
+        plant=read_by(GoesOn),
+        program="write and deliver",
+        budget=_LOST,
+        breaks=("converged",),
+    ),
+    PlantedBug(
+        name="unseen_writer",
+        why="serializable transactions commit in another order than the one that they are equivalent to",
+        source="M. Cahill, U. Roehm, A. Fekete, Serializable Isolation for Snapshot Databases",
+        plant=read_by(planned_by(SendsUnseen)),
+        program="a call that has not seen a writer",
+        budget=Budget(faults=0, deviations=2),
+        breaks=("converged",),
+    ),
+)
